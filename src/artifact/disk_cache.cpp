@@ -1,3 +1,7 @@
+// disk_cache.cpp: reads, writes and cleans the files of the disk cache
+//
+// In:   a key (the digest of the code and the scope of the cache) and artifacts.
+// Out:  the variants under a key, verified; a lock for the process that compiles it.
 #include "artifact/disk_cache.h"
 
 #include "support/error.h"
@@ -21,16 +25,16 @@ namespace qd::artifact {
 
 namespace fs = std::filesystem;
 
-// The layout of entries; another number is another folder.
+// Version of the entry format; another version uses another folder.
 static constexpr const char *kFolder = "/kernels-1";
 static constexpr uint64_t kMagic = 0x31454e4c4b5144ffull;
 static constexpr int64_t kMaxEntryBytes = int64_t(1) << 30;
-// Entries that were used within this time are not marked as used again: a warm start only reads.
+// Entries that were used within this time are not marked as used again, so that a warm start only reads.
 static constexpr time_t kTouchInterval = 3600;
 
 namespace {
 
-/// The end of every entry: the digest covers all bytes before it and the key, so that an entry under the wrong name is no entry.
+/// The end of every entry. The digest covers all bytes before it and the key, so that an entry under a wrong name is invalid.
 struct Footer {
   uint64_t magic;
   uint64_t bytes;
@@ -53,7 +57,7 @@ struct Entry {
   }
 };
 
-/// The names in a folder. The iterators of std::filesystem end the process where there is no memory for a path.
+/// The names in a folder. Not std::filesystem: its iterators end the process when they cannot allocate memory for a path.
 std::vector<std::string> listNames(const std::string &folder) {
   struct Close {
     void operator()(DIR *stream) const { closedir(stream); }
@@ -78,7 +82,7 @@ void addEntries(std::vector<Entry> &entries, const std::string &folder, std::str
   }
 }
 
-/// The files below a folder whose names begin with `prefix`, those that were used last at the end.
+/// The files below a folder whose names begin with `prefix`, least recently used first.
 std::vector<Entry> listEntries(const std::string &folder, std::string_view prefix) {
   std::vector<Entry> entries;
   addEntries(entries, folder, prefix);
@@ -86,7 +90,7 @@ std::vector<Entry> listEntries(const std::string &folder, std::string_view prefi
   return entries;
 }
 
-/// Reads a whole entry and checks it; empty when it is damaged.
+/// Reads and verifies an entry; empty when it is damaged.
 std::optional<Artifact> readEntry(const support::File &file, const support::Digest &key) {
   struct stat status;
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size > kMaxEntryBytes)
@@ -105,7 +109,7 @@ std::optional<Artifact> readEntry(const support::File &file, const support::Dige
 } // namespace
 
 static std::string getDefaultFolder() {
-  // The locations that the system defines; not options of ours.
+  // Locations that the system defines, not options of this package.
   if (const char *cache = getenv("XDG_CACHE_HOME"); cache && *cache) return std::string(cache) + "/quadrants/qdcache";
   const char *home = getenv("HOME");
   if (!home || !*home) {
@@ -126,13 +130,13 @@ DiskCacheOptions readCacheOptions(const support::Options &values) {
 
 DiskCache::DiskCache(DiskCacheOptions wanted) : options(std::move(wanted)) {
   std::error_code error;
-  fs::create_directories(options.folder, error); // what went wrong shows when it is opened
+  fs::create_directories(options.folder, error); // opening it reports the error
   std::string path = options.folder + kFolder;
   mkdir(path.c_str(), 0700);
   support::File folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status;
   if (!folder || fstat(folder.get(), &status) != 0) warnOnce("cannot be opened", errno);
-  // Code is loaded from here: nobody else may be able to write it.
+  // Code is loaded from here, so no other user may be able to write it.
   else if (status.st_uid != geteuid() || ((status.st_mode & 077) && fchmod(folder.get(), 0700) != 0 && (status.st_mode & 022)))
     warnOnce("is not private to this user", EPERM);
   else
@@ -158,7 +162,7 @@ void DiskCache::find(const support::Digest &key, const std::function<bool(Artifa
   std::reverse(variants.begin(), variants.end());
   for (const Entry &variant : variants) {
     support::File file(open(variant.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!file) continue; // a clean in another process was faster
+    if (!file) continue; // another process has removed it
     std::optional<Artifact> artifact = readEntry(file, key);
     if (!artifact) {
       support::log(support::LogLevel::Warn, "the cached kernel " + variant.name + " is damaged and is compiled again");
@@ -179,9 +183,9 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
   mkdir(folder.c_str(), 0700);
   static std::atomic<unsigned> counter{0};
   std::string temporary = folder + "/new." + std::to_string(getpid()) + "." + std::to_string(counter++);
-  unlink(temporary.c_str()); // left by a process of the same number that was killed
+  unlink(temporary.c_str()); // left by a killed process with the same number
   support::File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // The name of a variant is its content: two processes that compiled the same write the same file.
+  // The name of a variant is its digest: two processes that compiled the same code write the same file.
   std::string path = folder + "/" + name + "." + support::toHex(footer.digest).substr(0, 16);
   if (!file || !file.write(bytes.data(), bytes.size()) || !file.write(&footer, sizeof footer) ||
       rename(temporary.c_str(), path.c_str()) != 0) {
@@ -189,17 +193,18 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
     unlink(temporary.c_str());
     return;
   }
-  support::log(support::LogLevel::Debug, "cache: " + (artifact.kernel.empty() ? "a part" : "kernel " + artifact.kernel) + " is kept as " +
-                                             path + ", " + std::to_string(bytes.size()) + " bytes");
+  support::log(support::LogLevel::Debug, "cache: " + (artifact.kernel.empty() ? "a partition" : "kernel " + artifact.kernel) +
+                                             " is stored as " + path + ", " + std::to_string(bytes.size()) + " bytes");
   ++published;
-  // The first one cleans what earlier processes left; then now and then, because a clean looks at every entry.
+  // The first publication removes what earlier processes left; later ones clean only at intervals, because a clean reads the status of
+  // every entry.
   if (!hasCleaned || published == 16) clean();
 }
 
 std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
   if (!root) return CompileLock();
   CompileLock file(open((root.getPath() + "/lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // One byte of one file per key, owned by the open file: threads exclude each other too, and there is nothing to tidy up.
+  // Locks one byte of one file per key. The open file owns the lock: it also excludes other threads, and nothing needs to be removed later.
   struct flock range{};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
@@ -207,7 +212,7 @@ std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
   range.l_start &= (int64_t(1) << 62) - 1;
   range.l_len = 1;
   if (file && fcntl(file.get(), F_OFD_SETLK, &range) != 0 && (errno == EAGAIN || errno == EACCES)) return std::nullopt;
-  return file; // where the file system has no locks, everybody may compile
+  return file; // without locks in the file system, every process may compile
 }
 
 void DiskCache::clean() {

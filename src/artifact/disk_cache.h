@@ -1,8 +1,8 @@
-// disk_cache.h: compiled kernels on disk, for all processes of one user.
+// disk_cache.h: compiled kernels on disk, shared by all processes of one user
 //
-// Under a key lie any number of variants: artifacts that were compiled from the same code for other values of what the code looked at.
-// A file is written once, under another name, and renamed: it is whole or it is not there. What is read is verified by its digest before
-// anything is believed. Nothing here throws: a cache that does not work is one log line and a miss.
+// A key has any number of variants: artifacts that were compiled from the same code for different dependencies. A file is written once,
+// under a temporary name, and renamed, so that it is never seen incomplete. Its digest is verified before its contents are used. No
+// function throws: a cache that does not work causes one log line and a miss.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -22,26 +22,26 @@ enum class CleaningPolicy { Never, Version, Lru, Fifo };
 struct DiskCacheOptions {
   std::string folder;
   int64_t maxBytes = 0;
-  double cleaningFactor = 0.25; ///< part of maxBytes that a clean makes free
+  double cleaningFactor = 0.25; ///< fraction of maxBytes that a clean frees
   CleaningPolicy policy = CleaningPolicy::Lru;
 };
 
-/// Held while a kernel is compiled, so that processes that want the same one wait for it. Released with the process at the latest.
+/// Held while a kernel is compiled, so that processes that need the same one wait for it. Released at the latest when the process ends.
 using CompileLock = support::File;
 
 class DiskCache {
 public:
   explicit DiskCache(DiskCacheOptions options);
-  /// Leaves the folder within its limit.
+  /// Cleans the folder down to its limit.
   ~DiskCache();
   DiskCache(const DiskCache &) = delete;
 
-  /// Calls `visit` with the variants of a key, last used first, until it returns true.
+  /// Calls `visit` with the variants of a key, most recently used first, until it returns true.
   void find(const support::Digest &key, const std::function<bool(Artifact &&)> &visit);
   /// Adds a variant.
   void publish(const support::Digest &key, const Artifact &artifact);
-  /// Tries to become the one that compiles the key; empty when another thread or process is at it.
-  /// Where there is no folder to coordinate in, everybody may compile.
+  /// Tries to lock the key for compilation; empty when another thread or process compiles it. Without a usable folder, every process may
+  /// compile.
   std::optional<CompileLock> tryLock(const support::Digest &key);
 
 private:
@@ -49,12 +49,12 @@ private:
   void warnOnce(const std::string &problem, int error);
 
   DiskCacheOptions options;
-  support::File root; ///< the folder; empty when it cannot be used
+  support::File root; ///< the folder; empty when it is not usable
   bool hasWarned = false, hasCleaned = false;
   int published = 0; ///< since the last clean
 };
 
-/// The values of the options offline_cache_*; without a path quadrants/qdcache in $XDG_CACHE_HOME or ~/.cache.
+/// Reads the options offline_cache_*; the default path is quadrants/qdcache in $XDG_CACHE_HOME or ~/.cache.
 DiskCacheOptions readCacheOptions(const support::Options &options);
 
 } // namespace qd::artifact

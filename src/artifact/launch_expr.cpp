@@ -1,4 +1,7 @@
-// launch_expr.cpp: what the host computes before a launch
+// launch_expr.cpp: evaluates launch expressions on the host
+//
+// In:   the steps of an expression and the argument block of a launch.
+// Out:  a 64-bit integer that sizes the launch; compiled code computes its bounds again.
 #include "artifact/artifact.h"
 
 #include <algorithm>

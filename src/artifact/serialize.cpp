@@ -1,5 +1,8 @@
-// serialize.cpp: an Artifact as bytes. Little endian; lists begin with their length, structs are their members in turn. Reading checks
-// every bound, because the bytes may come from a damaged file.
+// serialize.cpp: writes an Artifact as bytes, and reads it
+//
+// In:   an Artifact, or bytes from the disk or from the compiler's module.
+// Out:  the other of the two. Little endian; lists begin with their length, structs are their members in order. Reading checks every bound,
+// because the bytes may come from a damaged file.
 #include "artifact/artifact.h"
 
 #include "support/error.h"
@@ -7,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-// Structs are taken apart with `auto &[...members]`, which clang knows in every version of the language.
+// Structs are decomposed with `auto &[...members]`, which clang supports in every version of the language.
 #pragma clang diagnostic ignored "-Wc++26-extensions"
 
 namespace qd::artifact {
@@ -43,14 +46,14 @@ struct Reader {
   template <typename List> void visitLength(List &list) {
     uint64_t size;
     copy(&size, sizeof size);
-    if (size > uint64_t(end - at)) refuse(); // every element takes a byte at least
+    if (size > uint64_t(end - at)) refuse(); // every element takes at least a byte
     list.resize(size);
   }
 };
 
 template <typename T> constexpr bool kIsPlain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
-/// Writes or reads `value`: one description of the format serves both directions.
+/// Writes or reads `value`: one description of the format for both directions.
 template <typename Stream, typename T> void visit(Stream &stream, T &value) {
   if constexpr (kIsPlain<std::remove_const_t<T>>) {
     stream.copy(&value, sizeof value);

@@ -1,7 +1,7 @@
-// compiler_memory.cpp: where the compiler's module gets its memory (`--wrap`, CMakeLists.txt)
+// compiler_memory.cpp: memory allocation in the compiler's module (`--wrap`, CMakeLists.txt)
 //
-// In: calls of the C library's allocation from our code, LLVM, MLIR, lld and the C++ library, which are all linked into the module.
-// Out: the system's memory, or, where it refuses, the emergency pool's, so that no stage stops halfway.
+// In:   allocations by our code, LLVM, MLIR, lld and the C++ library, which are all linked into the module.
+// Out:  memory of the system or, when the system refuses it, of the emergency pool, so that every stage can finish.
 #include "support/emergency_pool.h"
 
 #include <cstddef>
@@ -23,13 +23,13 @@ struct Destructor {
 
 extern "C" void runDestructors(void *list);
 
-/// The thread's list.
+/// The thread-specific list of destructors.
 class DestructorKey {
 public:
   DestructorKey() : isMade(pthread_key_create(&key, runDestructors) == 0) {}
   void add(Destructor *destructor) {
     destructor->next = static_cast<Destructor *>(pthread_getspecific(key));
-    if (!isMade || pthread_setspecific(key, destructor) != 0) free(destructor); // the variable keeps its memory
+    if (!isMade || pthread_setspecific(key, destructor) != 0) free(destructor); // the variable leaks its memory
   }
 
 private:
@@ -47,8 +47,8 @@ void runDestructors(void *list) {
 
 extern "C" {
 
-/// The C library's own ends the process where it has no memory for the note. In the thread that ends the process they are left out, as
-/// those of globals are.
+/// The C library's implementation ends the process when it cannot allocate memory for an entry. This one drops the destructor instead. In
+/// the thread that ends the process, all are dropped, like the destructors of globals.
 int __wrap___cxa_thread_atexit(void (*run)(void *), void *object, void *) {
   if (auto *destructor = static_cast<Destructor *>(malloc(sizeof(Destructor)))) {
     *destructor = {run, object, nullptr};

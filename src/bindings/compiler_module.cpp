@@ -1,4 +1,7 @@
 // compiler_module.cpp: the extension module `_compiler`, loaded when a kernel is neither in memory nor on disk
+//
+// In:   a kernel's source, parameters, arguments and options as Python objects.
+// Out:  a serialized artifact and the times of the stages, or the Python exception of a diagnostic.
 #include "backends/target.h"
 #include "bindings/read_options.h"
 #include "compile.h"
@@ -23,7 +26,7 @@ nb::list makeFrames(const std::vector<artifact::SourceLocation> &places) {
 
 [[noreturn]] void raise(const CompileFailure &failure) {
   const frontend::Diagnostic &diagnostic = failure.diagnostic;
-  if (failure.kind == CompileFailure::Kind::Interrupted) throw nb::python_error(); // set by the signal's handler
+  if (failure.kind == CompileFailure::Kind::Interrupted) throw nb::python_error(); // set by the signal handler
   if (failure.kind == CompileFailure::Kind::Memory) {
     PyErr_NoMemory();
   } else if (failure.kind == CompileFailure::Kind::Internal) {
@@ -44,20 +47,20 @@ nb::list makeFrames(const std::vector<artifact::SourceLocation> &places) {
   throw nb::python_error();
 }
 
-/// Gives the GIL away while LLVM works, and looks for signals.
+/// Releases the GIL while LLVM works, and checks for signals.
 class Waiter final : public CompileObserver {
 public:
-  ~Waiter() override { comeBack(); }
+  ~Waiter() override { takeGilBack(); }
   void leavePython() override { thread = PyEval_SaveThread(); }
   bool keepWaiting() override {
-    comeBack();
+    takeGilBack();
     bool isInterrupted = PyErr_CheckSignals() != 0;
     leavePython();
     return !isInterrupted;
   }
 
 private:
-  void comeBack() {
+  void takeGilBack() {
     if (thread) launch::takeBackGil(std::exchange(thread, nullptr));
   }
   PyThreadState *thread = nullptr;
@@ -98,8 +101,8 @@ std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments,
 } // namespace
 } // namespace qd::bindings
 
-/// Destructors of globals would pull the rug from under a compile that was abandoned and is still under way when the process ends, and
-/// registering LLVM's two thousand takes time at start. They would only free memory: they are left out (`--wrap`, CMakeLists.txt).
+/// Drops the destructors of globals (`--wrap`, CMakeLists.txt). When the process ends, they would destroy objects that an abandoned
+/// compilation still uses, and registering the two thousand of LLVM takes time at the start. They would only free memory.
 extern "C" int __wrap___cxa_atexit(void (*)(void *), void *, void *) { return 0; }
 
 NB_MODULE(_compiler, m) {

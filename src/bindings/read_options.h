@@ -1,4 +1,4 @@
-// read_options.h: option values from a Python dict, for both modules.
+// read_options.h: reads option values from a Python dict, for both modules.
 #pragma once
 
 #include "support/error.h"
@@ -12,10 +12,10 @@
 
 namespace qd::bindings {
 
-// nanobind converts texts and lists in functions that cannot throw: where there is no memory for them, they end the process. What comes in
-// is read by hand.
+// nanobind converts strings and lists in functions that cannot throw and that end the process when an allocation fails. Arguments are
+// therefore read by hand.
 
-/// Throws TypeError for what is no str.
+/// Throws TypeError when the object is no str.
 inline std::string readText(nanobind::handle text) {
   Py_ssize_t size = 0;
   const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
@@ -30,7 +30,7 @@ inline support::OptionValue readOption(nanobind::handle value) {
   return PyLong_Check(object) ? support::OptionValue(nanobind::cast<int64_t>(value)) : support::OptionValue(readText(value));
 }
 
-/// `options` with the values that the dict names (None: as it is). Throws support::Error that names the option.
+/// Returns `options` with the values of the dict (None: unchanged). Throws support::Error with the name of an unknown option.
 inline support::Options readOptions(support::Options options, nanobind::dict given) {
   for (auto [key, value] : given) {
     std::string name = readText(key);

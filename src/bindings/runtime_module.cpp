@@ -1,5 +1,8 @@
-// runtime_module.cpp: the extension module `_runtime`, all that `import quadrants` loads. The types on the way of a launch are written
-// against CPython itself: a slot costs nothing, a binding layer's dispatch costs as much as a whole launch may take.
+// runtime_module.cpp: the extension module `_runtime`, which `import quadrants` loads
+//
+// In:   options, containers and calls of kernels from Python.
+// Out:  the runtime half of the package: everything but the compiler. Types that take part in a launch use CPython's API directly: a slot
+// adds no cost, while the dispatch of a binding layer costs as much as a whole launch may take.
 #include "backends/cpu/device.h"
 #include "backends/cuda/device.h"
 #include "bindings/read_options.h"
@@ -23,7 +26,7 @@ namespace nb = nanobind;
 namespace qd::bindings {
 namespace {
 
-// The operators of the language, a line for each row of the table, its columns separated by tabs.
+// The operators of the language: one line per row of the table, with columns separated by tabs.
 const char *operators =
 #define QD_UNARY(name, operand, result, numpy, cost, doc) "unary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
 #define QD_BINARY(name, operand, result, numpy, cost, doc) "binary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
@@ -61,7 +64,7 @@ std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
   return cuda::makeDevice(wanted);
 }
 
-/// "cpu", or the target and which of its processors: "cuda:sm_90".
+/// "cpu", or the target with its processor: "cuda:sm_90".
 std::string getTarget() {
   const launch::State &state = launch::getState();
   launch::requireActive();
@@ -73,9 +76,9 @@ void init(nb::dict given, nb::object interpreter) {
   support::Options options = readOptions({}, given);
   launch::State &state = launch::getState();
   do launch::resetState();
-  while (state.isActive); // destructors of what was let go have started a runtime
+  while (state.isActive); // destructors of released objects may have started a runtime
   state.options = std::move(options);
-  state.device = nullptr; // gives its memory back before another one is taken
+  state.device = nullptr; // releases its memory before the next device allocates
   state.device = makeDevice(state.options);
   state.memory = state.device->getMemory();
   applyOptions(state);
@@ -84,7 +87,7 @@ void init(nb::dict given, nb::object interpreter) {
   state.isActive = true;
 }
 
-/// A program beside that of the process.
+/// A program besides that of the process.
 struct ProgramHandle {
   launch::State &state = launch::takeState();
   ProgramHandle() = default;
@@ -142,7 +145,7 @@ nb::dict getMemoryUse() {
   return result;
 }
 
-/// Errors of the run-time half become Python exceptions in one place for slots and for functions.
+/// Converts errors of the runtime half to Python exceptions, in one place for slots and functions.
 void translateError(const std::exception_ptr &error, void *) {
   try {
     std::rethrow_exception(error);
@@ -151,7 +154,7 @@ void translateError(const std::exception_ptr &error, void *) {
   } catch (...) { launch::setPythonError(); }
 }
 
-/// Streams as Python has them: handles are numbers, 0 the default stream. Where launches wait there is nothing to do.
+/// Functions on streams for Python: handles are numbers, 0 the default stream. On devices with synchronous launches they do nothing.
 void addStreams(nb::module_ &m) {
   using namespace nb::literals;
   using Handle = uintptr_t;
@@ -194,7 +197,7 @@ void addStreams(nb::module_ &m) {
         [=](Handle begin, Handle end) { return find() ? find()->computeMilliseconds(toPointer(begin), toPointer(end)) : 0.0f; });
   m.def(
       "set_stream", [=](Handle stream) { return Handle(std::exchange(launch::currentStream, toPointer(stream))); },
-      "Where launches of this thread go from now on; returns where they went.");
+      "Set the stream for launches of this thread; returns the previous one.");
 }
 
 } // namespace
@@ -218,20 +221,20 @@ NB_MODULE(_runtime, m) {
   m.attr("OPERATORS") = bindings::operators;
   m.def("option_table", bindings::getOptionTable, "Rows of options.def: (name, kind, default, doc, key, scope).");
   m.def("init", bindings::init, "options"_a, "interpreter"_a.none() = nb::none(),
-        "Start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels.");
-  nb::class_<bindings::ProgramHandle>(m, "ProgramHandle", "A program beside the one of the process.").def(nb::init<>());
+        "Start a runtime with these option values; interpreter(kernel, args, kwargs) handles all calls of kernels.");
+  nb::class_<bindings::ProgramHandle>(m, "ProgramHandle", "A program besides the one of the process.").def(nb::init<>());
   m.def(
       "switch_program",
       [own = &launch::getState()](const bindings::ProgramHandle *next) { launch::switchState(next ? next->state : *own); },
       "program"_a.none(), "Make a program the current one for all threads; None: the one of the process.");
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
-  m.def("set_random_seed", bindings::setRandomSeed, "seed"_a, "Begin the random numbers anew.");
-  m.def("reset", launch::resetState, "End the runtime: containers markOverwritten their memory (views keep it), kernels their code.");
+  m.def("set_random_seed", bindings::setRandomSeed, "seed"_a, "Restart the random numbers.");
+  m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
   bindings::addStreams(m);
-  m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
+  m.def("target", bindings::getTarget, "The target of compilation, as _compiler.compile accepts it.");
   m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
-  nb::class_<launch::UndoLog>(m, "UndoLog", "What was in memory before it was overwritten, for tapes (launch/undo_log.h).")
+  nb::class_<launch::UndoLog>(m, "UndoLog", "The contents of memory before it was overwritten, for tapes (launch/undo_log.h).")
       .def(nb::init<bool>(), "keeps_all"_a = false)
       .def("enter", &launch::UndoLog::enter)
       .def("leave", &launch::UndoLog::leave)
@@ -267,39 +270,41 @@ NB_MODULE(_runtime, m) {
         return nb::steal(launch::launchBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr()).release());
       },
       "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
-      "Launch a kernel of the function whose call left the binding, on what that call was called with.");
+      "Launch a kernel of the function whose call was recorded, on the binding of that call.");
   m.def(
       "specialize_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
         return launch::specializeBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
       },
       "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
-      "Make the version of a kernel that `launch_bound` would launch, if there is none; whether it checks, when it runs, that what it "
-      "reads was not overwritten.");
+      "Make the version of a kernel that `launch_bound` would launch, if there is none. Returns whether that version checks that values "
+      "that it reads were not overwritten.");
   m.def(
       "note_saved", [](nb::handle tensor) { launch::noteSaved(tensor.ptr()); }, "tensor"_a,
-      "From now on launches that write to the memory of this tensor of torch raise its version.");
-  m.def("has_saved", [] { return launch::hasSavedMemory; }, "Whether there may be such tensors.");
+      "Make launches that write to the memory of this torch tensor increase its version counter.");
+  m.def("has_saved", [] { return launch::hasSavedMemory; }, "Whether any such tensor may exist.");
   m.def(
       "note_saved_write", [](nb::handle object) { launch::noteSavedWrite(object.ptr()); }, "object"_a,
-      "Raise the version of such tensors whose memory this container or array shares.");
+      "Increase the version counter of such tensors that share memory with this container or array.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(
       "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },
       "watcher"_a.none(),
-      "What is called before this thread writes to containers from Python, as watcher(container, index or None); gives the one before.");
+      "Set the function that is called before this thread writes to containers from Python, as watcher(container, index or None); returns "
+      "the previous one.");
   m.def(
       "set_watcher", [](nb::object watcher) { return bindings::exchange(launch::watcher, std::move(watcher)); }, "watcher"_a.none(),
-      "What is called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords); gives the one before.");
+      "Set the function that is called instead of the kernels that this thread calls, as watcher(kernel, arguments, keywords); returns the "
+      "previous one.");
   m.def("cache_scope", launch::makeCacheScope,
-        "What code on disk belongs to beside its kernel, as text; empty where the disk cache is not to be used.");
+        "The part of cache keys that does not depend on the kernel, as text; empty when the disk cache is disabled.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");
   m.def(
       "log",
       [](nb::str level, nb::str text, nb::str place) {
         support::log(support::parseLogLevel(bindings::readText(level)), bindings::readText(text), bindings::readText(place));
       },
-      "level"_a, "message"_a, "place"_a = "", "One line on stderr when the level is on.");
+      "level"_a, "message"_a, "place"_a = "", "Write one line to stderr when the level is enabled.");
   m.def(
       "set_log_level", [](nb::str level) { support::setLogLevel(support::parseLogLevel(bindings::readText(level))); },
       "Least severe level that is written.");
@@ -308,6 +313,6 @@ NB_MODULE(_runtime, m) {
       "Whether lines of this level are written.");
   m.def(
       "copy", [](nb::handle to, nb::handle from) { launch::copyBuffer(to.ptr(), from.ptr()); },
-      "As memcpy between contiguous buffers of one size, on all threads when they are large.");
-  m.def("memory_use", bindings::getMemoryUse, "Bytes and blocks of all buffers that are alive.");
+      "Copy between contiguous buffers of one size, on all threads when they are large.");
+  m.def("memory_use", bindings::getMemoryUse, "Bytes and blocks of all live buffers.");
 }

@@ -1,3 +1,8 @@
+// binding.cpp: launches on the objects and numbers of a recorded call
+//
+// In:   a kernel and the binding of a call of another kernel of the same function; both come from a tape.
+// Out:  a launch of the kernel on that binding, or a version that will fit it.
+// Here: the gradient of a recorded call must not look up names again, because they may be bound to other objects by now.
 #include "launch/binding.h"
 
 #include "launch/kernel.h"
@@ -57,7 +62,7 @@ void addBindingType(PyObject *module) {
                          slot(Py_tp_traverse, traverseBinding),
                          slot(Py_tp_clear, clearBinding),
                          slot(Py_tp_getset, properties),
-                         {Py_tp_doc, const_cast<char *>("What a recorded call was called with.")},
+                         {Py_tp_doc, const_cast<char *>("The objects and numbers of a recorded call.")},
                          {}};
   bindingType =
       addType(module, {"quadrants._runtime.Binding", sizeof(BindingObject), 0,
@@ -87,7 +92,7 @@ Ref launchBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, 
   synchronizeEpoch(kernel);
   PyObject *result;
   if (kernel.specializations->launchBound(kernel, binding, result)) return Ref::adopt(result);
-  // A version for how things are now may do.
+  // A version for the current objects may fit.
   Ref prepared;
   prepareBound(kernel, arguments, keywords, prepared);
   synchronizeEpoch(kernel);
@@ -110,7 +115,7 @@ static bool checksReads(const Specialization &version) {
 bool specializeBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
   KernelObject &kernel = *reinterpret_cast<KernelObject *>(object);
   const Binding &binding = requireCurrent(bindingObject);
-  binding.version->hasGradient = true; // or why not is told when it runs
+  binding.version->hasGradient = true; // if there is none, its launch reports the reason
   synchronizeEpoch(kernel);
   if (auto found = kernel.specializations->findBound(binding)) return checksReads(*found);
   Ref prepared;

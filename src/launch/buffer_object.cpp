@@ -1,4 +1,7 @@
-// buffer_object.cpp: blocks of memory as Python objects: new ones, and those of arrays of other libraries.
+// buffer_object.cpp: blocks of memory as Python objects
+//
+// In:   a size, an array of another library, or an address on a device.
+// Out:  a `quadrants._runtime.Buffer` that owns or borrows the memory; containers are placed in it.
 #include "launch/external_array.h"
 #include "launch/numpy.h"
 #include "launch/state.h"
@@ -37,7 +40,8 @@ static PyObject *newBuffer(PyTypeObject *, PyObject *args, PyObject *) {
   });
 }
 
-/// Buffer.borrow(array): (the memory of a NumPy array as a buffer that keeps the array alive, place of the array's first element in it)
+/// Buffer.borrow(array): returns (the memory of a NumPy array as a buffer that keeps the array alive, offset of the array's first element
+/// in it).
 static PyObject *borrowBuffer(PyObject *, PyObject *object) {
   return guard([&]() -> PyObject * {
     ExternalArray array;
@@ -46,14 +50,14 @@ static PyObject *borrowBuffer(PyObject *, PyObject *object) {
     for (int axis = 0; axis < array.rank; ++axis)
       if (array.extents[axis] > 0) (array.strides[axis] < 0 ? begin : end) += array.strides[axis] * (array.extents[axis] - 1);
     auto giveBack = [](void *owner) { Py_DECREF(static_cast<PyObject *>(owner)); };
-    // Kernels take elements of different indices to be different memory where they write.
+    // Kernels assume that elements of different indices that they write do not share memory.
     bool isWritable = array.isWritable && !array.hasSharedElements();
     runtime::BufferRef buffer = runtime::Buffer::borrow(array.data + begin, size_t(end - begin), isWritable, Py_NewRef(object), giveBack);
     return Py_BuildValue("(NL)", wrapBuffer(buffer), static_cast<long long>(-begin));
   });
 }
 
-/// Buffer.borrow_device(address, bytes, owner, writable): memory on the runtime's device that `owner` keeps.
+/// Buffer.borrow_device(address, bytes, owner, writable): memory on the runtime's device that `owner` owns.
 static PyObject *borrowDevice(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     unsigned long long address;

@@ -1,4 +1,7 @@
-// data_methods.cpp: fill, copies in and copies out, where the elements need no conversion
+// data_methods.cpp: fills and copies of containers whose elements need no conversion
+//
+// In:   a container, and a number, an array or another container.
+// Out:  the filled or copied elements, or False or None when Python must convert them.
 #include "launch/data_type.h"
 #include "launch/external_array.h"
 #include "launch/numpy.h"
@@ -16,7 +19,7 @@ using layout::TensorLayout;
 using runtime::CopiedAxis;
 using runtime::Tensor;
 
-// Copies of fewer bytes are done before another thread would have taken the GIL.
+// Smaller copies end before another thread could have taken the GIL.
 static constexpr size_t kMuch = 256 << 10;
 
 namespace {
@@ -37,12 +40,12 @@ static Elements getElements(const TensorLayout &layout, unsigned char *data) {
   Elements elements{data, element.scalar, layout.extents, layout.strides};
   const int64_t shape[] = {element.rows, element.columns}, steps[] = {layout.componentStride * element.columns, layout.componentStride};
   elements.extents.insert(elements.extents.end(), shape, shape + element.rank);
-  // The components of a vector are `componentStride` apart: it has one column.
+  // The components of a vector are `componentStride` apart: a vector has one column.
   elements.strides.insert(elements.strides.end(), steps, steps + element.rank);
   return elements;
 }
 
-/// The elements of an array; false where they are not in the processor's memory, or of no type that kernels have.
+/// Describes the elements of an array; false when they are not in the processor's memory, or when kernels have no such type.
 static bool readElements(PyObject *object, Elements &elements) {
   ExternalArray array;
   if (!readExternal(object, array) || array.device >= 0 || !array.scalar) return false;
@@ -66,14 +69,14 @@ static void copyElements(const Elements &to, const Elements &from) {
   runtime::copyStrided(to.data, from.data, size, std::move(axes));
 }
 
-/// Whether two elements share memory, as those of a stride of 0 do.
+/// Whether two elements share memory, as with a stride of 0.
 static bool hasSharedPlaces(const Elements &elements) {
   for (size_t axis = 0; axis < elements.extents.size(); ++axis)
     if (elements.strides[axis] == 0 && elements.extents[axis] > 1) return true;
   return false;
 }
 
-/// Fills the memory of a device with an element whose bytes are given; false where its layout or its bytes do not allow that.
+/// Fills the memory of a device with an element of the given bytes; false when its layout or its bytes do not allow that.
 static bool fillDevice(PyObject *self, runtime::DeviceMemory &memory, const unsigned char *bytes, size_t count) {
   const Tensor &tensor = getTensor(self);
   auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
@@ -83,7 +86,7 @@ static bool fillDevice(PyObject *self, runtime::DeviceMemory &memory, const unsi
   auto size = size_t(tensor.range.end - tensor.range.begin);
   uint32_t word = 0;
   for (size_t i = 0; i < sizeof word; ++i) word |= uint32_t(bytes[i % count]) << 8 * i;
-  // What repeats within a word fills any number of bytes when all four are equal, else whole words only.
+  // A pattern of equal bytes fills any number of bytes; other patterns fill whole words only.
   for (size_t i = 0; i < count; ++i)
     if (bytes[i] != uint8_t(word >> i % sizeof word * 8)) return false;
   if (word != (word & 0xff) * 0x01010101u && (size % sizeof word || (count % sizeof word && sizeof word % count))) return false;
@@ -96,8 +99,8 @@ static bool isNumber(PyObject *value) {
          PyArray_IsScalar(value, Bool);
 }
 
-/// _try_fill(value): sets every component to a number, or every element to the one in a packed array of the type in memory. On a device it
-/// does not wait. False where that cannot be done.
+/// _try_fill(value): sets every component to a number, or every element to the single element of a packed array of the same type. On a
+/// device it does not wait. Returns False when it cannot do that.
 PyObject *tryFill(PyObject *self, PyObject *value) {
   return guard([&]() -> PyObject * {
     requireAlive(self);
@@ -123,7 +126,7 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
     if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
       return PyBool_FromLong(fillDevice(self, *memory, source.data, size * count));
     noteHostWrite(self, Py_None);
-    requireAlive(self);                      // a watcher of writes has run
+    requireAlive(self);                      // Python code has observed the write
     runtime::BufferRef held = tensor.buffer; // another thread may end the runtime
     TensorLayout split = tensor.layout.tilings.empty() ? tensor.layout : splitTiledAxes(tensor.layout);
     Elements target = getElements(split, tensor.data);
@@ -135,7 +138,7 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
   });
 }
 
-/// Copies within a device where the elements of both lie alike.
+/// Copies within a device when both containers have the same layout of elements.
 static bool copyOnDevice(PyObject *self, PyObject *other) {
   if (!isTensor(other)) return false;
   requireAlive(other);
@@ -152,7 +155,7 @@ static bool copyOnDevice(PyObject *self, PyObject *other) {
   return true;
 }
 
-/// _try_copy(other): copies the elements of a container or array of the same shape and type; False for what has to be converted.
+/// _try_copy(other): copies the elements of a container or array of the same shape and type; False when they need a conversion.
 PyObject *tryCopy(PyObject *self, PyObject *given) {
   return guard([&]() -> PyObject * {
     requireAlive(self);
@@ -169,7 +172,7 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
     } else if (!readElements(other, source)) {
       Py_RETURN_FALSE;
     }
-    requireAlive(self); // the other one's tree may have been made just now
+    requireAlive(self); // allocating the other field's tree may have reset this one
     const Tensor &tensor = getTensor(self);
     Elements target = getElements(tensor.layout, tensor.data);
     if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedPlaces(target) || !tensor.buffer->isWritable() ||
@@ -183,7 +186,7 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
   });
 }
 
-/// _copy_out(): the elements as a NumPy array of its own; None for those on a device, and for types that NumPy has not.
+/// _copy_out(): the elements as a new NumPy array; None for elements on a device, and for types that NumPy does not have.
 PyObject *copyOut(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     requireAlive(self);

@@ -1,3 +1,7 @@
+// data_type.cpp: the Python type of qd.f32, qd.i32, …, and the conversion of Python numbers from and to memory
+//
+// In:   a scalar type, an address and a Python number.
+// Out:  the number in memory or in Python; an error, or false, when the type cannot hold it.
 #include "launch/data_type.h"
 
 #include "launch/numpy.h"
@@ -17,7 +21,7 @@ static PyObject *objects[support::kScalarTypeCount];
 
 static ScalarType typeOf(PyObject *self) { return reinterpret_cast<DataTypeObject *>(self)->type; }
 static PyObject *getName(PyObject *self) { return Py_NewRef(reinterpret_cast<DataTypeObject *>(self)->name); }
-// Also how it is pickled: an object that reduces to a string is the global of that name in its class's module.
+// Pickling uses it, too: an object that reduces to a string is the global of that name in its class's module.
 static PyObject *getNameOf(PyObject *self, PyObject *) { return getName(self); }
 
 /// qd.f32(x) outside of kernels is a cast.
@@ -91,7 +95,7 @@ PyObject *readScalar(ScalarType type, const void *address) {
     if (type == ScalarType::F32) return PyFloat_FromDouble(double(load<float>(address)));
     return PyFloat_FromDouble(type == ScalarType::F64 ? load<double>(address) : double(support::halfToFloat(load<uint16_t>(address))));
   }
-  // Little endian: the low bytes come first, and shifting up and down again extends the sign.
+  // Little endian: the low bytes come first. Shifting up and down again extends the sign.
   size_t unused = 64 - 8 * getByteSize(type);
   uint64_t bits = 0;
   memcpy(&bits, address, getByteSize(type));
@@ -120,7 +124,7 @@ static void storeFloat(ScalarType type, void *address, double value) {
   }
 }
 
-/// The low bits of a Python integer; false unless it is in the range of the type.
+/// Reads the low bits of a Python integer; false when it is out of the range of the type.
 static bool readInteger(ScalarType type, PyObject *number, uint64_t &bits) {
   int overflow;
   int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -136,12 +140,12 @@ static bool readInteger(ScalarType type, PyObject *number, uint64_t &bits) {
   return false;
 }
 
-/// The integer below a float, toward zero; false unless it is in the range of the type.
+/// Truncates a float toward zero; false when the result is out of the range of the type.
 static bool truncate(ScalarType type, double value, uint64_t &bits) {
   value = std::trunc(value);
   bool isSigned = support::isSigned(type);
   double end = std::ldexp(1.0, int(8 * getByteSize(type)) - isSigned);
-  if (!(value >= (isSigned ? -end : 0.0) && value < end)) return false; // a NaN is in no range
+  if (!(value >= (isSigned ? -end : 0.0) && value < end)) return false; // false for NaN
   bits = value < 9223372036854775808.0 ? uint64_t(int64_t(value)) : uint64_t(value);
   return true;
 }
@@ -154,7 +158,7 @@ static double readDouble(PyObject *value) {
   return number;
 }
 
-bool isIntegerNumber(PyObject *value) { return PyIndex_Check(value) || PyArray_IsScalar(value, Bool); } // NumPy's truth value is no index
+bool isIntegerNumber(PyObject *value) { return PyIndex_Check(value) || PyArray_IsScalar(value, Bool); } // NumPy's bool has no `__index__`
 
 bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
   if (support::isFloat(type)) {
@@ -166,7 +170,7 @@ bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
   bool isTruth = !PyIndex_Check(value);
   Ref number = isTruth || PyLong_Check(value) ? Ref::borrow(value) : Ref::adopt(PyNumber_Index(value));
   uint64_t bits;
-  if (isTruth || type == ScalarType::U1) { // u1 asks whether the whole number is zero, not its low bits
+  if (isTruth || type == ScalarType::U1) { // u1 tests the whole number for zero, not its low bits
     int truth = PyObject_IsTrue(number.get());
     if (truth < 0) throw PythonError{};
     bits = uint64_t(truth);

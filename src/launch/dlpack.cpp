@@ -1,3 +1,7 @@
+// dlpack.cpp: DLPack capsules
+//
+// In:   memory of a container with its type and shape, or a capsule of another library.
+// Out:  a capsule that keeps the memory alive, or a Buffer that returns the memory to its library at the end.
 #include "launch/dlpack.h"
 
 #include "launch/data_type.h"
@@ -21,7 +25,7 @@ using support::ScalarType;
 
 namespace {
 
-/// The names of capsules, until version 1 of DLPack and from then on.
+/// Whether capsules have the names that DLPack uses from version 1 on.
 template <typename Managed> constexpr bool kIsVersioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
 template <typename Managed> constexpr const char *kName = kIsVersioned<Managed> ? "dltensor_versioned" : "dltensor";
 template <typename Managed> constexpr const char *kUsedName = kIsVersioned<Managed> ? "used_dltensor_versioned" : "used_dltensor";
@@ -32,14 +36,14 @@ DLDataTypeCode getTypeCode(ScalarType type) {
   return support::isFloat(type) ? kDLFloat : support::isSigned(type) ? kDLInt : kDLUInt;
 }
 
-/// A tensor that we gave out, with what it points to.
+/// An exported tensor, with the data that it points to.
 template <typename Managed> struct Given {
   Managed managed{};
   PyObject *owner = nullptr;
   std::vector<int64_t> extents, strides;
 };
 
-/// Called by whoever has the tensor, on any thread, perhaps when the interpreter has ended.
+/// Called by the consumer of the tensor, on any thread, possibly after the interpreter has ended.
 template <typename Managed> void releaseGiven(Managed *managed) {
   auto *given = static_cast<Given<Managed> *>(managed->manager_ctx);
   if (Py_IsInitialized()) {
@@ -50,14 +54,14 @@ template <typename Managed> void releaseGiven(Managed *managed) {
   delete given;
 }
 
-/// Of a capsule that nobody has taken the tensor from.
+/// Destructor of a capsule whose tensor was not consumed.
 template <typename Managed> void deleteCapsule(PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, kName<Managed>)) return;
   auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, kName<Managed>));
   if (managed->deleter) managed->deleter(managed);
 }
 
-/// What `export_dlpack` is given.
+/// The arguments of `export_dlpack`.
 struct Request {
   PyObject *owner, *dtype, *extents, *strides;
   unsigned long long address;
@@ -85,7 +89,7 @@ template <typename Managed> PyObject *give(const Request &request) {
   given->managed.manager_ctx = given.get();
   given->managed.deleter = releaseGiven<Managed>;
   if constexpr (kIsVersioned<Managed>) {
-    given->managed.version = {DLPACK_MAJOR_VERSION, 0}; // no type or flag is given out that 1.0 does not have
+    given->managed.version = {DLPACK_MAJOR_VERSION, 0}; // exports use no type or flag that 1.0 does not have
     given->managed.flags =
         (request.isReadOnly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (request.isCopied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   }
@@ -105,7 +109,7 @@ PyObject *exportDlpack(PyObject *, PyObject *args) {
   });
 }
 
-/// Of a capsule that stands for a tensor that was taken: the tensor goes back to its library with it.
+/// Destructor of the capsule that owns an imported tensor: returns the tensor to its library.
 template <typename Managed> void returnTaken(PyObject *capsule) {
   auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, "taken_dltensor"));
   if (managed->deleter) managed->deleter(managed);
@@ -143,7 +147,8 @@ PyObject *importDlpack(PyObject *, PyObject *capsule) {
   });
 }
 
-/// copy_memory(container): (a copy on the device of the memory from the first to the last element, address of the first element in it)
+/// copy_memory(container): returns (a copy on the device of the memory from the first to the last element, address of the first element in
+/// it).
 PyObject *copyMemory(PyObject *, PyObject *container) {
   return guard([&]() -> PyObject * {
     requireAlive(container);

@@ -1,10 +1,11 @@
-// element_access.cpp: container[index] from Python.
+// element_access.cpp: container[index] from Python
 //
-// Whole indices of scalar containers are read and written here, always checked against the shape. Elements that are vectors go to the
-// subclass's `_element(index)` / `_set_element(index, value)`. Other keys make subviews; `_assign(value)` of a subview writes through it.
+// Complete indices of scalar containers are read and written here, always checked against the shape. Elements that are vectors are passed
+// to the subclass's `_element(index)` / `_set_element(index, value)`. Other keys make subviews; `_assign(value)` of a subview writes
+// through it.
 //
-// Indices and values may be objects whose methods run anything, qd.reset() included: all of them become numbers before the memory is
-// looked at, and nothing of Python runs from there until it was used.
+// Indices and values may be objects whose methods run any code, including qd.reset(). Therefore all of them are converted to numbers before
+// the memory is read, and no Python code runs until the access is done.
 #include "launch/data_type.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
@@ -24,7 +25,7 @@ struct Key {
   int64_t index[kMaxRank];
 };
 
-/// Python ints and what counts as one; false for anything else.
+/// Appends a Python int or an object with `__index__`; false for anything else.
 bool addIndex(Key &key, PyObject *item) {
   if (key.rank == kMaxRank || PyBool_Check(item) || !PyIndex_Check(item)) return false;
   Ref number = PyLong_Check(item) ? Ref::borrow(item) : Ref::adopt(PyNumber_Index(item));
@@ -38,7 +39,7 @@ bool addIndex(Key &key, PyObject *item) {
 bool readKey(Key &key, PyObject *object) {
   if (object == Py_None) return true;
   if (!PyTuple_Check(object) && !PyList_Check(object)) return addIndex(key, object);
-  // An index of a list may change the list.
+  // Converting an index may change the list.
   Ref items = PyTuple_Check(object) ? Ref::borrow(object) : Ref::adopt(PyList_AsTuple(object));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
     if (!addIndex(key, PyTuple_GET_ITEM(items.get(), i))) return false;
@@ -48,7 +49,7 @@ bool readKey(Key &key, PyObject *object) {
 
 [[noreturn]] static void refuseKey(const TensorObject &object, const std::string &text) {
   if (!object.tensor.isField) throwPython(importAttribute("quadrants._base.errors", "QuadrantsIndexError").get(), "%s", text.c_str());
-  // Programs look for the words in brackets.
+  // Programs search messages for the words in brackets.
   bool hasAxes = object.tensor.layout.rank() > 0;
   throw support::Error(support::ErrorKind::Bounds, hasAxes ? text + " (Slicing is not supported on qd.field in this way)" : text);
 }
@@ -66,7 +67,7 @@ static std::string joinNumbers(const int64_t *values, int count) {
   return text;
 }
 
-/// A value for an index that leaves axes open would be one for each of their elements: that is written with slices.
+/// Refuses to assign to an index that leaves axes open: that needs slices.
 [[noreturn]] static void refusePart(const TensorObject &object, const Key &key) {
   std::string row = joinNumbers(key.index, key.rank);
   for (int axis = key.rank; axis < object.tensor.layout.rank(); ++axis) row += ", :";
@@ -107,7 +108,7 @@ static unsigned char *findElement(const TensorObject &object, const Key &key) {
   return tensor.data + layout::computeOffset(tensor.layout, place);
 }
 
-/// The place of the element in the array that `view` gives.
+/// The index of the element in the array that `view` returns.
 static Ref makeIndex(const TensorObject &object, const Key &key) {
   const std::vector<int64_t> &origin = object.tensor.layout.origin;
   Ref tuple = Ref::adopt(PyTuple_New(key.rank));
@@ -117,7 +118,7 @@ static Ref makeIndex(const TensorObject &object, const Key &key) {
   return tuple;
 }
 
-/// The indices as plain integers, which run nothing when they are looked at once more.
+/// The indices as plain integers, whose conversion runs no Python code.
 static Ref makeKey(const Key &key) {
   Ref tuple = Ref::adopt(PyTuple_New(key.rank));
   for (int axis = 0; axis < key.rank; ++axis)
@@ -165,7 +166,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     bool isScalar = object.tensor.layout.element.rank == 0;
     uint64_t converted;
     if (!object.tensor.data) requireAlive(self);
-    unsigned char *address = findElement(object, key); // a wrong index is told before a wrong value
+    unsigned char *address = findElement(object, key); // a wrong index is reported before a wrong value
     runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
     bool runsNothing = !isWriteWatched() && (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value));
     if (isScalar && runsNothing && !memory) {
@@ -180,7 +181,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
       Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", makeIndex(object, key).get(), value));
       return 0;
     }
-    if (!object.tensor.data) requireAlive(self); // a watcher of writes has run
+    if (!object.tensor.data) requireAlive(self); // Python code has observed the write
     address = findElement(object, key), memory = object.tensor.buffer->getMemory();
     size_t bytes = getByteSize(object.tensor.layout.element.scalar);
     if (memory)

@@ -1,3 +1,8 @@
+// external_array.cpp: reads the memory, shape and type of arrays of other libraries
+//
+// In:   a Python object: a NumPy array, or a tensor of a library with DLPack's C functions.
+// Out:  an ExternalArray; false for everything else, which Python then refuses or converts.
+// Here: every launch with such arrays runs this code, so it makes no Python call in the common case.
 #include "launch/external_array.h"
 
 #include "launch/numpy.h"
@@ -18,14 +23,14 @@ static std::optional<ScalarType> findScalarType(char kind, uint64_t bytes) {
   if (kind == 'b' && bytes == 1) return ScalarType::U1;
   if (kind == 'B' && bytes == 2) return ScalarType::BF16;
   if (!std::has_single_bit(bytes) || bytes > 8) return std::nullopt;
-  int step = std::countr_zero(bytes); // the types of a kind stand in the order of their sizes
+  int step = std::countr_zero(bytes); // the types of a kind are ordered by size
   if (kind == 'i') return ScalarType(int(ScalarType::I8) + step);
   if (kind == 'u') return ScalarType(int(ScalarType::U8) + step);
   if (kind == 'f' && bytes > 1) return ScalarType(int(ScalarType::F16) + step - 1);
   return std::nullopt;
 }
 
-/// Null when the type does not offer the functions. The type asked for last is remembered.
+/// DLPack's C functions of a type; null when it has none. Caches the answer for the last type.
 static const DLPackExchangeAPI *findExchange(PyTypeObject *type) {
   static PyTypeObject *known;
   static const DLPackExchangeAPI *exchange;
@@ -44,7 +49,7 @@ bool isTorchTensor(PyObject *object) { return !PyArray_Check(object) && findExch
 bool lacksGradient(PyObject *object) {
   static PyObject *name = PyUnicode_InternFromString("requires_grad");
   PyObject *answer = PyObject_GetAttr(object, name);
-  PyErr_Clear(); // another library's
+  PyErr_Clear(); // an error of the other library
   Py_XDECREF(answer);
   return answer == Py_True && call("quadrants._containers.foreign", "lacks_gradient", "O", object).get() == Py_True;
 }
@@ -59,15 +64,15 @@ static bool isPacked(const ExternalArray &array, int64_t bytes) {
   return isPacked;
 }
 
-/// NumPy's own types by their numbers; the others are none of ours.
+/// The scalar type for a NumPy type; empty when kernels have no such type.
 static std::optional<ScalarType> findNumpyType(const PyArray_Descr *descr) {
   using enum ScalarType;
   static constexpr ScalarType kTypes[] = {U1, I8, U8, I16, U16, I32, U32, I64, U64, I64, U64, F32, F64}; // NPY_BOOL to NPY_DOUBLE
   static_assert(NPY_DOUBLE == 12 && NPY_LONG == 7 && sizeof(long) == 8);
   if (descr->byteorder == NPY_OPPBYTE) return std::nullopt;
   if (descr->type_num == NPY_HALF) return F16;
-  if (descr->type_num == NPY_VOID && PyDataType_ELSIZE(descr) == 2 && !PyDataType_HASFIELDS(descr)) return BF16;      // as makeNumpyType
-  if (descr->type_num >= NPY_USERDEF && std::string_view(descr->typeobj->tp_name).ends_with("bfloat16")) return BF16; // of ml_dtypes
+  if (descr->type_num == NPY_VOID && PyDataType_ELSIZE(descr) == 2 && !PyDataType_HASFIELDS(descr)) return BF16; // made by makeNumpyType
+  if (descr->type_num >= NPY_USERDEF && std::string_view(descr->typeobj->tp_name).ends_with("bfloat16")) return BF16; // from ml_dtypes
   return descr->type_num <= NPY_DOUBLE ? std::optional(kTypes[descr->type_num]) : std::nullopt;
 }
 
@@ -93,14 +98,14 @@ bool ExternalArray::hasSharedElements() const {
     if (extents[axis] > 1) axes[count++] = {std::abs(strides[axis]), extents[axis]};
   }
   std::sort(axes, axes + count);
-  // What slices and permutations make of an array: along each axis neighbors are as far apart as what lies within them reaches.
+  // Slices and permutations of an array: along each axis, neighbors are at least as far apart as the inner axes reach.
   int64_t bytes = scalar ? int64_t(getByteSize(*scalar)) : 1, reach = bytes;
   bool isNested = true;
   for (const auto &[distance, extent] : std::span(axes, size_t(count))) {
     isNested &= distance >= reach;
     reach += distance * (extent - 1);
   }
-  // Others are rare: a map of the bytes tells, or, where it would be very large, they are taken to overlap.
+  // Other arrays are rare: a map of the bytes decides; when it would be very large, the elements count as overlapping.
   constexpr int64_t kLargestMap = int64_t(1) << 26;
   if (isNested) return false;
   if (reach > kLargestMap || elements > reach / bytes) return true;
@@ -121,20 +126,20 @@ bool ExternalArray::hasSharedElements() const {
   }
 }
 
-/// Whether a tensor of torch stands for the negative of its memory, as the imaginary part of a conjugate does. Such a tensor is every other
-/// number of an array: only those that are not packed, or have one element, are asked.
+/// Whether a torch tensor represents the negative of its memory, as the imaginary part of a conjugate does. Such a tensor consists of every
+/// second number of an array, so only tensors that are not packed or have one element are checked.
 static bool isNegated(PyObject *object, const ExternalArray &array) {
   static PyObject *name = PyUnicode_InternFromString("is_neg");
   bool isMany = std::any_of(array.extents, array.extents + array.rank, [](int64_t extent) { return extent != 1; });
   if (array.isPacked && isMany) return false;
   PyObject *answer = PyObject_CallMethodNoArgs(object, name);
-  PyErr_Clear(); // another library's
+  PyErr_Clear(); // an error of the other library
   Py_XDECREF(answer);
   return answer == Py_True;
 }
 
-/// Whether the storage of a tensor of torch was given back: its address is then the offset there. Only addresses where no memory of
-/// a process lies, or in some processes the first of it, are looked into.
+/// Whether the storage of a torch tensor was freed: its address is then its offset in the storage. Only addresses at which a process has no
+/// memory, or seldom has, are checked.
 static bool hasNoStorage(PyObject *object, const ExternalArray &array, int64_t bytes) {
   constexpr uintptr_t kNeverMapped = uintptr_t(1) << 16, kRarelyMapped = uintptr_t(1) << 40;
   auto address = reinterpret_cast<uintptr_t>(array.data);
@@ -144,12 +149,12 @@ static bool hasNoStorage(PyObject *object, const ExternalArray &array, int64_t b
   static PyObject *name = PyUnicode_InternFromString("storage_offset");
   PyObject *offset = PyObject_CallMethodNoArgs(object, name);
   long long first = offset ? PyLong_AsLongLong(offset) : -1;
-  PyErr_Clear(); // another library's
+  PyErr_Clear(); // an error of the other library
   Py_XDECREF(offset);
   return first >= 0 && uintptr_t(first * bytes) == address;
 }
 
-/// Masked arrays have a mask, of which kernels know nothing. The type that was asked for last is remembered.
+/// Whether arrays of the type have a mask, which kernels do not support. Caches the answer for the last type.
 static bool isMasked(PyTypeObject *type) {
   static PyTypeObject *known;
   static bool answer;

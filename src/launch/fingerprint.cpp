@@ -1,6 +1,8 @@
-// fingerprint.cpp: see fingerprint.h
+// fingerprint.cpp: writes Python objects as canonical bytes
 //
-// Every item starts with a letter for its kind, then sizes before contents, so that no two different objects run into the same bytes.
+// In:   a value, function or class.
+// Out:  its bytes, or false when it has no canonical form. Every item starts with a letter for its kind and has sizes before contents, so
+// that no two different objects have the same bytes.
 #include "launch/fingerprint.h"
 
 #include "launch/data_type.h"
@@ -37,7 +39,7 @@ std::string_view asText(PyObject *string) {
   Py_ssize_t size;
   const char *text = PyUnicode_AsUTF8AndSize(string, &size);
   if (!text) {
-    // Lone surrogates have no UTF-8; such a string has no canonical form here.
+    // Lone surrogates have no UTF-8, so a string with one has no canonical form.
     PyErr_Clear();
     return {};
   }
@@ -105,7 +107,7 @@ void Fingerprinter::typeName(PyTypeObject *type) {
 bool Fingerprinter::type(PyTypeObject *type) {
   out += 'T';
   typeName(type);
-  // Members of a dataclass and of the classes it derives from are part of what it is.
+  // The fields of a dataclass and of its base classes are part of its fingerprint.
   Ref fields = findAttribute(reinterpret_cast<PyObject *>(type), "__dataclass_fields__");
   if (!fields || !PyDict_Check(fields.get())) return true;
   PyObject *name, *field;
@@ -148,10 +150,10 @@ bool Fingerprinter::value(PyObject *object) {
     explicit Level(int &depth) : depth(++depth) {}
     ~Level() { --depth; }
   } level(depth);
-  if (depth > kMaxDepth || out.size() > (64u << 20)) return false; // a cycle, or far more than a constant
+  if (depth > kMaxDepth || out.size() > (64u << 20)) return false; // a cycle, or larger than any constant
   PyTypeObject *kind = Py_TYPE(object);
   if (isAtom(kind)) {
-    // Version 0 of the format: bytes that depend on the value only, not on who else refers to it.
+    // Version 0 of marshal: the bytes depend only on the value, not on reference counts.
     out += 'm';
     Ref bytes = Ref::adopt(PyMarshal_WriteObjectToString(object, 0));
     addText(out, {PyBytes_AS_STRING(bytes.get()), size_t(PyBytes_GET_SIZE(bytes.get()))});
@@ -164,13 +166,13 @@ bool Fingerprinter::value(PyObject *object) {
   }
   if (PyCode_Check(object)) return code(object);
   if (PyTuple_Check(object)) {
-    typeName(kind); // it may be a named tuple
+    typeName(kind); // distinguishes named tuples
     return items('t', object);
   }
   if (kind == &PyList_Type) return items('l', object);
   if (kind == &PyDict_Type) return items('d', Ref::adopt(PyDict_Items(object)).get());
   if (PyAnySet_CheckExact(object)) {
-    // Sorted by their own descriptions: sets have no order.
+    // Sets have no order: their items are sorted by their fingerprints.
     std::vector<std::string> parts;
     Ref list = Ref::adopt(PySequence_List(object));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
@@ -209,7 +211,7 @@ bool Fingerprinter::value(PyObject *object) {
     return attributes(object, {"_name_", "_value_"});
   }
   if (PyLong_Check(object) || PyFloat_Check(object) || PyUnicode_Check(object)) {
-    // A subclass of a number or a string: the class, then the plain value.
+    // An instance of a subclass of a number or string: the class, then the plain value.
     out += 'u';
     typeName(kind);
     Ref plain = Ref::adopt(PyLong_Check(object)    ? PyNumber_Long(object)
@@ -218,7 +220,7 @@ bool Fingerprinter::value(PyObject *object) {
     return value(plain.get());
   }
   if (isOfPackage(kind)) {
-    // Functions of the language are their names; vectors, types and annotations are their members.
+    // Builtins of the language are written as their names; vectors, types and annotations as their members.
     if (Ref name = findAttribute(object, "_qd_builtin")) {
       out += 'B';
       return value(name.get());
@@ -240,12 +242,12 @@ bool Fingerprinter::function(PyObject *object, Placement placement) {
   auto *plain = reinterpret_cast<PyFunctionObject *>(found);
   auto *body = reinterpret_cast<PyCodeObject *>(plain->func_code);
   out += 'F';
-  // A func and a plain function of the same text are called in different ways.
+  // A qd.func and a plain function of the same text are called in different ways.
   typeName(Py_TYPE(object));
   if (!code(plain->func_code) || !value(plain->func_defaults ? plain->func_defaults : Py_None) ||
       !value(plain->func_kwdefaults ? plain->func_kwdefaults : Py_None))
     return false;
-  // Annotations of local variables leave no trace in the code, so the text of a function is part of what it is.
+  // Annotations of local variables are not part of the code object, so the source text of a function is included.
   if (!value(call("quadrants._base.source", "get_text", "O", body).get())) return false;
   if (placement == Placement::Included) {
     out += '@';
@@ -286,7 +288,7 @@ bool isImmutable(PyObject *object) {
     PyObject *const *items = &PyTuple_GET_ITEM(object, 0);
     return std::all_of(items, items + PyTuple_GET_SIZE(object), isImmutable);
   }
-  // Functions of the language among them; the classes of the package whose instances hold arrays say nothing here.
+  // Builtins of the language are functions, too. Classes of the package whose instances hold arrays are not immutable.
   return isAtom(kind) || kind == dataTypeType || kind == &PyRange_Type || kind == &PySlice_Type || PyCFunction_Check(object) ||
          PyModule_Check(object) || PyType_Check(object) || PyArray_IsScalar(object, Generic) || isEnumMember(object) ||
          getFunction(object) || isBuiltin(object);

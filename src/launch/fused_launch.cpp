@@ -1,3 +1,8 @@
+// fused_launch.cpp: launches of a kernel together with its gradient, and their commit at the end of the tape
+//
+// In:   a kernel of the mode Fused, its arguments and the loss.
+// Out:  gradients that stay hidden (lazily zeroed) until `accept` commits them; or the answer that a fused launch is not possible.
+// Here: the guards report the gradients that the kernel writes (`note`); the undo log stores the hidden ones until the tape ends.
 #include "launch/fused_launch.h"
 
 #include <algorithm>
@@ -15,14 +20,14 @@ void FusedLaunch::note(TensorObject &object, const artifact::Input &input) {
   if (!object.shadow) return;
   bool isLazilyZeroed = object.tensor.state == TensorState::LazilyZeroed;
   areZero &= object.tensor.hasMemory() && isZero(object) && isUniqueOwner(object);
-  if (isLazilyZeroed) object.tensor.wake();
+  if (isLazilyZeroed) object.tensor.markAlive();
   gradients.push_back({Ref::borrow(reinterpret_cast<PyObject *>(&object)), !input.written.isEmpty, isLazilyZeroed});
 }
 
-/// What was stale becomes so again.
+/// Marks gradients that were lazily zeroed as such again.
 void FusedLaunch::hide() {
   for (const Gradient &gradient : gradients)
-    if (gradient.isWoken && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.markLazilyZeroed();
+    if (gradient.wasLazilyZeroed && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.markLazilyZeroed();
   gradients.clear();
 }
 
@@ -40,8 +45,8 @@ bool FusedLaunch::isPossible(const UndoLog::Accesses &accesses) const {
 
 void FusedLaunch::prepare() {
   for (Gradient &gradient : gradients) {
-    if (gradient.isWoken && !gradient.isReplaced && getObject(gradient).tensor.hasMemory()) materializeZeros(getObject(gradient));
-    gradient.isWoken = true; // an exception leaves it as zero as it was
+    if (gradient.wasLazilyZeroed && !gradient.isReplaced && getObject(gradient).tensor.hasMemory()) materializeZeros(getObject(gradient));
+    gradient.wasLazilyZeroed = true; // after an exception it counts as zero again
   }
 }
 
@@ -54,7 +59,7 @@ void FusedLaunch::finish() {
   gradients.clear();
 }
 
-//--- The undo log's part ---
+//--- Methods of the undo log ---
 
 bool UndoLog::launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss) {
   uncertain.clear();
@@ -79,7 +84,7 @@ bool UndoLog::accept() {
   for (const Hidden &entry : uncertain) {
     if (!isAccepted) break;
     auto &object = *reinterpret_cast<TensorObject *>(entry.object.get());
-    object.tensor.wake();
+    object.tensor.markAlive();
     object.isReplaced = entry.isReplaced;
   }
   uncertain.clear();

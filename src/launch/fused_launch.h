@@ -33,7 +33,7 @@ public:
 private:
   struct Gradient {
     Ref object;
-    bool isReplaced, isWoken;
+    bool isReplaced, wasLazilyZeroed;
   };
   static TensorObject &getObject(const Gradient &gradient) { return *reinterpret_cast<TensorObject *>(gradient.object.get()); }
   void hide();

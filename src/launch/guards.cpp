@@ -1,3 +1,9 @@
+// guards.cpp: evaluates the guards of a version at a launch
+//
+// In:   the arguments of a call, or the objects and numbers of a recorded one (guards_bound.cpp).
+// Out:  a filled argument block, or the first guard that failed.
+// Here: every launch runs this code, so the common cases (the same dictionary version, the same type, the same object) come first and cost
+//       one compare.
 #include "launch/guards.h"
 
 #include "launch/data_type.h"
@@ -21,8 +27,8 @@ using artifact::Dependency;
 using layout::kDynamic;
 using support::Digest;
 
-// CPython counts the changes of each dictionary until 3.13, and means to until then only. In 3.13 storing an attribute of an object
-// changes its dictionary without counting. Names are looked up at every launch where there is no count.
+// CPython counts the changes of each dictionary up to 3.13 and plans no replacement. In 3.13 storing an attribute of an object changes its
+// dictionary without counting. Without a count, names are looked up at every launch.
 static constexpr bool kCountsChanges = PY_VERSION_HEX < 0x030e0000;
 static constexpr bool kCountsAttributes = PY_VERSION_HEX < 0x030d0000;
 static uint64_t getVersion(PyObject *dict) {
@@ -45,37 +51,36 @@ int LaunchGuards::traverse(visitproc visit, void *arg) const {
     Py_VISIT(guard.held.get());
     Py_VISIT(guard.weak.get());
   }
-  for (const DictVersion &trackDict : dictVersions) Py_VISIT(trackDict.dict.get());
+  for (const DictVersion &entry : dictVersions) Py_VISIT(entry.dict.get());
   return 0;
 }
 
-/// Stands around what may run code of the user while a walk is under way, which may rebind the captured names and replace the dictionaries
-/// that the walk has borrowed.
+/// Encloses code of a walk that may run user code, which may rebind captured names and replace dictionaries that the walk has borrowed.
 class LaunchGuards::PythonCode {
 public:
-  PythonCode(LaunchGuards &launchGuards, GuardFrame &frame) : launchGuards(launchGuards), frame(frame) {
+  PythonCode(LaunchGuards &owner, GuardFrame &frame) : owner(owner), frame(frame) {
     if (std::exchange(frame.ranPython, true)) return;
     const State &state = getState();
     frame.state = &state, frame.epoch = state.epoch, frame.launches = state.launches;
-    if (frame.slots == launchGuards.captured.data()) return;
-    for (const Step &step : launchGuards.steps)
-      if (PyObject *object = step.kind == StepKind::Captured ? launchGuards.captured[step.slot] : nullptr)
+    if (frame.slots == owner.captured.data()) return;
+    for (const Step &step : owner.steps)
+      if (PyObject *object = step.kind == StepKind::Captured ? owner.captured[step.slot] : nullptr)
         frame.owned[frame.ownedCount++] = Py_NewRef(frame.slots[step.slot] = object);
   }
   ~PythonCode() {
-    if (launchGuards.usesDicts) memset(frame.dicts, 0, launchGuards.slotCount * sizeof(PyObject *));
+    if (owner.usesDicts) memset(frame.dicts, 0, owner.slotCount * sizeof(PyObject *));
   }
 
 private:
-  LaunchGuards &launchGuards;
+  LaunchGuards &owner;
   GuardFrame &frame;
 };
 
-/// Empty when there is no such member.
+/// Empty when the member is missing.
 Ref LaunchGuards::fetchAttribute(Step &step, PyObject *object) {
   object = unwrap(object);
   PyTypeObject *type = Py_TYPE(object);
-  // Next time the dictionary is enough, unless the class has a say about the member.
+  // The next fetch reads only the dictionary, unless the class has a descriptor for the member.
   step.typeVersion = 0;
   step.inClass = nullptr;
   if (type->tp_getattro == PyObject_GenericGetAttr) {
@@ -108,7 +113,7 @@ Ref LaunchGuards::fetch(Step &step, GuardFrame &frame) {
         PyErr_Clear();
     }
     if (dict) {
-      // Saves 15 ns per member: no look-up while the dictionary is as it was.
+      // Saves 15 ns per member: no look-up while the dictionary is unchanged.
       uint64_t version = getVersion(dict);
       if (!kCountsAttributes || version != step.dictVersion) {
         step.inDict = PyDict_GetItemWithError(dict, step.name.get());
@@ -180,7 +185,7 @@ GuardResult LaunchGuards::walk(std::vector<Step> &list, PyObject *const *argumen
     }
     default: {
       PyObject *found = fetch(step, frame).release();
-      // Held until the launch is over: a later step may run Python code that drops it.
+      // Held until the launch is over, because a later step may run Python code that drops the object.
       if (found)
         frame.owned[frame.ownedCount++] = found;
       else if (!step.mayBeMissing) {
@@ -199,15 +204,15 @@ void LaunchGuards::trackDict(PyObject *dict) {
     dictVersions.push_back({Ref::borrow(dict), getVersion(dict)});
 }
 
-/// Looks up the names of modules again and notes which dictionaries were looked at.
+/// Looks up the names of modules again and records the dictionaries that were read.
 bool LaunchGuards::refreshCaptures() {
   dictVersions.clear();
   std::vector<PyObject *> memory(3 * slotCount);
   GuardFrame frame;
   frame.place(memory.data(), slotCount);
-  frame.slots = captured.data(); // borrowed: the dictionaries hold what was found in them
+  frame.slots = captured.data(); // borrowed: the dictionaries hold the objects
   bool fits = walk(captureSteps, nullptr, frame) == GuardResult::Passed;
-  // What was found is borrowed from dictionaries that code of the user may have changed since.
+  // The objects are borrowed from dictionaries that user code may have changed since.
   if (frame.ranPython) fits = fits && areDictsUnchanged();
   if (!fits || !kCountsChanges) dictVersions.clear();
   return fits;
@@ -215,11 +220,11 @@ bool LaunchGuards::refreshCaptures() {
 
 bool LaunchGuards::areDictsUnchanged() const {
   bool areCurrent = true;
-  for (const DictVersion &trackDict : dictVersions) areCurrent &= getVersion(trackDict.dict.get()) == trackDict.version;
+  for (const DictVersion &entry : dictVersions) areCurrent &= getVersion(entry.dict.get()) == entry.version;
   return areCurrent;
 }
 
-/// Whether all memory is where it was when the walk came to it.
+/// Whether all memory is still where the walk found it.
 bool LaunchGuards::isAsRead(const GuardFrame &frame) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     PyObject *object = frame.slots[tensorSlots[i]];
@@ -249,10 +254,10 @@ GuardResult LaunchGuards::read(PyObject *const *arguments, GuardFrame &frame) {
   return GuardResult::Passed;
 }
 
-/// Whether something that the code takes to be alone in its memory shares some with another input of this launch: a field with any, an
-/// updated array with another one.
+/// Whether an input that the code assumes to be unaliased shares memory with another input of this launch: a field with any input, an
+/// updated array with another updated one.
 bool LaunchGuards::findOverlap(PyObject *const *slots) {
-  // Nearly always each has memory of its own: sorted, that shows without a look at the pairs (of 30 arrays 6 µs a launch).
+  // Nearly always each input has memory of its own. Sorted ranges show that without comparing pairs (30 arrays: saves 6 µs per launch).
   std::vector<MemoryRange> ranges;
   ranges.reserve(tensors.size());
   for (uint16_t slot : tensorSlots) ranges.push_back(getMemoryRange(slots[slot]));
@@ -304,7 +309,7 @@ void LaunchGuards::store(TensorInput &input, QdTensorArgument &argument, void *d
   if (input.hasStrides) memcpy(out, strides, size_t(input.rank) * sizeof(int64_t));
 }
 
-/// Whether there are as many elements along the axes as the code is made for.
+/// Whether the extents along the axes match the many or few elements that the code is specialized for.
 static bool fitsLimits(const artifact::Input &input, const int64_t *extents) {
   for (uint32_t axis = 0, axes = input.manyAxes | input.fewAxes; axes >> axis; ++axis)
     if (axes >> axis & 1 && (input.manyAxes >> axis & 1) != (extents[axis] >= artifact::kManyElements)) return false;
@@ -339,7 +344,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
                                                           ", and the current program runs on " +
                                                           (memory ? "cuda:" + std::to_string(memory->getOrdinal()) : "the CPU") +
                                                           ": copy it with copy_from() into one that was made in this program");
-    // In the processor's memory, of another program or on an array of another library: as an array there.
+    // Memory of the processor, from another program or an array of another library: passed like an array of the host.
     frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), tensor.data + tensor.range.begin,
                                 tensor.data + tensor.range.end, input.isWritten});
   }
@@ -347,7 +352,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
   return GuardResult::Passed;
 }
 
-/// An array of another library. Apart from containers, which need none of its stack.
+/// Reads an array of another library. A separate function, because containers need none of its stack.
 [[gnu::noinline]] GuardResult LaunchGuards::readArray(TensorInput &input, PyObject *object, GuardFrame &frame) {
   const layout::TensorLayout &layout = input.input->layout;
   ExternalArray array;
@@ -356,7 +361,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
   const int64_t *extents = array.extents, *strides = array.strides;
   if (array.rank != input.rank + element.rank || array.scalar != element.scalar || !array.isAligned || input.hasStrides == array.isPacked)
     return GuardResult::Failed;
-  // The components of an element lie packed.
+  // The components of an element must be packed.
   if (element.rank && (extents[array.rank - 1] != (element.rank == 1 ? element.rows : element.columns) ||
                        (input.hasStrides && strides[array.rank - 1] != layout.componentStride)))
     return GuardResult::Failed;
@@ -364,11 +369,11 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
       (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
     return GuardResult::Failed;
   if (!fitsExtents(layout, extents) || (input.hasExtentLimits && !fitsLimits(*input.input, extents))) return GuardResult::Failed;
-  // Strides of another library may lead to one element from several places.
+  // With strides of another library, several indices may mean the same element.
   if (input.input->isUnaliased && input.hasStrides) return GuardResult::Failed;
   if (input.isWritten && !array.isWritable) return GuardResult::ReadOnly;
   if (input.input->isSpread && input.hasStrides && array.hasSharedElements()) return GuardResult::Shared;
-  if (input.seesGradients && lacksGradient(object)) return GuardResult::Failed; // it is made where arguments are prepared
+  if (input.seesGradients && lacksGradient(object)) return GuardResult::Failed; // the gradient is made when arguments are prepared
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;
   runtime::DeviceMemory *memory = getState().memory.get();
@@ -378,7 +383,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
     frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), begin, end, input.isWritten});
   }
   store(input, argument, array.data, extents, strides);
-  // A view may begin where the last one did and reach further.
+  // A view may begin at the same address as the last one and be longer.
   if (hasExclusive) {
     const void *end = array.getRange().second;
     hasMoved |= input.end != end;
@@ -387,7 +392,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
   return GuardResult::Passed;
 }
 
-/// Whether integers are the same after they were converted.
+/// Whether integers are unchanged by the conversion.
 static bool holdsSame(PyArrayObject *given, PyArrayObject *converted) {
   if (PyArray_DESCR(given)->type_num == PyArray_DESCR(converted)->type_num || PyArray_ISBOOL(converted)) return true;
   Ref same = Ref::adopt(PyObject_RichCompare(reinterpret_cast<PyObject *>(given), reinterpret_cast<PyObject *>(converted), Py_EQ));
@@ -399,15 +404,15 @@ template <typename To, typename From> static bool narrow(unsigned char *address,
   auto *from = static_cast<const From *>(PyArray_DATA(array));
   for (npy_intp i = 0; i < PyArray_SIZE(array); ++i) {
     To value = To(from[i]);
-    bool isTold = std::is_integral_v<To> ? From(value) != from[i] : std::isinf(double(value)) && !std::isinf(double(from[i]));
-    if (isTold) return false;
+    bool isInexact = std::is_integral_v<To> ? From(value) != from[i] : std::isinf(double(value)) && !std::isinf(double(from[i]));
+    if (isInexact) return false;
     memcpy(address + size_t(i) * sizeof value, &value, sizeof value);
   }
   return true;
 }
 
-/// Copies components of the same type, and those of host vectors, which are 64 bits wide, without NumPy; false where NumPy has to do it,
-/// or has something to tell.
+/// Copies components of the same type, and the 64-bit components of host vectors, without NumPy; false when NumPy must convert them or
+/// report an error.
 static bool copyComponents(support::ScalarType type, PyArrayObject *array, unsigned char *address) {
   if (type == support::ScalarType::BF16 || !PyArray_ISCARRAY_RO(array)) return false;
   if (PyArray_TYPE(array) == getNumpyNumber(type)) {
@@ -418,7 +423,7 @@ static bool copyComponents(support::ScalarType type, PyArrayObject *array, unsig
   return type == support::ScalarType::I32 && PyArray_TYPE(array) == NPY_INT64 && narrow<int32_t, int64_t>(address, array);
 }
 
-/// A vector or matrix from a host vector, an array or nested sequences.
+/// Reads a vector or matrix from a host vector, an array or nested sequences.
 static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address, bool *isOutOfRange = nullptr) {
   Ref inner = PyArray_Check(object) ? Ref() : findAttribute(object, "_array");
   PyObject *from = PyArray_FROM_O(inner ? inner.get() : object);
@@ -430,7 +435,7 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   auto *array = reinterpret_cast<PyArrayObject *>(from);
   bool fits =
       PyArray_NDIM(array) == type.rank && PyArray_DIM(array, 0) == type.rows && (type.rank == 1 || PyArray_DIM(array, 1) == type.columns);
-  // Floats do not become integers without being asked; everything else converts as an assignment does.
+  // Floats are not converted to integers implicitly; everything else converts as in an assignment.
   if (!fits || PyArray_DESCR(array)->type_num == NPY_OBJECT ||
       (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
     return false;
@@ -462,7 +467,7 @@ bool LaunchGuards::readValue(ValueInput &input, PyObject *object, GuardFrame &fr
   return type.rank == 0 ? tryWriteExact(type.scalar, address, object) : readComponents(type, object, address);
 }
 
-/// Borrowed: to be compared only. Null when the object is gone.
+/// Borrowed, for comparisons only. Null when the object no longer exists.
 static PyObject *getReferent(PyObject *weak) {
 #if PY_VERSION_HEX < 0x030d0000
   PyObject *referent = PyWeakref_GetObject(weak);
@@ -475,7 +480,7 @@ static PyObject *getReferent(PyObject *weak) {
 #endif
 }
 
-/// Remembers whose member was read. Costs a compare while it is the same object.
+/// Records the object whose member was read. Costs a compare while it is the same object.
 bool LaunchGuards::readMember(ValueInput &input, PyObject *object, GuardFrame &frame) {
   PyObject *owner = frame.slots[input.ownerSlot];
   bool fits = readValue(input, object, frame);
@@ -485,10 +490,10 @@ bool LaunchGuards::readMember(ValueInput &input, PyObject *object, GuardFrame &f
   if (!fits) return false;
   input.lastOwner = owner;
   if (input.isOfKnown) return true;
-  if (size_t count = input.owners.size(); count >= 64 && (count & (count - 1)) == 0) // objects that are gone
+  if (size_t count = input.owners.size(); count >= 64 && (count & (count - 1)) == 0) // removes objects that no longer exist
     std::erase_if(input.owners, [](const auto &item) { return !getReferent(item.second.get()); });
   if (PyObject *weak = PyWeakref_NewRef(owner, nullptr)) input.owners[owner] = Ref::adopt(weak);
-  PyErr_Clear(); // an object without weak references is not remembered
+  PyErr_Clear(); // objects without weak references are not recorded
   return true;
 }
 
@@ -531,7 +536,7 @@ bool LaunchGuards::holds(Guard &guard, PyObject *object, GuardFrame &frame) {
   if (PyObject *held = guard.held.get()) {
     if (object == held) return true;
     if (guard.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;
-    // Equal small values, without the way over a description.
+    // Compares small values without their fingerprints.
     if (Py_TYPE(object) == Py_TYPE(held) && guard.kind == Dependency::Kind::Value) {
       if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object)) return PyObject_RichCompareBool(object, held, Py_EQ) == 1;
       if (PyFloat_CheckExact(object)) {
@@ -544,7 +549,8 @@ bool LaunchGuards::holds(Guard &guard, PyObject *object, GuardFrame &frame) {
   PythonCode code(*this, frame);
   std::optional<Digest> digest = fingerprintDependency(guard.kind, object, getPlacement(*guard.artifact));
   if (!digest || *digest != guard.digest) return false;
-  if (guard.held && guard.kind != Dependency::Kind::Type && isImmutable(object)) guard.held = Ref::borrow(object); // found faster next time
+  if (guard.held && guard.kind != Dependency::Kind::Type && isImmutable(object))
+    guard.held = Ref::borrow(object); // the next check is a compare
   return true;
 }
 

@@ -1,7 +1,7 @@
-// guards_bound.cpp: launches on what a recorded call was called with.
+// guards_bound.cpp: guards for a launch on the binding of a recorded call
 //
-// Two kernels of one function reach the same objects by the same paths. So what the guards of a call has found takes the place of looking
-// again, however the objects are bound by then; what that guards did not look at (`.grad`) is found from there.
+// Two kernels of one function reach the same objects by the same paths. The objects that the recorded call found therefore replace a new
+// look-up, whatever the names are bound to now. Objects that the recorded call did not read (`.grad`) are fetched starting from these.
 #include "launch/guards_parts.h"
 
 #include <cstring>
@@ -22,20 +22,20 @@ std::unique_ptr<LaunchGuards::Link> LaunchGuards::link(const LaunchGuards &other
   std::map<std::pair<int32_t, std::string_view>, int32_t> known;
   for (size_t slot = 0; slot < other.slotCount; ++slot) known[{other.origins[slot].parent, other.origins[slot].step}] = int32_t(slot);
   auto made = std::make_unique<Link>();
-  std::vector<int32_t> slots; // by own slot
+  std::vector<int32_t> slots; // by own slot: the slot of the other guards, or kNone
   for (const Origin &origin : origins) {
     int32_t parent = origin.parent < 0 ? kNone : slots[size_t(origin.parent)];
     auto found = origin.parent >= 0 && parent == kNone ? known.end() : known.find({parent, origin.step});
     if (found != known.end()) made->slots.push_back({uint16_t(slots.size()), uint16_t(found->second)});
     slots.push_back(found == known.end() ? kNone : found->second);
   }
-  std::multimap<std::pair<StepKind, int32_t>, size_t> looks; // of the other guards: guards and values by slot
+  std::multimap<std::pair<StepKind, int32_t>, size_t> otherSteps; // guards and values of the other guards, by slot
   for (const std::vector<Step> *list : {&other.captureSteps, &other.steps})
-    for (const Step &step : *list) looks.insert({{step.kind, step.slot}, size_t(step.index)});
+    for (const Step &step : *list) otherSteps.insert({{step.kind, step.slot}, size_t(step.index)});
 
-  // What was baked into the code that ran is what it was then, whatever has become of the object.
+  // Constants in the code that ran have their values of that time, even if the object has changed since.
   auto isSameConstant = [&](const Guard &guard, int32_t slot) {
-    auto [first, last] = looks.equal_range({StepKind::Guard, slot});
+    auto [first, last] = otherSteps.equal_range({StepKind::Guard, slot});
     for (auto found = first; found != last; ++found) {
       const Guard &same = other.guards[found->second];
       if (guard.kind != same.kind || !guard.hasDigest || !same.hasDigest) continue;
@@ -46,7 +46,7 @@ std::unique_ptr<LaunchGuards::Link> LaunchGuards::link(const LaunchGuards &other
   };
   auto isCopied = [&](const ValueInput &value, int32_t slot) {
     const layout::ValueType &type = value.input->type;
-    auto [first, last] = looks.equal_range({StepKind::Value, slot});
+    auto [first, last] = otherSteps.equal_range({StepKind::Value, slot});
     for (auto found = first; found != last; ++found) {
       const ValueInput &same = other.values[found->second];
       if (type != same.input->type) continue;

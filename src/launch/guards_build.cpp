@@ -1,4 +1,8 @@
-// guards_build.cpp: from the paths of an artifact to the steps of a launchGuards. Paths with a common beginning share its steps.
+// guards_build.cpp: builds the guards of a version
+//
+// In:   an artifact, the kernel's function and the arguments of one call.
+// Out:  the steps of a LaunchGuards. Paths with a common prefix share its steps.
+// Here: artifacts of the compiler and of the disk cache both pass through this code; for the latter, a digest that differs rejects them.
 #include "launch/external_array.h"
 #include "launch/guards_parts.h"
 #include "launch/tensor_object.h"
@@ -17,32 +21,32 @@ using artifact::PathStep;
 using layout::kDynamic;
 using support::Digest;
 
-/// A function of the language is what its name says, although the compiler only asked for its class.
+/// A builtin of the language is identified by its name, even if the compiler recorded only its class.
 static Dependency::Kind getKind(const Dependency &dependency, PyObject *object) {
   return dependency.kind == Dependency::Kind::Type && object && isBuiltin(object) ? Dependency::Kind::Value : dependency.kind;
 }
 
 struct LaunchGuards::Node {
   uint16_t slot;
-  Ref object;       ///< what it is now
-  bool isOfModules; ///< found by names of modules only
-  bool isInLaunch;  ///< launch steps fill its slot
+  Ref object;       ///< the current object
+  bool isOfModules; ///< reached by names of modules only
+  bool isInLaunch;  ///< steps of each launch fill its slot
   std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children;
 };
 
 class LaunchGuards::Builder {
 public:
-  Builder(LaunchGuards &launchGuards, const Roots &roots) : launchGuards(launchGuards), roots(roots) {}
+  Builder(LaunchGuards &made, const Roots &roots) : made(made), roots(roots) {}
   Node &getRoot(const Path &path);
-  /// The node at the end of a path; null when the path leads nowhere.
+  /// The node at the end of a path; null when the path leads to no object.
   Node *find(const Path &path, bool mayBeMissing);
   void useInLaunch(Node &node);
   bool guard(Dependency &dependency, bool isFresh);
   void input(const Input &input);
   bool isReadThroughObject(const Path &path, uint16_t &ownerSlot);
-  /// The kernel's own function is where captured names start.
+  /// Stores the kernel's own function, where captured names start.
   void finish() {
-    if (auto found = tops.find(kKernel); found != tops.end()) launchGuards.captured[found->second.slot] = roots.function;
+    if (auto found = tops.find(kKernel); found != tops.end()) made.captured[found->second.slot] = roots.function;
   }
 
 private:
@@ -50,16 +54,16 @@ private:
   Node *addChild(Node &parent, const PathStep &path, bool mayBeMissing);
   Node makeNode(Ref object, bool isOfModules, int32_t parent, std::string step);
 
-  LaunchGuards &launchGuards;
+  LaunchGuards &made;
   const Roots &roots;
   std::map<int64_t, Node> tops;
 };
 
 LaunchGuards::Node LaunchGuards::Builder::makeNode(Ref object, bool isOfModules, int32_t parent, std::string step) {
-  if (launchGuards.slotCount >= UINT16_MAX)
+  if (made.slotCount >= UINT16_MAX)
     throw support::Error(support::ErrorKind::Runtime, "a kernel that reads more than 65535 different objects is not supported");
-  launchGuards.origins.push_back({parent, std::move(step), isOfModules});
-  return Node{uint16_t(launchGuards.slotCount++), std::move(object), isOfModules, !isOfModules, {}};
+  made.origins.push_back({parent, std::move(step), isOfModules});
+  return Node{uint16_t(made.slotCount++), std::move(object), isOfModules, !isOfModules, {}};
 }
 
 LaunchGuards::Node &LaunchGuards::Builder::getRoot(const Path &path) {
@@ -70,13 +74,13 @@ LaunchGuards::Node &LaunchGuards::Builder::getRoot(const Path &path) {
   if (auto found = tops.find(key); found != tops.end()) return found->second;
   Ref object = Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function);
   Node &node = tops.emplace(key, makeNode(std::move(object), !isArgument, -1, std::to_string(key))).first->second;
-  if (isArgument) launchGuards.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
+  if (isArgument) made.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
   return node;
 }
 
 void LaunchGuards::Builder::useInLaunch(Node &node) {
   if (node.isInLaunch) return;
-  launchGuards.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
+  made.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
   node.isInLaunch = true;
 }
 
@@ -97,8 +101,8 @@ LaunchGuards::Node *LaunchGuards::Builder::addChild(Node &parent, const PathStep
   if (!isOfModules) useInLaunch(parent);
   auto node = std::make_unique<Node>(makeNode(std::move(object), isOfModules, parent.slot, std::to_string(key.first) + key.second));
   step.slot = node->slot;
-  launchGuards.usesDicts |= !isOfModules && step.kind == StepKind::Attribute;
-  (isOfModules ? launchGuards.captureSteps : launchGuards.steps).push_back(std::move(step));
+  made.usesDicts |= !isOfModules && step.kind == StepKind::Attribute;
+  (isOfModules ? made.captureSteps : made.steps).push_back(std::move(step));
   return parent.children.emplace(key, std::move(node)).first->second.get();
 }
 
@@ -114,56 +118,56 @@ LaunchGuards::Node *LaunchGuards::Builder::find(const Path &path, bool mayBeMiss
 bool LaunchGuards::Builder::guard(Dependency &dependency, bool isFresh) {
   bool isAbsent = dependency.kind == Dependency::Kind::Absent;
   Node *node = find(dependency.path, isAbsent);
-  if (!node && isAbsent) return true; // an object further up is not there; what it hangs from has a dependency of its own
+  if (!node && isAbsent) return true; // an object on the path is missing; a dependency of its own covers that
   if (!node || bool(node->object) == isAbsent) {
     if (isFresh) throw support::Error(support::ErrorKind::Runtime, describe(dependency.path) + " changed while the kernel was compiled");
     return false;
   }
   PyObject *object = node->object.get();
   Dependency::Kind kind = getKind(dependency, object);
-  Guard guard{.dependency = &dependency, .artifact = launchGuards.artifact, .kind = kind};
-  if (std::optional<Digest> digest = fingerprintDependency(kind, object, getPlacement(*launchGuards.artifact))) {
+  Guard guard{.dependency = &dependency, .artifact = made.artifact, .kind = kind};
+  if (std::optional<Digest> digest = fingerprintDependency(kind, object, getPlacement(*made.artifact))) {
     guard.digest = *digest;
     guard.hasDigest = true;
   }
   if (isFresh && guard.hasDigest)
     dependency.digest.assign(guard.digest.begin(), guard.digest.end());
   else if (isFresh)
-    launchGuards.artifact->cacheable = false;
+    made.artifact->cacheable = false;
   else if (!guard.hasDigest || !std::equal(guard.digest.begin(), guard.digest.end(), dependency.digest.begin(), dependency.digest.end()))
     return false;
-  bool isSteady = true; // as long as it is the same object
+  bool isConstant = true; // the guard holds as long as it is the same object
   if (object && kind == Dependency::Kind::Type) {
     guard.held = Ref::borrow(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
   } else if (object && (kind == Dependency::Kind::Identity || !guard.hasDigest)) {
     if (PyObject *weak = PyWeakref_NewRef(object, nullptr))
       guard.weak = Ref::adopt(weak);
     else
-      guard.held = Ref::borrow(object); // such an object can only be recognized by keeping it
+      guard.held = Ref::borrow(object); // has no weak references: it is recognized by holding it
     PyErr_Clear();
   } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
     guard.held = Ref::borrow(object);
   } else {
-    isSteady = !object;
+    isConstant = !object;
   }
-  bool isCapture = node->isOfModules && isSteady;
+  bool isCapture = node->isOfModules && isConstant;
   if (!isCapture) useInLaunch(*node);
-  (isCapture ? launchGuards.captureSteps : launchGuards.steps)
-      .push_back({.kind = StepKind::Guard, .slot = node->slot, .index = Py_ssize_t(launchGuards.guards.size())});
-  launchGuards.guards.push_back(std::move(guard));
+  (isCapture ? made.captureSteps : made.steps)
+      .push_back({.kind = StepKind::Guard, .slot = node->slot, .index = Py_ssize_t(made.guards.size())});
+  made.guards.push_back(std::move(guard));
   return true;
 }
 
-/// Whether a value is a member of an object whose class says that members are read at each launch, or of something that it reaches;
-/// `ownerSlot` is where that object is found.
+/// Whether a value is a member of an object whose class declares that members are read at each launch, or is reached through such an
+/// object; `ownerSlot` is the slot of that object.
 bool LaunchGuards::Builder::isReadThroughObject(const Path &path, uint16_t &ownerSlot) {
   Path owner = path;
   for (owner.steps.clear(); owner.steps.size() < path.steps.size(); owner.steps.push_back(path.steps[owner.steps.size()])) {
     Node *node = find(owner, false);
     if (!node) return false;
     ownerSlot = node->slot;
-    Ref says = findAttribute(reinterpret_cast<PyObject *>(Py_TYPE(node->object.get())), "_qd_template_primitives");
-    if (says) return PyObject_IsTrue(says.get()) == 0;
+    Ref declared = findAttribute(reinterpret_cast<PyObject *>(Py_TYPE(node->object.get())), "_qd_template_primitives");
+    if (declared) return PyObject_IsTrue(declared.get()) == 0;
   }
   return false;
 }
@@ -173,10 +177,10 @@ void LaunchGuards::Builder::input(const Input &input) {
   if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
   useInLaunch(*node);
   if (input.kind == Input::Kind::Value) {
-    launchGuards.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(launchGuards.values.size())});
+    made.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(made.values.size())});
     ValueInput value{.input = &input, .offset = input.offset};
     value.isMember = support::isInteger(input.type.scalar) && input.type.rank == 0 && isReadThroughObject(input.path, value.ownerSlot);
-    launchGuards.values.push_back(std::move(value));
+    made.values.push_back(std::move(value));
     return;
   }
   const layout::TensorLayout &layout = input.layout;
@@ -187,22 +191,22 @@ void LaunchGuards::Builder::input(const Input &input) {
   tensor.hasKnownExtents =
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
   tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated || input.isUnaliased);
-  launchGuards.hasExclusive |= tensor.isExclusive && (input.isField || input.isUnaliased || ++launchGuards.updatedArrays > 1);
+  made.hasExclusive |= tensor.isExclusive && (input.isField || input.isUnaliased || ++made.updatedArrays > 1);
   PyObject *object = node->object.get();
   tensor.seesGradients = !isTensor(object) && isTorchTensor(object) && PyObject_IsTrue(findAttribute(object, "requires_grad").get()) == 1;
   tensor.hasExtentLimits = (input.manyAxes | input.fewAxes) != 0;
-  launchGuards.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(launchGuards.tensors.size())});
-  launchGuards.tensors.push_back(std::move(tensor));
-  launchGuards.tensorSlots.push_back(node->slot);
+  made.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(made.tensors.size())});
+  made.tensors.push_back(std::move(tensor));
+  made.tensorSlots.push_back(node->slot);
 }
 
 std::unique_ptr<LaunchGuards> LaunchGuards::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh,
                                                   std::string &guardFailure) {
-  std::unique_ptr<LaunchGuards> launchGuards(new LaunchGuards);
-  launchGuards->artifact = &artifact;
-  Builder builder(*launchGuards, roots);
+  std::unique_ptr<LaunchGuards> made(new LaunchGuards);
+  made->artifact = &artifact;
+  Builder builder(*made, roots);
   try {
-    // Checks first: what an input's path leads through is of the expected type before the path is walked.
+    // Guards come first: they check the types of the objects on an input's path before the path is walked.
     for (Dependency &dependency : artifact.dependencies) {
       if (builder.guard(dependency, isFresh)) continue;
       guardFailure = describe(dependency.path);
@@ -213,14 +217,14 @@ std::unique_ptr<LaunchGuards> LaunchGuards::build(artifact::Artifact &artifact, 
     if (!isFresh && error.kind == support::ErrorKind::Format) return nullptr;
     throw;
   }
-  launchGuards->captured.resize(launchGuards->slotCount);
+  made->captured.resize(made->slotCount);
   builder.finish();
-  // What was made elsewhere may be for containers of other layouts.
-  if (!isFresh && !launchGuards->fits(roots.arguments)) {
-    guardFailure = launchGuards->getGuardFailure();
+  // An artifact from the disk may be for containers of other layouts.
+  if (!isFresh && !made->fits(roots.arguments)) {
+    guardFailure = made->getGuardFailure();
     return nullptr;
   }
-  return launchGuards;
+  return made;
 }
 
 bool LaunchGuards::fits(PyObject *const *arguments) {

@@ -1,8 +1,8 @@
-// kernel.cpp: a call of a kernel.
+// kernel.cpp: a call of a kernel
 //
-//   callKernel      the arguments are in order and the specialization used last fits: nothing else happens
-//   callGeneral     keywords and defaults are put in order; every specialization is tried
-//   launchPrepared  Python checks the arguments (and raises what it finds); then memory, disk, compiler, in this order
+// callKernel      the arguments are in order and the version used last fits: nothing else happens
+// callGeneral     puts keywords and defaults in order; tries every version
+// launchPrepared  Python checks the arguments (and raises errors); then memory, disk cache and compiler supply a version, in this order
 #include "launch/kernel.h"
 
 #include "launch/specialize.h"
@@ -61,7 +61,7 @@ static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *
   return keywords;
 }
 
-/// The arguments as a tuple in the order of the parameters. Python fills in defaults, and lists all that is wrong with a call.
+/// The arguments as a tuple in the order of the parameters. Python fills in defaults and reports all errors of a call at once.
 static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Ref positional = makeTuple(arguments, count);
   if (!names && count == kernel.plainCount) return positional;
@@ -69,7 +69,7 @@ static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ss
   return call("quadrants._language.parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
 
-/// Launches of this thread go to the stream that the call names, while this lives.
+/// While this object lives, launches of this thread go to the stream that the call names.
 class StreamChoice {
 public:
   StreamChoice(PyObject *const *more, PyObject *names) {
@@ -105,7 +105,7 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
   return launchPrepared(kernel, bound.get());
 }
 
-/// Lets an error of a call show the user's lines: the frames of this package below the call say nothing to a user.
+/// Removes the frames of this package below the call from the traceback of an error, because only the user's lines help the user.
 static void hideOwnFrames() noexcept {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -119,7 +119,7 @@ static void hideOwnFrames() noexcept {
   PyErr_Restore(type, value, traceback);
 }
 
-/// A call under a tape, which calls the kernel itself.
+/// A call under a tape: passes the call to the tape, which calls the kernel.
 static PyObject *callWatched(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   struct Pause {
     PyObject *held = std::exchange(watcher, nullptr);
@@ -161,7 +161,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
     KernelObject &kernel = kernelObject(self.get());
     kernel.ofPrograms = new std::map<const State *, Specializations>;
-    allKernels.add(kernel); // with it: `deleteKernel` takes it out again
+    allKernels.add(kernel); // only together with `ofPrograms`: `deleteKernel` then removes it
     kernel.specializations = &(*kernel.ofPrograms)[&getState()];
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
@@ -201,7 +201,7 @@ std::vector<Specializations> releaseAllKernels() {
   std::vector<Specializations> released;
   size_t count = 0;
   for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next) ++count;
-  released.reserve(count); // the one step that can fail comes before anything has changed
+  released.reserve(count); // the only step that can fail comes before any change
   for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next)
     if (auto found = kernel->ofPrograms->find(&getState()); found != kernel->ofPrograms->end())
       released.push_back(std::exchange(found->second, {}));
@@ -249,14 +249,14 @@ static PyObject *countSpecializations(PyObject *self, void *) {
   return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specializations->size() : 0);
 }
 
-// Names that programs for the reference look at.
+// Names that programs for the reference implementation read.
 static PyObject *getFunction(PyObject *self, void *) { return Py_NewRef(kernelObject(self).function); }
 static PyObject *getSelf(PyObject *self, void *) { return Py_NewRef(self); }
 static PyObject *getTrue(PyObject *, void *) { Py_RETURN_TRUE; }
 
 static PyObject *getMode(PyObject *self, void *) { return PyLong_FromLong(long(kernelObject(self).mode)); }
 
-/// The kernel of the given mode, which Python makes at the first look.
+/// The derived kernel of the given mode, which Python makes on first use.
 static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::AutodiffMode mode) {
   return guard([&]() -> PyObject * {
     PyObject *&derived = kernelObject(self).*slot;
@@ -287,20 +287,21 @@ static PyObject *listSpecializations(PyObject *self, PyObject *) {
 void addKernelType(PyObject *module) {
   static PyMethodDef methods[] = {
       {"specializations", listSpecializations, METH_NOARGS,
-       "specializations()\n--\n\nThe compiled versions there are now, a dictionary for each: what the kernel read "
-       "while it was compiled, by name, and what that was. Names of captured values begin with \"global\"."},
+       "specializations()\n--\n\nThe compiled versions, a dictionary for each: what the kernel read "
+       "while it was compiled, by name, and the value it had. Names of captured values begin with \"global\"."},
       {}};
   static PyGetSetDef properties[] = {
-      {"specialization_count", countSpecializations, nullptr, "How many versions are compiled now.", nullptr},
-      {"mode", getMode, nullptr, "Of its function: 0 the kernel itself, 2 its tangents, 3 or 5 its adjoints.", nullptr},
-      {"grad", getReverse, nullptr, "The kernel that adds to the gradients of what this one reads, from those of what it writes.", nullptr},
+      {"specialization_count", countSpecializations, nullptr, "Number of compiled versions.", nullptr},
+      {"mode", getMode, nullptr, "0: the kernel of the function itself, 2: its tangents, 3 or 5: its adjoints.", nullptr},
+      {"grad", getReverse, nullptr,
+       "The kernel that adds to the gradients of the containers that this one reads, from those that it writes.", nullptr},
       {"_adjoint", getReverse, nullptr, "The same as `grad`.", nullptr},
-      {"_replayed", getReplay, nullptr, "The same as `grad`, for tapes, which have what the kernel overwrites.", nullptr},
-      {"_tangent", getForward, nullptr, "The kernel that does what this one does, and computes tangents (`.dual`).", nullptr},
+      {"_replayed", getReplay, nullptr, "The same as `grad`, for tapes, which restore what the kernel overwrites.", nullptr},
+      {"_tangent", getForward, nullptr, "The kernel that computes the results of this one and their tangents (`.dual`).", nullptr},
       {"fn", getFunction, nullptr, "The Python function.", nullptr},
       {"wrapper", getSelf, nullptr, "The kernel itself.", nullptr},
       {"_primal", getSelf, nullptr, "The kernel itself.", nullptr},
-      {"_is_wrapped_kernel", getTrue, nullptr, "Tells kernels from other callables.", nullptr},
+      {"_is_wrapped_kernel", getTrue, nullptr, "Distinguishes kernels from other callables.", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {}};
   static PyMemberDef members[] = {
@@ -325,7 +326,7 @@ void addKernelType(PyObject *module) {
       slot(Py_tp_methods, methods),
       {Py_tp_doc, const_cast<char *>("(function, parameters, results=None, name=None): a function that is compiled when it is called.")},
       {}};
-  // A method descriptor: `object.kernel(…)` calls it without making a bound object.
+  // A method descriptor: CPython calls `object.kernel(…)` without making a bound object.
   kernelType = addType(
       module,
       {"quadrants._runtime.Kernel", sizeof(KernelObject), 0,

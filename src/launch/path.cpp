@@ -1,3 +1,7 @@
+// path.cpp: takes the steps of a path
+//
+// In:   an object and a step: an attribute, an item, a global name or a closure variable.
+// Out:  the object that the step leads to now, or empty when it is missing.
 #include "launch/path.h"
 
 #include "launch/external_array.h"
@@ -10,7 +14,7 @@ namespace qd::launch {
 
 using artifact::PathStep;
 
-/// Clears an error that only says that something is not there.
+/// Clears an error that means a missing object.
 static Ref missing() {
   PyObject *error = PyErr_Occurred();
   if (error && !PyErr_GivenExceptionMatches(error, PyExc_AttributeError) && !PyErr_GivenExceptionMatches(error, PyExc_LookupError) &&
@@ -25,7 +29,7 @@ PyObject *findBound(PyObject *object) {
       reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.kernel", "BoundKernel").release());
   static PyObject *function = PyUnicode_InternFromString("__func__");
   if (PyMethod_Check(object)) return PyMethod_GET_FUNCTION(object);
-  return Py_TYPE(object) == boundKernel ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds it
+  return Py_TYPE(object) == boundKernel ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds the reference
 }
 
 PyObject *getFunction(PyObject *object) {
@@ -39,7 +43,7 @@ PyObject *getFunction(PyObject *object) {
     else if (PyType_Check(object))
       return nullptr;
     else {
-      // A func holds its function in its own dictionary, which keeps it alive.
+      // A qd.func stores its function in its own dictionary, which keeps the function alive.
       PyObject *dict = PyObject_GenericGetDict(object, nullptr);
       PyErr_Clear();
       object = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
@@ -49,8 +53,8 @@ PyObject *getFunction(PyObject *object) {
   return nullptr;
 }
 
-/// What is bound, of a method of `owner` or of a func that was bound to it: binding makes a new object at each access, and says nothing
-/// that the path does not say. A func that was bound to something else is kept as it is.
+/// Removes the binding of a method of `owner`, or of a func that is bound to it: binding makes a new object at each access and adds nothing
+/// to the path. A func that is bound to another object stays bound.
 static Ref unbind(Ref object, PyObject *owner) {
   static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.func", "BoundFunc").release());
   static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
@@ -79,7 +83,7 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   switch (step.kind) {
   case PathStep::Kind::Attribute:
     if (step.name == "grad" && !isTensor(object) && isTorchTensor(object)) {
-      // Of a tensor of torch that has none it is not there.
+      // A torch tensor without a gradient has no such attribute.
       Ref gradient = call("quadrants._containers.foreign", "grad_of", "O", object);
       return gradient.get() == Py_None ? Ref() : gradient;
     }

@@ -1,3 +1,7 @@
+// python.cpp: errors, imports and the GIL
+//
+// In:   C++ exceptions, names of modules, and threads that need the GIL back.
+// Out:  Python errors and objects. At the interpreter's shutdown, threads block here instead of unwinding C++ frames without the GIL.
 #include "launch/python.h"
 
 #include "support/error.h"
@@ -11,7 +15,7 @@
 
 namespace qd::launch {
 
-/// A module that is loaded now keeps forks waiting, which `quadrants._base.imports` sees to.
+/// Imports a module. `quadrants._base.imports` makes forks wait for the import.
 static Ref importModule(const char *name) {
   if (PyDict_GetItemString(PyImport_GetModuleDict(), name)) return Ref::adopt(PyImport_ImportModule(name));
   Ref imports = Ref::adopt(PyImport_ImportModule("quadrants._base.imports"));
@@ -70,7 +74,7 @@ static void setOwnError(const char *name, const char *message) {
   try {
     PyErr_SetString(importAttribute("quadrants._base.errors", name).get(), message);
   } catch (const PythonError &) {
-    // The package that owns the class cannot be imported; the Python error says why.
+    // The package with the exception class cannot be imported; the Python error has the reason.
   }
 }
 
@@ -78,7 +82,7 @@ void setPythonError() noexcept {
   try {
     throw;
   } catch (const abi::__forced_unwind &) {
-    waitForProcessEnd(); // Python code that we called was ended by the interpreter's shutdown
+    waitForProcessEnd(); // the interpreter's shutdown has ended Python code that we called
   } catch (const PythonError &) {
   } catch (const support::Error &error) {
     switch (error.kind) {

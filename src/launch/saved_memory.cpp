@@ -1,3 +1,7 @@
+// saved_memory.cpp: increases the version counters of saved torch tensors when launches write to their memory
+//
+// In:   tensors that torch saves for a gradient, and the arrays that a launch writes.
+// Out:  a higher counter for each saved tensor whose memory was written; torch then refuses its gradient instead of computing a wrong one.
 #include "launch/saved_memory.h"
 
 #include "launch/tensor_object.h"
@@ -15,11 +19,11 @@ struct Saved {
 } // namespace
 
 static std::map<PyObject *, Saved> &getSaved() {
-  static auto *saved = new std::map<PyObject *, Saved>; // outlives the interpreter
+  static auto *saved = new std::map<PyObject *, Saved>; // never destroyed: it outlives the interpreter
   return *saved;
 }
 
-/// Empty when it is gone.
+/// Empty when the tensor no longer exists.
 static Ref getTensor(const Saved &saved) {
   Ref found = Ref::adopt(PyObject_CallNoArgs(saved.weak.get()));
   return found.get() == Py_None ? Ref() : found;

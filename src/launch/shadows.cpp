@@ -1,7 +1,9 @@
-// shadows.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
+// shadows.cpp: gradients and tangents of containers; a tape sets all gradients to zero when it begins
 //
-// Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone. One
-// that the last call of a tape is going to overwrite becomes stale: zeros are written where something else looks at it first.
+// In:   containers marked as shadows, and notes of writes from Python.
+// Out:  cleared shadows. Every buffer counts the writes through this package, so a gradient that was not written since it was zero needs no
+// clearing. A gradient that the last call of a tape will overwrite is marked as lazily zeroed: zeros are stored only if other code reads it
+// first.
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/undo_log.h"
@@ -47,7 +49,7 @@ bool isZero(const TensorObject &object) {
   return writes == object.clearedAt && writes != Buffer::kUncounted;
 }
 
-/// False where the elements do not lie next to each other.
+/// Sets all elements to zero; false when the elements are not packed.
 static bool tryClear(TensorObject &object) {
   const runtime::Tensor &tensor = object.tensor;
   auto size = size_t(tensor.range.end - tensor.range.begin);
@@ -66,7 +68,7 @@ bool isUniqueOwner(const TensorObject &object) {
 }
 
 void materializeZeros(TensorObject &object) {
-  object.tensor.wake();
+  object.tensor.markAlive();
   object.isReplaced = false;
   tryClear(object);
   object.tensor.buffer->noteWrite();
@@ -76,7 +78,7 @@ void materializeZeros(TensorObject &object) {
 PyObject *clearShadows(PyObject *, PyObject *kindObject) {
   return guard([&]() -> PyObject * {
     uint8_t kind = readKind(kindObject);
-    std::vector<Ref> scattered; // Python fills them, which may run anything: not while the list is walked
+    std::vector<Ref> scattered; // filled after the walk, because filling may run any Python code
     for (TensorObject *object = getFirstTensor(); object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
       if (object->shadow != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||

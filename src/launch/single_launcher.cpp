@@ -1,3 +1,7 @@
+// single_launcher.cpp: decides for each launch whether it is the only one, and makes a second thread's first launch wait
+//
+// In:   the begin and end of every launch, with the GIL held.
+// Out:  whether compiled code may update memory without atomic instructions.
 #include "launch/single_launcher.h"
 
 #include "launch/python.h"
@@ -9,20 +13,20 @@
 
 namespace qd::launch {
 
-// The GIL orders what different threads see; without one the counter and the flag have to.
+// The GIL orders the accesses of different threads. Without a GIL the counter and the flag must order them.
 #ifdef Py_GIL_DISABLED
 static constexpr auto kOrder = std::memory_order_seq_cst;
 #else
 static constexpr auto kOrder = std::memory_order_relaxed;
 #endif
 
-static std::atomic<const void *> launcher{nullptr}; ///< the address of `watched` in the thread that all launches came from
+static std::atomic<const void *> launcher{nullptr}; ///< the single thread of all launches so far: address of its `watched`
 static std::atomic<bool> areMany{false};
-static std::atomic<int> running{0}; ///< single launches; changed by the launcher only
-// In a forked child no other thread goes on.
+static std::atomic<int> running{0}; ///< launches of the single launcher in progress; changed by its thread only
+// A forked child has no other threads, and no launch in progress.
 static const int registered = pthread_atfork(nullptr, nullptr, [] { running.store(0); });
 
-// Every launch asks, and what is allocated late takes a call.
+// Every launch reads this variable; with lazy allocation each read would be a call.
 static constinit thread_local const std::atomic<bool> *watched __attribute__((tls_model("initial-exec"))) = nullptr;
 
 static void waitWithoutGil() {
@@ -33,13 +37,14 @@ static void waitWithoutGil() {
 
 static bool isWatching() { return watched && !watched->load(); }
 
-/// Launches of a single launcher of another thread. Those of this one are further up its stack, and end after what it launches now.
+/// Whether launches of a single launcher of another thread are in progress. Those of this thread are further up its stack, and end after
+/// the launch that it starts now.
 static bool isOtherSingle() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &watched; }
 
 bool SingleLauncher::enter() {
   if (areMany.load(kOrder)) return false;
-  const void *nobody = nullptr;
-  if (launcher.load(kOrder) == &watched || launcher.compare_exchange_strong(nobody, &watched)) {
+  const void *none = nullptr;
+  if (launcher.load(kOrder) == &watched || launcher.compare_exchange_strong(none, &watched)) {
     running.store(running.load(std::memory_order_relaxed) + 1, kOrder);
     if (!areMany.load(kOrder)) return true;
     running.store(running.load(std::memory_order_relaxed) - 1, kOrder);

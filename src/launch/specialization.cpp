@@ -1,3 +1,9 @@
+// specialization.cpp: one launch of a version
+//
+// In:   arguments, or the binding of a recorded call.
+// Out:  the result of the kernel, or which guard failed.
+// Here: the guards come first; then tapes, streams and host arrays, where the launch involves them; then `run`, which executes the code
+//       and keeps Python responsive during a long launch.
 #include "launch/specialization.h"
 
 #include "launch/binding.h"
@@ -28,13 +34,13 @@ namespace qd::launch {
 
 using runtime::KernelRun;
 
-// A launch that took longer than this gives the GIL away from its start the next time,
+// If the previous launch took longer than this, the next one releases the GIL from its start.
 static constexpr uint64_t kLongMicroseconds = 300;
-// and one that took longer than this runs on a thread of its own while the main thread looks for signals. The thread costs some 30 µs.
+// If it took longer than this, the next one runs on a separate thread while the main thread handles signals. The thread costs about 30 µs.
 static constexpr uint64_t kWatchedMicroseconds = 10000;
 static constexpr auto kSignalInterval = std::chrono::milliseconds(50);
 
-/// Cheap clock for telling long launches from short ones: about 8 ns against 25 for the system's.
+/// Cheap clock for distinguishing long launches from short ones: about 8 ns, against 25 for the system's clock.
 static uint64_t readTicks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -55,22 +61,22 @@ static uint64_t getTicksPerMicrosecond() {
 
 //--- Long launches ---
 
-/// Gives the GIL away in the course of a launch that turns out to be long, and looks for signals now and then.
+/// Releases the GIL during a launch that turns out to be long, and handles signals at intervals.
 class Specialization::Observer final : public runtime::RunObserver {
 public:
   using Clock = std::chrono::steady_clock;
 
   Observer(Specialization &owner, Frame &frame) : owner(owner), frame(frame) {}
-  ~Observer() override { comeBack(); }
+  ~Observer() override { takeGilBack(); }
 
-  void letOthersIn() {
+  void releaseGil() {
     if (thread) return;
     owner.hold(frame);
     lookedForSignals = Clock::now();
     thread = PyEval_SaveThread();
   }
 
-  void comeBack() {
+  void takeGilBack() {
     if (thread) takeBackGil(std::exchange(thread, nullptr));
   }
 
@@ -78,8 +84,8 @@ public:
     if (isWatched) return;
     if (!thread) {
       try {
-        letOthersIn();
-      } catch (const std::bad_alloc &) {} // they wait for the end of the launch
+        releaseGil();
+      } catch (const std::bad_alloc &) {} // other threads wait for the end of the launch
       return;
     }
     if (Clock::now() - lookedForSignals >= kSignalInterval) look();
@@ -90,9 +96,9 @@ public:
     if (thread) look();
   }
 
-  /// Runs the kernel on another thread: signals are handled on the main thread only, and serial code never polls.
+  /// Runs the kernel on another thread: signals are handled on the main thread only, and serial code does not poll.
   void runWatched(runtime::LoadedKernel &code) {
-    letOthersIn();
+    releaseGil();
     isWatched = true;
     std::mutex mutex;
     std::condition_variable finished;
@@ -128,7 +134,7 @@ public:
 
   void look() {
     if (wasInterrupted) return;
-    comeBack();
+    takeGilBack();
     if (writePrinted(*run) && PyErr_CheckSignals() == 0) {
       lookedForSignals = Clock::now();
     } else {
@@ -138,7 +144,7 @@ public:
     thread = PyEval_SaveThread();
   }
 
-  /// Writes what the kernel has printed so far; false with the Python error set when sys.stdout refuses it.
+  /// Writes what the kernel has printed so far; false with the Python error set when sys.stdout fails.
   static bool writePrinted(KernelRun &run) {
     return guard(false, [&] {
       std::vector<uint64_t> printed = run.takePrinted();
@@ -164,13 +170,13 @@ public:
 private:
   Specialization &owner;
   Frame &frame;
-  PyThreadState *thread = nullptr; ///< set while the GIL is given away
+  PyThreadState *thread = nullptr; ///< set while the GIL is released
   Clock::time_point lookedForSignals;
 };
 
 //--- A launch ---
 
-/// Keeps what the launch works on, once for each.
+/// Takes references to everything that the launch uses, at its first call.
 void Specialization::hold(Frame &frame) {
   if (frame.held) return;
   const std::vector<uint16_t> &slots = guards->getTensorSlots();
@@ -189,14 +195,15 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
                                                      std::string &guardFailure) {
   auto made = std::make_shared<Specialization>();
   made->artifact = std::move(artifact);
-  // The compiler records what a kernel refers to. Code that reports places depends on where the kernel itself stands, too.
+  // The compiler records what a kernel refers to. Code that reports source locations also depends on the location of the kernel itself.
   if (isFresh && !made->artifact.sites.empty())
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->guards = LaunchGuards::build(made->artifact, roots, isFresh, guardFailure);
   if (!made->guards) return nullptr;
-  requireActive(); // what was asked for the dependencies may have reset the runtime
+  requireActive(); // evaluating the dependencies may have reset the runtime
   made->code = getState().device->load(made->artifact);
-  // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
+  // A kernel that was just compiled may run for any time, and another thread costs little beside the compilation. A version from the disk
+  // starts without one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
   return made;
 }
@@ -240,7 +247,7 @@ bool Specialization::fitsBound(const Binding &binding) {
   return readBound(binding, frame) != GuardResult::Failed;
 }
 
-/// Kernels of adjoints write to gradients alone.
+/// Whether kernels of this mode write only to gradients.
 static bool isOfAdjoint(support::AutodiffMode mode) {
   return mode == support::AutodiffMode::Reverse || mode == support::AutodiffMode::Replay;
 }
@@ -259,7 +266,7 @@ GuardResult Specialization::runPlainly(KernelObject &kernel, Frame &frame, PyObj
   return frame.guards.hostArrays.empty() && !frame.guards.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
 }
 
-/// With arrays of the host that the device works on copies of, or in order with the stream of another library.
+/// Runs a launch with copies of host arrays, or ordered with the stream of another library.
 GuardResult Specialization::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   hold(frame);
@@ -306,12 +313,12 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
   if (lastMicroseconds > kWatchedMicroseconds && Watchdog::isMainThread()) {
     observer.runWatched(*code);
   } else {
-    if (lastMicroseconds > kLongMicroseconds) observer.letOthersIn();
+    if (lastMicroseconds > kLongMicroseconds) observer.releaseGil();
     Watchdog watchdog(run);
     code->run(run);
   }
   uint64_t ticks = readTicks() - begin;
-  observer.comeBack();
+  observer.takeGilBack();
   // From here on the GIL is held again.
   lastMicroseconds = ticks / getTicksPerMicrosecond();
   result = observer.wasInterrupted ? nullptr : finish(kernel, run, run.context.result);

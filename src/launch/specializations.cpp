@@ -1,3 +1,7 @@
+// specializations.cpp: chooses the version for a call
+//
+// In:   the arguments of a call, or the binding of a recorded one.
+// Out:  a launch of the version whose guards hold; false when there is none, and the caller makes one (specialize.cpp).
 #include "launch/specializations.h"
 
 #include "launch/external_array.h"
@@ -11,15 +15,15 @@
 
 namespace qd::launch {
 
-// From this many on a hash costs less than trying.
+// From this number of versions on, a hash costs less than trying them in turn.
 static constexpr size_t kMany = 8;
-// A version takes some 30 KB. Of this many a quarter goes, so that a look at all of them is rare.
+// A version takes about 30 KB. At this number a quarter is evicted at once, so that the list is seldom sorted.
 static constexpr size_t kMax = 2048;
 
 void Specializations::clear() {
   known.clear();
   discriminators.reset();
-  // Dropping code drops references, which may run anything, this kernel included.
+  // Dropping code drops references, which may run any Python code, a call of this kernel included.
   std::vector<std::shared_ptr<Specialization>> dropped = std::exchange(list, {});
 }
 
@@ -36,7 +40,7 @@ std::vector<std::shared_ptr<Specialization>> Specializations::takeOldest() {
 }
 
 void Specializations::add(std::shared_ptr<Specialization> made) {
-  // Dropping code drops references, which may run anything: last of all.
+  // Dropping code drops references, which may run any Python code: it comes last.
   std::vector<std::shared_ptr<Specialization>> dropped;
   if (list.size() >= kMax) dropped = takeOldest();
   made->position = list.size();
@@ -52,7 +56,7 @@ void Specializations::add(std::shared_ptr<Specialization> made) {
   if (!found->empty()) discriminators = std::move(found);
 }
 
-/// What of an object two versions of a kernel may differ in, as far as it can be had in a moment.
+/// Hash of those properties of an object in which two versions of a kernel may differ, as far as they are cheap to read.
 static uint64_t hashObject(PyObject *object) {
   object = unwrap(object);
   uint64_t type = uint64_t(uintptr_t(Py_TYPE(object)));
@@ -84,7 +88,7 @@ bool Specializations::tryOne(KernelObject &kernel, std::shared_ptr<Specializatio
   return accept(candidate, candidate->launch(kernel, arguments, result));
 }
 
-/// What a launch said; one that fits is moved to the front.
+/// Evaluates the result of a launch; a version that fits moves to the front.
 bool Specializations::accept(const std::shared_ptr<Specialization> &candidate, GuardResult fit) {
   if (fit == GuardResult::ReadOnly)
     throw support::Error(support::ErrorKind::Value, "kernel " + candidate->artifact.kernel + " writes its argument '" +
@@ -118,7 +122,7 @@ bool Specializations::launchBound(KernelObject &kernel, const Binding &binding, 
 }
 
 std::shared_ptr<Specialization> Specializations::findBound(const Binding &binding) const {
-  std::vector<std::shared_ptr<Specialization>> versions = list; // a look may run Python code
+  std::vector<std::shared_ptr<Specialization>> versions = list; // evaluating guards may run Python code
   auto found = std::find_if(versions.begin(), versions.end(), [&](const auto &version) { return version->fitsBound(binding); });
   return found == versions.end() ? nullptr : *found;
 }
@@ -131,13 +135,13 @@ bool Specializations::launch(KernelObject &kernel, PyObject *const *arguments, P
     auto found = known.find(hash);
     if (found != known.end() && tryOne(kernel, found->second->shared_from_this(), arguments, result)) return true;
   }
-  // Newest first; code that a launch runs may shorten the list.
+  // Newest first; Python code that a launch runs may shorten the list.
   for (size_t i = list.size(); i-- > 0;) {
     if (i >= list.size()) continue;
     std::shared_ptr<Specialization> candidate = list[i];
     if (!tryOne(kernel, candidate, arguments, result)) continue;
     if (discriminators && candidate->position < list.size() && list[candidate->position] == candidate) {
-      if (known.size() > 2 * list.size()) known.clear(); // hashes of what does not matter
+      if (known.size() > 2 * list.size()) known.clear(); // most of these hashes are of values that do not matter
       known[hash] = candidate.get();
     }
     return true;

@@ -1,3 +1,8 @@
+// specialize.cpp: makes a version for a call that no version in memory fits
+//
+// In:   a kernel and its arguments, prepared by Python.
+// Out:  a loaded version, and its entry in reports.
+// Here: the disk cache comes first; then the compiler, under a lock, so that processes that need the same kernel compile it once.
 #include "launch/specialize.h"
 
 #include "launch/data_type.h"
@@ -26,8 +31,7 @@ static constexpr auto kMaxWait = std::chrono::seconds(60);
 
 //--- Identity of the two modules ---
 
-/// Size and time of change of both modules, which lie in one folder under one ending: a module that was built or installed anew is
-/// another one.
+/// Size and modification time of both modules, which lie in one folder with the same suffix: they identify a build or an installation.
 static const std::string &getBuildIdentity() {
   static const auto *identity = [] {
     Dl_info info{};
@@ -48,7 +52,7 @@ static const std::string &getBuildIdentity() {
 
 //--- The key ---
 
-/// What can be said about an argument without the compiler's help. The rest is up to the manifests of the variants.
+/// Appends the properties of an argument that are known without the compiler. The dependencies of the variants under a key cover the rest.
 static void describeArgument(std::string &out, PyObject *argument) {
   if (isTensor(argument)) {
     const runtime::Tensor &tensor = getTensor(argument);
@@ -62,7 +66,7 @@ static void describeArgument(std::string &out, PyObject *argument) {
            std::to_string(PyArray_NDIM(array));
     return;
   }
-  // Small values are told apart here, so that the variants of a key stay few.
+  // Small values are part of the key, so that the variants of a key stay few.
   std::string value;
   if (isImmutable(argument) && fingerprintValue(value, argument))
     out += value;
@@ -70,7 +74,7 @@ static void describeArgument(std::string &out, PyObject *argument) {
     fingerprintType(out, argument);
 }
 
-/// Stages that are looked at or replaced are compiled here and now.
+/// False when stages are dumped or replaced: such a kernel is compiled in this process.
 static bool mayUseDisk(const State &state) {
   return state.cache && state.options.getText(Option::dump).empty() && state.options.getText(Option::replay).empty() &&
          state.options.getText(Option::stop_after).empty() && !state.options.getBool(Option::print_ir);
@@ -83,7 +87,7 @@ std::string makeCacheScope() {
          state.options.describeKey();
 }
 
-/// Empty when something has no description; such kernels are not kept on disk.
+/// Empty when an object has no fingerprint; such kernels are not stored on disk.
 static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *arguments) {
   std::string text = makeCacheScope();
   if (!fingerprintFunction(text, kernel.function, Placement::Ignored) || !fingerprintValue(text, kernel.parameters) ||
@@ -99,9 +103,9 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
   return support::computeDigest(text);
 }
 
-//--- The two ways to code ---
+//--- From the disk or from the compiler ---
 
-/// Empty, with the reason in `miss`, when nothing on disk fits.
+/// A version from the disk cache; empty, with the reason in `miss`, when none fits.
 static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, const Digest &key, const Roots &roots, std::string &miss) {
   std::shared_ptr<Specialization> found;
   miss = "nothing is on disk under its key";
@@ -110,7 +114,7 @@ static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, co
     try {
       found = Specialization::make(std::move(candidate), roots, false, guardFailure);
     } catch (const support::Error &error) {
-      // Whole, but not for this system: the loader refuses it.
+      // The artifact is intact, but the loader of this system refuses it.
       support::log(support::LogLevel::Warn, std::string(error.what()) + "; it is compiled again");
     }
     miss = "what is on disk was made for another value of '" + guardFailure + "'";
@@ -119,8 +123,8 @@ static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, co
   return found;
 }
 
-/// Waits, with other Python threads running, until the key may be compiled here or another process has done it; `mayGoOn` throws when there
-/// is nothing to wait for any more.
+/// Waits, with the GIL released, until this process may compile the key or another one has compiled it; `mayGoOn` throws when there is
+/// nothing left to wait for.
 template <typename MayGoOn>
 static std::optional<artifact::CompileLock> waitForLock(artifact::DiskCache &cache, const Digest &key, const MayGoOn &mayGoOn) {
   auto begin = std::chrono::steady_clock::now();
@@ -137,7 +141,7 @@ static std::optional<artifact::CompileLock> waitForLock(artifact::DiskCache &cac
   }
 }
 
-/// `stages` becomes a list of (name, seconds).
+/// Calls the compiler. `stages` becomes a list of (name, seconds).
 static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments, Ref &stages) {
   Ref both = call("quadrants._session.prepare", "compile_kernel", "OO", &kernel, arguments);
   PyObject *bytes, *times;
@@ -150,7 +154,7 @@ static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments, Ref
 std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *arguments) {
   State &state = getState();
   const uint64_t epoch = state.epoch;
-  // Python code runs in between, of this thread and of others.
+  // Python code of this and other threads runs in between.
   auto requireEpoch = [&] {
     if (getState().epoch == epoch) return;
     const char *name = PyUnicode_AsUTF8(kernel.name);
@@ -163,7 +167,7 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   std::optional<artifact::CompileLock> lock;
   std::string miss = state.cache ? "its stages are dumped or replaced" : "the disk cache is off", guardFailure;
   std::shared_ptr<Specialization> made;
-  std::shared_ptr<artifact::DiskCache> cache = mayUseDisk(state) ? state.cache : nullptr; // held: a reset takes it from the state
+  std::shared_ptr<artifact::DiskCache> cache = mayUseDisk(state) ? state.cache : nullptr; // held, because a reset clears it in the state
   if (cache) {
     miss = "something that it reads has no description";
     if ((key = computeKey(kernel, arguments))) {
@@ -171,7 +175,7 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
       made = findOnDisk(*cache, *key, roots, miss);
       if (!made) {
         lock = waitForLock(*cache, *key, requireEpoch);
-        // Whoever held the lock may have compiled it.
+        // The previous holder of the lock may have compiled the kernel.
         made = findOnDisk(*cache, *key, roots, miss);
       }
     }

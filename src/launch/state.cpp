@@ -1,3 +1,7 @@
+// state.cpp: switches between programs, and ends them
+//
+// In:   qd.init, qd.reset and the entering and leaving of a qd.Program.
+// Out:  the current State; after a reset, containers without memory and kernels without code.
 #include "launch/state.h"
 
 #include "launch/kernel.h"
@@ -47,12 +51,13 @@ void requireActive() {
 void resetState() {
   State &state = getState();
   try {
-    // Ctrl-C ends the wait for a grid that never ends, and the runtime stays as it is.
+    // Ctrl-C ends the wait for a grid that never ends; the runtime then stays unchanged.
     if (state.device) synchronize();
   } catch (const support::Error &) {
-    // A fault of a kernel: the runtime ends all the same, and the next one begins anew.
+    // A kernel has faulted: the runtime ends nevertheless, and the next one starts anew.
   }
-  // What goes may run anything when it goes, and may need memory to be collected: both before and after that all is of one piece.
+  // Destroying these objects may run any Python code, and collecting them may allocate memory. Allocation comes before the state changes,
+  // and destruction comes after the state is consistent again.
   std::vector<runtime::BufferRef> buffers;
   std::vector<Specializations> code;
   std::shared_ptr<artifact::DiskCache> cache;

@@ -1,4 +1,7 @@
-// subviews.cpp: container[key] with slices, or with fewer integers than axes: the chosen elements as a container on the same memory
+// subviews.cpp: container[key] with slices, or with fewer integers than axes
+//
+// In:   a container with memory and a key.
+// Out:  the chosen elements as a container on the same memory, with its position in the original one.
 #include "launch/tensor_object.h"
 
 #include "support/error.h"
@@ -14,13 +17,13 @@ static PyTypeObject *windowType;
 
 namespace {
 
-/// What a key does with one axis.
+/// The part of a key for one axis.
 struct AxisChoice {
   int64_t start = 0, step = 1, count = 0;
   bool isDropped = false; ///< one index: the subview has no such axis
 };
 
-/// A bound of a slice as a place in [lowest, highest]. Without an origin negative bounds count from the end; with one they are indices.
+/// A bound of a slice, clamped to [lowest, highest]. Without an origin negative bounds count from the end; with one they are indices.
 int64_t placeBound(Py_ssize_t bound, int64_t origin, bool hasOrigin, int64_t extent, int64_t lowest, int64_t highest) {
   int64_t place;
   if (!hasOrigin)
@@ -44,7 +47,7 @@ AxisChoice chooseSlice(PyObject *slice, int64_t origin, bool hasOrigin, int64_t 
   int64_t distance = isBackward ? start - stop : stop - start;
   AxisChoice choice{.start = std::max<int64_t>(start, 0), .step = step};
   if (distance > 0) choice.count = (distance - 1) / (isBackward ? -step : step) + 1;
-  if (choice.count <= 1) choice.step = 1; // any step means the same, and the product with a stride must not overflow
+  if (choice.count <= 1) choice.step = 1; // the step has no effect, and its product with a stride must not overflow
   return choice;
 }
 
@@ -57,7 +60,7 @@ AxisChoice chooseIndex(const TensorObject &object, int axis, PyObject *item, int
 
 std::vector<AxisChoice> chooseAxes(const TensorObject &object, PyObject *key) {
   const layout::TensorLayout &layout = object.tensor.layout;
-  // A tuple of its own: an index of a list may change the list.
+  // A separate tuple, because converting an index may change the list.
   Ref own = PyList_Check(key) ? Ref::adopt(PyList_AsTuple(key)) : PyTuple_Check(key) ? Ref::borrow(key) : makeTuple(&key, 1);
   PyObject *const *items = PySequence_Fast_ITEMS(own.get());
   Py_ssize_t count = PyTuple_GET_SIZE(own.get()), rank = layout.rank();
@@ -101,7 +104,7 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
   const auto &object = *reinterpret_cast<TensorObject *>(container);
   const Tensor &whole = object.tensor;
   std::vector<AxisChoice> choices = chooseAxes(object, key);
-  // Elements are numbered row by row in the container that the first subview was made of.
+  // Positions refer to the container of which the first subview was made, in row-major order.
   bool isOfSubview = Py_TYPE(container) == windowType;
   int64_t number = 0;
   std::vector<int64_t> steps(choices.size(), 1);
@@ -128,10 +131,10 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
     if (!choices[size_t(tiling.axis)].isDropped)
       throw support::Error(support::ErrorKind::Value, "Zero-copy not available: axis " + std::to_string(tiling.axis) +
                                                           " lies in tiles, and a view has one stride for each axis; slice to_numpy()");
-  // Indices may be objects whose methods run anything: from here on nothing of Python runs until the subview has its memory.
+  // Methods of indices may run any Python code. From here on, none runs until the subview has its memory.
   requireAlive(container);
   int64_t byteOffset = whole.byteOffset;
-  // An empty subview has no elements that the place could be wrong for.
+  // An empty subview has no elements, so its offset does not matter.
   if (!std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset += layout::computeOffset(whole.layout, starts.data());
   auto &subview = *reinterpret_cast<TensorObject *>(made);
   subview.tensor.layout.element = layout.element;

@@ -1,4 +1,8 @@
-// taped_launch.cpp: launches that a tape knows of: it keeps what they overwrite, puts it back for their gradients, or joins the two
+// taped_launch.cpp: launches under a tape
+//
+// In:   a frame whose guards hold.
+// Out:  a launch whose accesses the undo log has recorded (`runNoted`); a gradient that runs on the overwritten primals (`runReplayed`); or
+// a kernel run together with its gradient (`runFused`).
 #include "launch/binding.h"
 #include "launch/fused_launch.h"
 #include "launch/launch_frame.h"
@@ -6,7 +10,7 @@
 
 namespace qd::launch {
 
-/// A gradient, some of whose containers are to be as they were before the call.
+/// Runs a gradient that needs some containers as they were before the call.
 GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   std::vector<PyObject *> objects;
@@ -21,7 +25,7 @@ GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyOb
   return GuardResult::Passed;
 }
 
-/// Leaves what the kernel is called with to the tapes.
+/// Passes the binding of the launch to the tapes.
 void Specialization::noteBinding(const Frame &frame) {
   if (!undoLog || !undoLog->wantsBinding()) return;
   const unsigned char *block = frame.guards.block;
@@ -29,7 +33,7 @@ void Specialization::noteBinding(const Frame &frame) {
   undoLog->noteBinding(makeBinding(std::move(made)));
 }
 
-/// Under a tape.
+/// Runs a launch that the undo logs record.
 GuardResult Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
@@ -38,13 +42,13 @@ GuardResult Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObjec
   runPlainly(kernel, frame, result);
   Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
   if (kept) UndoLog::noteEnd(accesses, frame.guards.block);
-  // How long a device takes nobody knows; the launches that are saved are worth it.
+  // The duration on a device is not known. It counts as long, because a saved launch is worth more there.
   if (undoLog) undoLog->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
   result = kept.release();
   return GuardResult::Passed;
 }
 
-/// The container that the kernel adds to, if there is one and nobody could tell that it does anything else; borrowed.
+/// The container that the kernel adds to, if that is its only observable effect; borrowed, else null.
 PyObject *Specialization::findSum(const std::vector<LaunchGuards::Access> &accesses) const {
   if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty()) return nullptr;
   PyObject *sum = nullptr;
@@ -56,7 +60,7 @@ PyObject *Specialization::findSum(const std::vector<LaunchGuards::Access> &acces
   return sum;
 }
 
-/// Together with its gradient, under a tape: True, or False where that may not be.
+/// Runs a kernel together with its gradient under a tape. The result is True, or False when that is not possible.
 GuardResult Specialization::runFused(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   FusedLaunch &fused = *frame.guards.fused;

@@ -1,3 +1,7 @@
+// tensor_object.cpp: the Python types FieldBase, NdarrayBase and the wrapper of qd.Tensor
+//
+// In:   shapes, element types and buffers from the package's containers.
+// Out:  containers with memory that launches read without a call, and NumPy views or copies of their elements.
 #include "launch/tensor_object.h"
 
 #include "launch/undo_log.h"
@@ -63,7 +67,7 @@ std::vector<runtime::BufferRef> releaseAllTensors() {
   };
   size_t count = 0;
   forAll([&](Tensor &) { ++count; });
-  released.reserve(count); // the one step that can fail comes before anything has changed
+  released.reserve(count); // the only step that can fail comes before any change
   forAll([&](Tensor &tensor) { released.push_back(tensor.release()); });
   return released;
 }
@@ -74,7 +78,7 @@ std::vector<int64_t> readIntegers(PyObject *sequence) {
   Ref items = Ref::adopt(PySequence_Fast(sequence, "expected a tuple of integers"));
   std::vector<int64_t> result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), i)); // its method may change the list
+    Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), i)); // its conversion may change the list
     Ref number = Ref::adopt(PyNumber_Index(item.get()));
     int overflow;
     result.push_back(PyLong_AsLongLongAndOverflow(number.get(), &overflow));
@@ -103,7 +107,7 @@ static layout::ValueType readElement(PyObject *dtype, PyObject *elementShape) {
   return element;
 }
 
-/// Notes the innermost function outside of the package: a report of memory tells who asked for it.
+/// Records the innermost function outside of the package, which reports of memory name as the allocating one.
 static void notePlace(TensorObject &object) {
   Ref frame = Ref::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
   while (frame) {
@@ -121,7 +125,7 @@ static void notePlace(TensorObject &object) {
   }
 }
 
-/// (axis, length, jump) of each tiling, one after the other.
+/// Reads (axis, length, jump) of each tiling from a flat sequence.
 static std::vector<layout::Tiling> readTilings(PyObject *numbers, const TensorLayout &layout) {
   std::vector<int64_t> flat = readIntegers(numbers);
   std::vector<layout::Tiling> tilings;
@@ -170,7 +174,7 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   });
 }
 
-/// (dtype, element_shape, shape, …): what follows the element as _place has it; without memory for the shape None.
+/// __init__(dtype, element_shape, shape, …): the arguments after the element type as for _place; without memory when the shape is None.
 static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guard(-1, [&] {
     PyObject *dtype, *elementShape;
@@ -187,7 +191,7 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
 void requireAlive(PyObject *self) {
   if (getTensor(self).state == Tensor::State::Alive) return;
   if (getTensor(self).state == Tensor::State::LazilyZeroed) return materializeZeros(tensorObject(self));
-  // Finishes the tree of nodes that a field is placed in, or raises why there is no memory.
+  // Allocates the tree of nodes that contains the field, or raises an error with the reason why there is no memory.
   Ref hook = importAttribute("quadrants._containers.layout_tree", "require_memory");
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));
   if (getTensor(self).state != Tensor::State::Alive)
@@ -199,7 +203,7 @@ static PyObject *releaseTensor(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
-/// The array with the axes of the layout and of its elements; a copy where it cannot be a view.
+/// The array with the axes of the layout and of its elements; a copy when a view is not possible.
 static PyObject *reshape(PyObject *array, const TensorLayout &layout) {
   std::vector<npy_intp> shape(layout.extents.begin(), layout.extents.end());
   shape.insert(shape.end(), {layout.element.rows, layout.element.columns});
@@ -207,14 +211,14 @@ static PyObject *reshape(PyObject *array, const TensorLayout &layout) {
   return Ref::adopt(PyArray_Newshape(reinterpret_cast<PyArrayObject *>(array), &dims, NPY_CORDER)).release();
 }
 
-/// A NumPy array of the elements at `data`, which lie as those of the container do and in memory of `owner`.
+/// A NumPy array of the elements at `data`, which have the container's layout and lie in memory of `owner`.
 static PyObject *makePlainArray(const TensorLayout &layout, unsigned char *data, const runtime::BufferRef &owner) {
   const layout::ValueType &element = layout.element;
   std::vector<npy_intp> shape(layout.extents.begin(), layout.extents.end());
   std::vector<npy_intp> strides(layout.strides.begin(), layout.strides.end());
   shape.insert(shape.end(), {element.rows, element.columns});
   strides.insert(strides.end(), {layout.componentStride * element.columns, layout.componentStride});
-  int rank = layout.rank() + element.rank; // NumPy says when that is too much
+  int rank = layout.rank() + element.rank; // NumPy reports too many axes
   PyArray_Descr *type = makeNumpyType(element.scalar);
   Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data,
                                               owner->isWritable() ? NPY_ARRAY_WRITEABLE : 0, nullptr));
@@ -224,7 +228,7 @@ static PyObject *makePlainArray(const TensorLayout &layout, unsigned char *data,
   return array.release();
 }
 
-/// As NumPy sees the elements: in place, or a copy of those that no stride leads along.
+/// A NumPy array of the elements: a view, or a copy of tiled elements, which no strides describe.
 static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, const runtime::BufferRef &owner) {
   if (layout.tilings.empty()) return makePlainArray(layout, data, owner);
   Ref split = Ref::adopt(makePlainArray(splitTiledAxes(layout), data, owner));
@@ -234,7 +238,7 @@ static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, cons
 static PyObject *makeView(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     requireAlive(self);
-    const Tensor tensor = getTensor(self); // making objects may collect garbage, whose destructors run anything
+    const Tensor tensor = getTensor(self); // making objects may collect garbage, whose destructors run any code
     if (tensor.buffer->getMemory())
       throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
@@ -251,7 +255,7 @@ bool isPacked(const Tensor &tensor) {
          layout::countElements(tensor.layout) * tensor.layout.element.componentCount() * int64_t(getByteSize(tensor.layout.element.scalar));
 }
 
-/// The container, or the element at an index that was checked.
+/// The container, or its element at an index that was checked.
 static Tensor getPart(const Tensor &tensor, PyObject *index) {
   Tensor part = tensor;
   if (index == Py_None) return part;
@@ -263,8 +267,8 @@ static Tensor getPart(const Tensor &tensor, PyObject *index) {
   return part;
 }
 
-/// _fetch(index=None, overwrites=False): a view where there is one, else a copy of the elements, for which `_flush` makes what was written
-/// in it true. The copy has no values when all of it will be overwritten.
+/// _fetch(index=None, overwrites=False): a view if possible, else a copy of the elements, which `_flush` writes back. The copy is
+/// uninitialized when all of it will be overwritten.
 static PyObject *fetchElements(PyObject *self, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *index = Py_None;
@@ -274,7 +278,7 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
     Tensor part = getPart(getTensor(self), index);
     if (overwrites)
       noteHostWrite(self, index);
-    else if (index != Py_None) { // an element that the user may keep
+    else if (index != Py_None) { // the user may store the element
       UndoLog::noteView(self);
       part.buffer->noteView();
     }
@@ -287,7 +291,7 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
   });
 }
 
-/// The elements of an array that `_fetch` made of tiles, put into their places.
+/// Writes the elements of an array that `_fetch` made of tiles back to their addresses.
 static void writeTiles(const Tensor &part, PyObject *array, unsigned char *data, const runtime::BufferRef &owner) {
   const TensorLayout split = splitTiledAxes(part.layout);
   Ref places = Ref::adopt(makePlainArray(split, data, owner)), elements = Ref::adopt(reshape(array, split));
@@ -295,7 +299,7 @@ static void writeTiles(const Tensor &part, PyObject *array, unsigned char *data,
   if (PyArray_CopyInto(to, from) < 0) throw PythonError{};
 }
 
-/// _flush(array, index=None): what `_fetch` gave, written back where that is a copy.
+/// _flush(array, index=None): writes the result of `_fetch` back when it is a copy.
 static PyObject *flushElements(PyObject *self, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *array, *index = Py_None;
@@ -329,7 +333,7 @@ PyObject *makeElementShape(const layout::ValueType &element) {
 
 enum class Need { Nothing, Memory };
 
-/// A property of containers, with what they must have for it to be known.
+/// A property of containers, with the condition under which it is known.
 template <Need need, auto read> PyObject *getProperty(PyObject *self, void *) {
   return guard([&]() -> PyObject * {
     TensorObject &object = tensorObject(self);
@@ -345,7 +349,7 @@ static PyObject *getExtents(TensorObject &object) {
   return Py_NewRef(object.shape);
 }
 
-/// Programs tell by a shape or type of None that an ndarray is of an earlier runtime; fields and views say what they were.
+/// Programs recognize an ndarray of an earlier runtime by a shape or type of None; fields and views keep theirs.
 static bool isPast(const TensorObject &object) {
   return object.tensor.state == Tensor::State::Dead && !object.tensor.isField && !object.isSubview;
 }
@@ -444,7 +448,7 @@ static PyObject *listShared(PyObject *, PyObject *sequence) {
       if (isTensor(object) || readExternal(object, array))
         entries.push_back({getMemoryRange(object), object, i});
       else
-        shared.insert(i); // its memory is not known yet
+        shared.insert(i); // its memory is not allocated yet
     }
     std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.range < b.range; });
     for (size_t i = 0; i < entries.size(); ++i)
@@ -480,13 +484,14 @@ static void deleteWrapper(PyObject *self) {
   Py_DECREF(type);
 }
 
-/// (container, address of its memory, bytes of it, file or None, line) of each container that has memory; subviews have none of their own.
+/// A list of (container, address of its memory, size in bytes, file or None, line) of each container with memory of its own; subviews have
+/// none.
 static PyObject *listTensors(PyObject *, PyObject *) {
   return guard([&] {
     std::vector<Ref> containers; // making objects may collect garbage, which changes the list of containers
     for (TensorObject *object = allTensors.first; object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
-      // Without references it is being deleted.
+      // An object without references is being deleted.
       if (object->tensor.hasMemory() && !object->isSubview && Py_REFCNT(self) != 0) containers.push_back(Ref::borrow(self));
     }
     Ref list = Ref::adopt(PyList_New(0));
@@ -502,7 +507,7 @@ static PyObject *listTensors(PyObject *, PyObject *) {
   });
 }
 
-/// The buffer protocol through a NumPy view, which keeps the memory alive as long as the consumer has the buffer.
+/// Implements the buffer protocol with a NumPy view, which keeps the memory alive while the consumer uses the buffer.
 static int exportBuffer(PyObject *self, Py_buffer *out, int flags) {
   return guard(-1, [&] {
     out->obj = nullptr;

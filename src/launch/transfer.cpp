@@ -1,3 +1,8 @@
+// transfer.cpp: memory and waiting on devices whose memory the processor does not share
+//
+// In:   sizes, addresses and streams of the current device; host arrays of a launch.
+// Out:  buffers, copies, and Python exceptions for failures that the device reports late.
+// Here: launches and containers call this code with the GIL held; it releases the GIL where the device makes it wait.
 #include "launch/transfer.h"
 
 #include "launch/data_type.h"
@@ -17,14 +22,14 @@ using support::ErrorKind;
 
 using Clock = std::chrono::steady_clock;
 
-// Copies of fewer bytes are done before another thread would have begun.
+// Smaller copies end before another thread could have begun.
 static constexpr size_t kMuch = 256 << 10;
-// Waits of a device this long keep the processor, as the driver's own do; longer ones look now and then.
+// Short waits for a device occupy the processor, as the driver's own do; longer ones check for signals at intervals.
 static constexpr auto kShortWait = std::chrono::milliseconds(1), kSignalInterval = std::chrono::milliseconds(50);
 static constexpr auto kNap = std::chrono::microseconds(50);
 
 namespace {
-/// The GIL is given away for as long as this lives.
+/// Releases the GIL while this object lives.
 class Released {
 public:
   explicit Released(bool isWanted) : thread(isWanted ? PyEval_SaveThread() : nullptr) {}

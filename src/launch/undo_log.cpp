@@ -1,4 +1,8 @@
-// undo_log.cpp: what launches read and overwrite, kept for tapes
+// undo_log.cpp: records what launches read and overwrite, for tapes
+//
+// In:   the accesses of every launch and every write from Python while a tape records.
+// Out:  copies of overwritten memory, exchanged with the current contents when gradients run.
+// Here: after the guards (it takes the accesses that they list) and before the launch itself, which overwrites the memory.
 #include "launch/undo_log.h"
 
 #include "launch/external_array.h"
@@ -23,14 +27,14 @@ using runtime::BufferRef;
 using support::Error;
 using support::ErrorKind;
 
-/// Boxes that are told apart for one object; more become one around them.
+/// Largest number of boxes per object; more of them are merged into one.
 static constexpr size_t kMaxBoxes = 64;
 
 namespace {
 
-/// Threads take turns with the undoLogs: what a undo log does may call Python, where the GIL goes from hand to hand. A thread that waits
-/// does so without the GIL, and may enter again what it has entered. `owner` and `depth` are looked at and changed with the GIL held, and
-/// nothing between a look and a change lets go of it: they are no atomics. The modules do not run without a GIL.
+/// Threads take turns in using the undo logs, because an undo log may call Python, which may pass the GIL to another thread. A thread waits
+/// without the GIL, and may enter again while it holds the turn. `owner` and `depth` are read and changed with the GIL held, and the GIL is
+/// not released between a read and a change, so they need no atomics. The modules do not run without a GIL.
 class Turn {
 public:
   Turn() {
@@ -48,7 +52,7 @@ public:
   Turn(const Turn &) = delete;
   Turn &operator=(const Turn &) = delete;
 
-  /// In a forked child the others are gone.
+  /// A forked child has no other threads.
   static void forgetOthers() {
     if (owner != &identity) owner = nullptr, depth = 0;
   }
@@ -61,15 +65,15 @@ private:
 
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, Turn::forgetOthers);
 
-/// Bytes that lie together.
+/// A contiguous range of bytes.
 struct Bytes {
   unsigned char *begin = nullptr;
   size_t count = 0;
-  BufferRef owner; ///< none for arrays of others
+  BufferRef owner; ///< none for arrays of other libraries
   runtime::DeviceMemory *memory = nullptr;
 };
 
-/// All bytes of a container or an array, if nothing of something else lies among them.
+/// All bytes of a container or an array, unless other data lies among them.
 std::optional<Bytes> findBytes(PyObject *object) {
   if (isTensor(object)) {
     const runtime::Tensor &tensor = getTensor(object);
@@ -110,7 +114,7 @@ BufferRef copyOf(const Bytes &bytes) {
 
 bool isShadow(PyObject *object) { return isTensor(object) && reinterpret_cast<TensorObject *>(object)->shadow != 0; }
 
-/// Whether others may change it without being seen here.
+/// Whether the object may change without a call of this class.
 bool isOpen(PyObject *object) {
   return !isTensor(object) || (getTensor(object).buffer && getTensor(object).buffer->getWrites() == runtime::Buffer::kUncounted);
 }
@@ -134,7 +138,7 @@ UndoLog::Box UndoLog::evaluate(const artifact::Region &region, PyObject *object,
     std::array<int64_t, 2> range{0, layout.extents[axis]};
     if (known.first.isKnown() && known.last.isKnown()) {
       int64_t first = known.first.evaluate(block), end = known.last.evaluate(block) + 1;
-      // Anything else is no index that the code has; it wraps.
+      // Other values are not valid indices of the code: the computation has wrapped.
       if (first >= 0 && first < end && end <= range[1]) range = {first, end};
     }
     box.push_back(range);
@@ -169,7 +173,7 @@ bool UndoLog::isNeeded(PyObject *object, const Box &box) {
   });
 }
 
-/// Whether a launch reads what it writes: its gradient may need both.
+/// Whether a launch reads elements that it writes: its gradient may need both contents.
 bool UndoLog::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const LaunchGuards::Access &access) {
     if (access.input->read.isEmpty || isShadow(access.object)) return false;
@@ -177,7 +181,7 @@ bool UndoLog::isReadBy(const Accesses &accesses, PyObject *object, const Box &bo
   });
 }
 
-/// What is kept need not be kept again before it is read again.
+/// Elements that were recorded need not be recorded again before they are read again.
 void UndoLog::forget(PyObject *object, const Box &box) {
   std::erase_if(getReads(object), [&](const Read &read) { return read.object.get() == object && contains(box, read.box); });
 }
@@ -205,7 +209,7 @@ void UndoLog::addRead(PyObject *object, Box box) {
   list.push_back({Ref::borrow(object), std::move(box)});
 }
 
-//--- Keeping ---
+//--- Recording ---
 
 void UndoLog::keep(PyObject *object, const Box &box) {
   Kept entry{.object = Ref::borrow(object)};
@@ -235,7 +239,7 @@ void UndoLog::write(PyObject *object, const Box &box, const std::string &name, c
 }
 
 void UndoLog::writeFromHost(PyObject *container, const Box &box, const std::string &writer) {
-  // What is watched is compared anyway where it is used next.
+  // Watched memory is compared when it is used next.
   auto isOwn = [&](const Watched &entry) { return entry.object.get() == container; };
   if (!keepsAll && std::any_of(watched.begin(), watched.end(), isOwn)) return;
   compare(container, false);
@@ -297,7 +301,8 @@ template <typename Visit> void UndoLog::forEachForeign(Visit visit) {
   }
 }
 
-/// Another thread writes to something; what the tape computes from it has a gradient that does not know how it came about.
+/// Another thread writes to a container; the tape does not know how values that it reads from there depend on other values, so their
+/// gradients would be wrong.
 void UndoLog::noteForeign(PyObject *object, const std::string &writer) {
   if (call("quadrants.ad._snapshot", "has_gradient", "O", object).get() != Py_True) return;
   foreign.push_back({Ref::borrow(object), writer +
@@ -345,16 +350,16 @@ void UndoLog::show() {
   }
 }
 
-//--- Memory that others may write to ---
+//--- Memory that may change unnoticed ---
 
-/// After a launch.
+/// Called after a launch.
 void UndoLog::watch(const LaunchGuards::Access &access) {
   bool isWritten = !access.input->written.isEmpty;
   bool isComputed =
       isWritten && !PyArray_Check(access.object) && call("quadrants.ad._snapshot", "has_gradient", "O", access.object).get() == Py_True;
   if (access.input->read.isEmpty && !isComputed) return;
   for (Watched &entry : watched)
-    if (entry.object.get() == access.object && entry.isComputed >= isComputed) return; // up to date, or made so in a moment
+    if (entry.object.get() == access.object && entry.isComputed >= isComputed) return; // up to date, or refreshed by `noteEnd`
   std::erase_if(watched, [&](const Watched &entry) { return entry.object.get() == access.object; });
   Watched entry{.object = Ref::borrow(access.object), .name = access.input->name, .isComputed = isComputed};
   copyNow(entry);
@@ -367,7 +372,7 @@ void UndoLog::noteView(PyObject *container) {
   const runtime::BufferRef &buffer = getTensor(container).buffer;
   for (UndoLog *to = firstEntered; to; to = to->nextEntered) {
     if (to->isClosed) continue;
-    std::vector<Ref> objects; // that are used and could be reached through the view
+    std::vector<Ref> objects; // recorded objects that the view can change
     bool isComputed =
         buffer->getLastLaunch() > to->firstLaunch && call("quadrants.ad._snapshot", "has_gradient", "O", container).get() == Py_True;
     if (isComputed || to->keepsAll) objects.push_back(Ref::borrow(container));
@@ -403,8 +408,8 @@ bool UndoLog::hasChanged(const Watched &entry) {
   return !bytes || bytes->count != entry.copy->getSize() || memcmp(bytes->begin, entry.copy->getData(), bytes->count) != 0;
 }
 
-/// Before a call uses memory that is watched, through this object or another one: what changed it since stands in the order before the
-/// call.
+/// Called before a launch uses memory that is watched, through this object or another one. A change since the last look is recorded at a
+/// position before the launch.
 void UndoLog::compare(PyObject *object, bool isWritten) {
   for (size_t i = 0; i < watched.size();) {
     if (watched[i].object.get() != object && !mayOverlap(watched[i].object.get(), object)) {
@@ -412,7 +417,7 @@ void UndoLog::compare(PyObject *object, bool isWritten) {
     } else if (hasChanged(watched[i])) {
       Watched entry = std::move(watched[i]);
       watched.erase(watched.begin() + ptrdiff_t(i));
-      if (entry.isComputed) { // it is overwritten as often as it changes
+      if (entry.isComputed) { // every further change is recorded, too
         watched.push_back({.object = entry.object, .name = entry.name, .isComputed = true});
         copyNow(watched.back());
       }
@@ -423,7 +428,7 @@ void UndoLog::compare(PyObject *object, bool isWritten) {
   }
 }
 
-/// Keeps what was there before memory changed unseen.
+/// Records the contents from before memory changed unnoticed.
 void UndoLog::compareWith(Watched &&entry) {
   Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
   if (entry.isComputed && entry.elements)
@@ -449,7 +454,7 @@ void UndoLog::compareAll() {
   }
 }
 
-//--- There and back ---
+//--- Undo and redo ---
 
 void UndoLog::enter() {
   if (isEntered) return;
@@ -481,7 +486,7 @@ void UndoLog::swap(Kept &entry) {
     return;
   }
   if (!entry.owner) {
-    // Another library may have given the object other memory.
+    // Another library may have given new memory to the object.
     std::optional<Bytes> bytes = findBytes(entry.object.get());
     if (!bytes || bytes->begin > entry.data || bytes->begin + bytes->count < entry.data + entry.bytes)
       throw Error(ErrorKind::Runtime, "an array that a recorded call has read was given other memory since (`x.data = `, `set_`, "

@@ -1,3 +1,7 @@
+// version_report.cpp: makes the entry of a version in reports
+//
+// In:   a new artifact, the objects that it depends on, and how long it took.
+// Out:  a quadrants._session.reports.Version of texts and numbers, which keeps no object alive.
 #include "launch/version_report.h"
 
 #include "launch/kernel.h"
@@ -19,8 +23,8 @@ static Ref resolve(const artifact::Path &path, const Roots &roots) {
   return object;
 }
 
-/// Numbers as a tuple; bits of the axes say of which no more is known than that they are many or few.
-static std::string fingerprintNumbers(const std::vector<int64_t> &numbers, uint32_t manyAxes = 0, uint32_t fewAxes = 0) {
+/// Formats numbers as a tuple. The bits of `manyAxes` and `fewAxes` mark axes of which only that is known.
+static std::string formatNumbers(const std::vector<int64_t> &numbers, uint32_t manyAxes = 0, uint32_t fewAxes = 0) {
   std::string text;
   for (size_t axis = 0; axis < numbers.size(); ++axis) {
     std::string number = numbers[axis] == layout::kDynamic ? "any" : std::to_string(numbers[axis]);
@@ -31,22 +35,22 @@ static std::string fingerprintNumbers(const std::vector<int64_t> &numbers, uint3
   return "(" + text + (numbers.size() == 1 ? ",)" : ")");
 }
 
-/// What of an input the code was made for.
+/// Describes the properties of an input that the code is specialized for.
 static std::string describeInput(const Input &input) {
   const layout::TensorLayout &layout = input.layout;
   if (input.kind == Input::Kind::Value) return layout::describe(input.type);
   std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " +
-                     fingerprintNumbers(layout.extents, input.manyAxes, input.fewAxes);
-  if (!layout.origin.empty()) text += " from " + fingerprintNumbers(layout.origin);
-  // Extents of arrays are not known, and strides of packed arrays are none.
+                     formatNumbers(layout.extents, input.manyAxes, input.fewAxes);
+  if (!layout.origin.empty()) text += " from " + formatNumbers(layout.origin);
+  // The extents of arrays are not known, and packed arrays have no strides in their layout.
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
-  if (!isPacked) text += input.isField ? " with strides " + fingerprintNumbers(layout.strides) : ", strided";
+  if (!isPacked) text += input.isField ? " with strides " + formatNumbers(layout.strides) : ", strided";
   if (!layout.tilings.empty()) text += ", in tiles";
   if (input.isUnaliased) text += ", sharing memory with no other input";
   return text + (input.mayAlias ? ", sharing memory with another input" : "");
 }
 
-/// (path, what kind of look was taken, the object or a text, digest) for all that the version depends on.
+/// A list of (path, kind of dependency, the object or a text, digest) for everything that the version depends on.
 static Ref listReads(const artifact::Artifact &artifact, const Roots &roots) {
   static const char *kKinds[] = {"value", "function", "type", "identity", "absent"};
   Ref list = Ref::adopt(PyList_New(0));
@@ -61,16 +65,16 @@ static Ref listReads(const artifact::Artifact &artifact, const Roots &roots) {
   return list;
 }
 
-static artifact::SourceLocation findPlace(const std::vector<artifact::SourceLocation> &frames) {
+static artifact::SourceLocation getInnermost(const std::vector<artifact::SourceLocation> &frames) {
   return frames.empty() ? artifact::SourceLocation() : frames.back();
 }
 
 static Ref listLoops(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::LoopReport &loop : artifact.loops) {
-    artifact::SourceLocation place = findPlace(loop.frames);
-    append(list, Ref::adopt(Py_BuildValue("(sIIsIIL)", place.file.c_str(), place.line, loop.lanes, loop.whyScalar.c_str(), loop.registers,
-                                          loop.copies, (long long)loop.chunk)));
+    artifact::SourceLocation location = getInnermost(loop.frames);
+    append(list, Ref::adopt(Py_BuildValue("(sIIsIIL)", location.file.c_str(), location.line, loop.lanes, loop.whyScalar.c_str(),
+                                          loop.registers, loop.copies, (long long)loop.chunk)));
   }
   return list;
 }
@@ -78,8 +82,8 @@ static Ref listLoops(const artifact::Artifact &artifact) {
 static Ref listCheckpoints(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::CheckpointReport &checkpoints : artifact.checkpoints) {
-    artifact::SourceLocation place = findPlace(checkpoints.frames);
-    append(list, Ref::adopt(Py_BuildValue("(sIIIO)", place.file.c_str(), place.line, checkpoints.states, checkpoints.bytes,
+    artifact::SourceLocation location = getInnermost(checkpoints.frames);
+    append(list, Ref::adopt(Py_BuildValue("(sIIIO)", location.file.c_str(), location.line, checkpoints.states, checkpoints.bytes,
                                           checkpoints.keepsAll ? Py_True : Py_False)));
   }
   return list;

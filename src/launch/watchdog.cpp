@@ -1,3 +1,8 @@
+// watchdog.cpp: the thread that requests a check for signals from a long launch
+//
+// In:   the address of `failed` of the launch on the main thread.
+// Out:  QD_LOOK in it when the launch takes long.
+// Here: most launches are short, so the work is on this thread's side: it orders the accesses of both with membarrier.
 #include "launch/watchdog.h"
 
 #include <chrono>
@@ -26,7 +31,7 @@ bool Watchdog::isMainThread() {
   return isMain;
 }
 
-/// Orders the memory accesses of all threads of the process; false where the system cannot.
+/// Orders the memory accesses of all threads of the process; false when the system does not support it.
 static bool orderThreads(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 static void orderThreads() { orderThreads(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
 
@@ -47,7 +52,7 @@ struct Watchdog::Thread {
         continue;
       }
       idle = 0;
-      // Once the launch is over, the mark is too: the next one stores its address anew.
+      // The end of the launch removes the mark, because the next launch stores its own address.
       if (!(seen & kSeen))
         current.compare_exchange_strong(seen, seen | kSeen);
       else
@@ -61,7 +66,7 @@ private:
     isWoken = false;
     isAwake.store(false, std::memory_order_relaxed);
     orderThreads();
-    // A launch that has not seen the flag change has stored its address before.
+    // A launch that has not seen the change of the flag has stored its address before.
     if (!current.load(std::memory_order_relaxed)) woken.wait(lock, [&] { return isWoken; });
     isAwake.store(true, std::memory_order_relaxed);
   }
@@ -69,7 +74,7 @@ private:
   static void ask(uintptr_t seen) {
     isAsking.store(true, std::memory_order_relaxed);
     orderThreads();
-    // From here on a launch that ends waits.
+    // From here on, a launch that ends waits for this thread.
     if (current.load(std::memory_order_acquire) == seen) {
       int32_t nothing = 0;
       auto *failed = reinterpret_cast<volatile int32_t *>(seen & ~kSeen);
@@ -88,9 +93,9 @@ void Watchdog::wake() noexcept {
     known->woken.notify_one();
     return;
   }
-  isAwake = true; // tried once: without the thread signals wait until the launch is over
+  isAwake = true; // tried once: without the thread, signals wait until the launch is over
   if (!orderThreads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) return;
-  // The child of a fork has one thread, which is its main thread.
+  // A forked child has one thread, which is its main thread.
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
     Thread::started = nullptr;
     isAwake = isAsking = false;
@@ -99,7 +104,7 @@ void Watchdog::wake() noexcept {
   });
   auto *made = registered == 0 ? new (std::nothrow) Thread : nullptr;
   if (!made) return;
-  // Signals are for threads that wait for them.
+  // The new thread blocks all signals, so that other threads receive them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,3 +1,7 @@
+// tensor_layout.cpp: address arithmetic of containers
+//
+// In:   an element type, extents, strides and tilings.
+// Out:  offsets, byte ranges and type keys.
 #include "layout/tensor_layout.h"
 
 #include "support/error.h"

@@ -1,4 +1,4 @@
-// tensor_layout.h: what an element of a container is, and where the elements lie.
+// tensor_layout.h: the type of a container's elements, and their addresses.
 #pragma once
 
 #include "support/scalar_type.h"
@@ -22,7 +22,7 @@ struct ValueType {
 
 inline constexpr int64_t kDynamic = INT64_MIN;
 
-/// What each tile of an axis adds to the address: (index / length) * jump bytes.
+/// Address contribution of the tiles of an axis: (index / length) * jump bytes.
 struct Tiling {
   int64_t axis = 0;
   int64_t length = 1;
@@ -40,7 +40,7 @@ struct TensorLayout {
   std::vector<int64_t> strides;
   int64_t componentStride = 0;
   std::vector<int64_t> origin; ///< lowest index of each axis; empty when all are 0
-  std::vector<Tiling> tilings; ///< of fields whose axes several nodes of a tree divide: short tiles first, no jump negative
+  std::vector<Tiling> tilings; ///< of fields whose axes are divided by several nodes of a tree: short tiles first, no negative jump
 
   int rank() const { return int(extents.size()); }
   bool operator==(const TensorLayout &) const = default;
@@ -62,12 +62,12 @@ struct ByteRange {
 /// Throws support::Error (Memory) when the range does not fit into 63 bits.
 ByteRange computeByteRange(const TensorLayout &layout);
 
-/// Whether the elements of an array lie one after the other in row-major order, and the components in each.
+/// Whether the elements of an array, and the components in each, are contiguous in row-major order.
 bool isPacked(const TensorLayout &layout);
 
-/// What a specialization depends on, as a key in memory: element, rank and origin of an array; of a field extents and strides, too.
-/// Never zero, which marks a dead tensor. An array whose elements do not lie packed in row-major order has strides that are read at each
-/// launch, and the distance of components is part of the code.
+/// The layout properties that a version depends on, as a key in memory: element, rank and origin of an array; for a field also extents and
+/// strides. Never zero, which marks a dead tensor. The strides of an array that is not packed are read at each launch; only the distance of
+/// its components is part of the code.
 uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked);
 uint64_t computeFieldKey(const TensorLayout &layout);
 

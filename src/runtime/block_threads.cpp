@@ -1,3 +1,8 @@
+// block_threads.cpp: switches between the stacks of the threads of a block
+//
+// In:   the compiled function of a thread, and a range of iterations.
+// Out:  the effects of all blocks; barriers, shuffles and ballots between their threads.
+// Here: on a processor, a thread of the system per thread of a block would cost far more than a switch of stacks.
 #include "runtime/block_threads.h"
 
 #include "runtime/kernel_run.h"
@@ -12,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-// Keeps what a call must keep on the stack, leaves the stack pointer in *save, and goes on with the other stack.
+// Saves the registers that a call must preserve on the stack, stores the stack pointer in *save, and continues on the other stack.
 extern "C" void qd_switch_stack(void **save, void *load);
 
 #if defined(__x86_64__)
@@ -40,7 +45,7 @@ qd_switch_stack:
   ret
   .size qd_switch_stack, . - qd_switch_stack
 )");
-static constexpr size_t kReturnWord = 6; // where the address to return to lies
+static constexpr size_t kReturnWord = 6; // position of the return address
 static constexpr size_t kFrameWords = 8;
 #elif defined(__aarch64__)
 asm(R"(
@@ -93,17 +98,17 @@ constexpr int kGroup = 32;
 /// Each stack takes two mappings of the process, of which Linux allows 65,530.
 constexpr int64_t kMaxThreads = 16384;
 
-/// Threads that wait for each other: a block, or a group of 32 neighbors.
+/// A set of threads that wait for each other: a block, a group of 32 neighbors, or the grid.
 struct Team {
   int live = 0, arrived = 0;
   uint64_t round = 0;
-  uint32_t present = 0, nextPresent = 0; ///< lanes that took part in the last exchange, and in the one that is filling up
+  uint32_t present = 0, nextPresent = 0; ///< lanes of the last completed exchange, and of the current one
   uint32_t votes = 0, nextVotes = 0;
 };
 
 struct BlockThread;
 
-/// Runs one block after the other; one for each thread of the processor that ever ran one.
+/// Runs one block after the other. Each thread of the processor that runs blocks has one.
 class Runner {
 public:
   ~Runner();
@@ -113,7 +118,7 @@ public:
   Team &getGrid() { return grid; }
   void *getStack() const;
   bool isBusy() const { return own != nullptr; }
-  /// For a thread of a block.
+  /// Called by a thread of a block.
   bool mustStop();
   /// The thread in another lane of the same group.
   BlockThread &getNeighbor(const BlockThread &thread, int lane);
@@ -124,7 +129,7 @@ private:
   void makeThreads(size_t count);
   static void release(Team &team);
   void start(BlockThread &thread, int index, int64_t iteration);
-  /// Hands over to the next thread that is not done, or back to `run` when there is none.
+  /// Switches to the next thread that is not done, or back to `run` when there is none.
   void switchFrom(BlockThread &thread);
 
   Team grid;
@@ -137,17 +142,17 @@ private:
   int count = 0;
   uint64_t progress = 0; ///< counts arrivals and ends
   bool isGivenUp = false;
-  bool isAsking = false; ///< a thread has come back to `run` to ask whether it must stop
+  bool isAsking = false; ///< a thread has switched back to `run` to call mustStop
 };
 
 struct BlockThread {
-  QdThread shown{};                        ///< first: compiled code has its address
-  int number = 0;                          ///< among those that run in turn
-  Team *block = nullptr, *group = nullptr; ///< that it belongs to
+  QdThread shown{};                        ///< first member: compiled code has its address
+  int number = 0;                          ///< index in `threads`
+  Team *block = nullptr, *group = nullptr; ///< teams of the thread
   Runner *runner = nullptr;
   void *stack = nullptr; ///< the lowest address
   void *pointer = nullptr;
-  uint64_t exchanged[2] = {}; ///< in turn: who is slow still reads the last one
+  uint64_t exchanged[2] = {}; ///< used alternately: a slow thread may still read the previous one
   unsigned exchanges = 0;
   bool isDone = false;
 
@@ -235,7 +240,7 @@ void Runner::arrive(BlockThread &thread, Team &team) {
   while (team.round == round && !isGivenUp) {
     uint64_t before = progress;
     switchFrom(thread);
-    // Everybody has been asked, and nobody could go on.
+    // Every thread has had a turn, and none could continue.
     if (progress == before && team.round == round && !isGivenUp) {
       isGivenUp = true;
       KernelRun::from(context).failBecause("threads of a block wait for each other at different barriers: all of them must reach the same "
@@ -244,7 +249,7 @@ void Runner::arrive(BlockThread &thread, Team &team) {
   }
 }
 
-/// The threads of the iterations [first, end), in turn, until all are done.
+/// Runs the threads of the iterations [first, end) in turn, until all are done.
 void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned char *shared, int64_t sharedBytes) {
   count = int(end - first);
   int groupsOfBlock = (blockSize + kGroup - 1) / kGroup, blockCount = (count + blockSize - 1) / blockSize;
@@ -276,7 +281,7 @@ void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned
 }
 
 bool Runner::mustStop() {
-  // A handler of signals runs Python, for which the stack of a thread of a block is too small.
+  // A signal handler runs Python, for which the stack of a thread of a block is too small.
   isAsking = true;
   qd_switch_stack(&current->pointer, own);
   return KernelRun::from(context).isStopped();
@@ -307,7 +312,7 @@ void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begi
   thread_local Runner runner;
   Runner *outer = running;
   try {
-    // A handler of signals launches while blocks of this thread wait.
+    // A signal handler launches a kernel while blocks of this thread wait.
     std::optional<Runner> nested;
     running = runner.isBusy() ? &nested.emplace() : &runner;
     running->run(context, function, begin, end, blockSize, sharedBytes, together != 0);

@@ -1,3 +1,7 @@
+// buffer.cpp: allocates and releases blocks of memory
+//
+// In:   a size in bytes.
+// Out:  zeroed memory, or an error with the requested size before the system overcommits.
 #include "runtime/buffer.h"
 
 #include "support/error.h"
@@ -11,7 +15,7 @@ namespace qd::runtime {
 
 static constexpr size_t kAlignment = 64;
 static constexpr size_t kHugePage = size_t(2) << 20;
-// Kernels may read a whole vector at the last element.
+// Kernels may load a whole vector at the last element.
 static constexpr size_t kTail = 64;
 
 static std::atomic<int64_t> bytesInUse{0};
@@ -30,7 +34,7 @@ static size_t getPhysicalBytes() {
 }
 
 BufferRef Buffer::allocate(size_t bytes) {
-  // The system would promise more than there is and end the process at the first touch.
+  // The system would grant more memory than exists and end the process at the first access.
   if (bytes > getPhysicalBytes()) refuse(bytes);
   BufferRef result(new Buffer);
   Buffer &buffer = *result.buffer;
@@ -41,7 +45,7 @@ BufferRef Buffer::allocate(size_t bytes) {
     buffer.mappedBytes = mapped;
     buffer.block = block;
     buffer.data = reinterpret_cast<void *>((uintptr_t(block) + kHugePage - 1) & ~(kHugePage - 1));
-    madvise(buffer.data, bytes, MADV_HUGEPAGE); // without huge pages it only is slower
+    madvise(buffer.data, bytes, MADV_HUGEPAGE); // optional: without huge pages access is slower
   } else {
     buffer.block = calloc(1, bytes + kAlignment + kTail);
     if (!buffer.block) refuse(bytes);

@@ -1,4 +1,4 @@
-// buffer.h: a block of memory with a count of its owners. Containers, NumPy views and running kernels each own one reference.
+// buffer.h: a block of memory with a reference count. Containers, NumPy views and running kernels each own one reference.
 #pragma once
 
 #include <atomic>
@@ -11,18 +11,19 @@ namespace qd::runtime {
 
 class BufferRef;
 
-/// Memory that the processor does not reach: what lies in it goes out and in by copies. All calls are thread-safe and throw support::Error.
+/// Memory that the processor cannot access: data is copied in and out. All calls are thread-safe and throw support::Error.
 class DeviceMemory {
 public:
   virtual ~DeviceMemory() = default;
-  /// The number that DLPack and other libraries know the device by.
+  /// The device's number in DLPack and other libraries.
   virtual int getOrdinal() const = 0;
-  /// Zero-filled. Throws Error (Memory) that says how much was asked for and how much there is.
+  /// Allocates zero-filled memory. Throws Error (Memory) with the requested and the available size.
   virtual BufferRef allocate(size_t bytes) = 0;
-  /// Both wait for the kernels that were launched before as far as is needed; `host` may be used again when they return.
+  /// Both wait for earlier launches as far as needed; `host` may be reused when they return.
   virtual void read(void *host, const void *data, size_t bytes) = 0;
   virtual void write(void *data, const void *host, size_t bytes) = 0;
-  /// In the order of launches, without waiting. `word` is repeated; `data` and `bytes` are multiples of 4 unless its bytes are equal.
+  /// Queued in the order of launches, without waiting. `word` is repeated; `data` and `bytes` are multiples of 4 unless all bytes of the
+  /// word are equal.
   virtual void fill(void *data, uint32_t word, size_t bytes) = 0;
   virtual void copy(void *to, const void *from, size_t bytes) = 0;
 
@@ -35,11 +36,11 @@ protected:
 /// half of its bandwidth). The address never changes.
 class Buffer {
 public:
-  /// Throws support::Error (Memory) that says how much was asked for.
+  /// Throws support::Error (Memory) with the requested size.
   static BufferRef allocate(size_t bytes);
-  /// What a device has allocated and will release.
+  /// Takes over memory that a device has allocated and will release.
   static BufferRef adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes);
-  /// Memory of someone else, on a device where `memory` is given: `giveBack(owner)` is called when the last reference goes.
+  /// Borrows memory of another owner, on a device when `memory` is given: `giveBack(owner)` is called when the last reference is dropped.
   static BufferRef borrow(void *data, size_t bytes, bool isWritable, void *owner, void (*giveBack)(void *),
                           std::shared_ptr<DeviceMemory> memory = nullptr);
 
@@ -50,16 +51,16 @@ public:
   /// Null when the processor reads and writes the bytes itself.
   DeviceMemory *getMemory() const { return memory.get(); }
 
-  /// Counts what may have written to it, but for views of other libraries: these have its address for good.
+  /// Counts writes by this package. Views of other libraries are not counted: they hold the address permanently.
   void noteWrite() { writes.store(writes.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  /// By a kernel: the launch with this number, from 1.
+  /// Counts a write by the launch with this number; launches count from 1.
   void noteLaunch(uint64_t number) {
     noteWrite();
     lastLaunch.store(number, std::memory_order_relaxed);
   }
   uint64_t getLastLaunch() const { return lastLaunch.load(std::memory_order_relaxed); }
   void noteView() { writes.store(kUncounted, std::memory_order_relaxed); }
-  /// The same number as before: nothing was written in between. kUncounted: nobody knows.
+  /// Number of writes. When it is the same as before, nothing was written in between. kUncounted: not known.
   uint64_t getWrites() const {
     uint64_t now = writes.load(std::memory_order_relaxed);
     return now >= kUncounted ? kUncounted : now;
@@ -75,9 +76,9 @@ private:
   void *data = nullptr;
   size_t size = 0;
   bool writable = true;
-  void *block = nullptr;              ///< what was obtained from the system; `data` lies within
+  void *block = nullptr;              ///< block from the system; contains `data`
   size_t mappedBytes = 0;             ///< size of a mapping; 0: `block` came from calloc
-  void (*giveBack)(void *) = nullptr; ///< of borrowed memory, whose owner `block` is
+  void (*giveBack)(void *) = nullptr; ///< for borrowed memory, whose owner is `block`
   std::shared_ptr<DeviceMemory> memory;
 };
 
@@ -110,7 +111,7 @@ struct MemoryUse {
   int64_t bytes = 0;
   int64_t blocks = 0;
 };
-/// All buffers that are alive now.
+/// Total size and number of all live buffers.
 MemoryUse getMemoryUse();
 
 } // namespace qd::runtime

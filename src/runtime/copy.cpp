@@ -1,3 +1,7 @@
+// copy.cpp: copies and clears large blocks on all threads
+//
+// In:   addresses and a size.
+// Out:  the copied or cleared bytes, when the call returns.
 #include "runtime/copy.h"
 
 #include "runtime/thread_pool.h"
@@ -12,8 +16,9 @@
 namespace qd::runtime {
 
 static constexpr size_t kMuch = size_t(4) << 20;
-// Small enough that all threads get some; of much memory whole huge pages, as two threads that touch one fresh page wait for each other.
-static constexpr size_t kPieces = 16, kMinPiece = 256 << 10, kMaxPiece = size_t(4) << 20;
+// Chunks are small enough that all threads get some. For large blocks they are whole huge pages, because two threads that first touch the
+// same page wait for each other.
+static constexpr size_t kChunks = 16, kMinChunk = 256 << 10, kMaxChunk = size_t(4) << 20;
 
 void copyPastCaches(void *target, const void *source, size_t bytes) {
   auto *to = static_cast<char *>(target);
@@ -25,7 +30,7 @@ void copyPastCaches(void *target, const void *source, size_t bytes) {
   for (size_t line = begin; line < end; line += kLine)
     for (size_t at = line; at < line + kLine; at += kStore)
       _mm_stream_si128(reinterpret_cast<__m128i *>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + at)));
-  _mm_sfence(); // other threads see these stores before what this one does next
+  _mm_sfence(); // orders these stores before later ones for other threads
   memcpy(to + end, from + end, bytes - end);
 #else
   memcpy(to, from, bytes);
@@ -41,7 +46,7 @@ void copyMemory(void *to, const void *from, size_t bytes) {
     char *to;
     const char *from;
     size_t bytes, piece;
-  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kPieces, kMinPiece, kMaxPiece)};
+  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kChunks, kMinChunk, kMaxChunk)};
   const volatile int32_t stop = 0;
   ChunkedWork work{};
   work.run = [](void *data, int64_t number) {
@@ -56,7 +61,7 @@ void copyMemory(void *to, const void *from, size_t bytes) {
 }
 
 void clearMemory(void *to, size_t bytes) {
-  if (bytes < 2 * kMinPiece) {
+  if (bytes < 2 * kMinChunk) {
     memset(to, 0, bytes);
     return;
   }
@@ -68,11 +73,11 @@ void clearMemory(void *to, size_t bytes) {
   ChunkedWork work{};
   work.run = [](void *data, int64_t number) {
     const Clear &clear = *static_cast<Clear *>(data);
-    size_t begin = size_t(number) * kMinPiece;
-    memset(clear.to + begin, 0, std::min(kMinPiece, clear.bytes - begin));
+    size_t begin = size_t(number) * kMinChunk;
+    memset(clear.to + begin, 0, std::min(kMinChunk, clear.bytes - begin));
   };
   work.data = &clear;
-  work.chunks = int64_t((bytes + kMinPiece - 1) / kMinPiece);
+  work.chunks = int64_t((bytes + kMinChunk - 1) / kMinChunk);
   work.stop = &stop;
   runChunks(work, 0);
 }

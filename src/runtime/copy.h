@@ -1,18 +1,18 @@
-// copy.h: memcpy and memset of much.
+// copy.h: memcpy and memset for large blocks.
 #pragma once
 
 #include <cstddef>
 
 namespace qd::runtime {
 
-/// As memcpy. From a few megabytes on all threads take part, and the copy goes past the caches, which it would only empty: a line that is
-/// written need not be read first, a third of the traffic.
+/// As memcpy. From a few megabytes on, all threads take part, and stores bypass the caches, which such a copy would only flush: a stored
+/// line is then not read first, which saves a third of the traffic.
 void copyMemory(void *to, const void *from, size_t bytes);
 
-/// memcpy on this thread that leaves nothing in the caches. A processor without such stores decides for itself.
+/// memcpy on this thread with stores that bypass the caches. On processors without such stores, a plain memcpy.
 void copyPastCaches(void *to, const void *from, size_t bytes);
 
-/// Zeros, into the caches: what is cleared is about to be used. From some hundred kilobytes on all threads take part.
+/// Stores zeros through the caches, because cleared memory is used soon. From some hundred kilobytes on, all threads take part.
 void clearMemory(void *to, size_t bytes);
 
 } // namespace qd::runtime

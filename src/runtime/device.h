@@ -1,4 +1,4 @@
-// device.h: the run half of a backend. Backends implement it; the module hands the implementation to the launcher.
+// device.h: the run-time half of a backend. Backends implement it; the module passes the implementation to the launcher.
 #pragma once
 
 #include "runtime/buffer.h"
@@ -16,13 +16,12 @@ namespace qd::runtime {
 class LoadedKernel {
 public:
   virtual ~LoadedKernel() = default;
-  /// Runs the kernel to its end (an asynchronous device: puts it into its queue). `run` has the arguments, the result and the scratch
-  /// block.
+  /// Runs the kernel to its end (an asynchronous device: queues it). `run` supplies the arguments, the result and the scratch block.
   virtual void run(KernelRun &run) = 0;
 };
 
-/// Queues of launches beside the default one, which null stands for, and marks in them. Handles are the driver's. What concerns memory
-/// happens in the default stream, before and after everything else.
+/// Streams besides the default one, which null stands for, and events in them. Handles are the driver's. Memory operations run in the
+/// default stream, ordered with all others.
 class Streams {
 public:
   virtual ~Streams() = default;
@@ -30,7 +29,7 @@ public:
   virtual void destroyStream(void *stream) = 0;
   virtual void synchronizeStream(void *stream) = 0;
   virtual bool isDone(void *stream) = 0;
-  /// What is in one stream now comes before what is put into another from here on.
+  /// Orders all work that is in the first stream now before later work of the other.
   virtual void order(void *first, void *then) = 0;
   virtual void *makeEvent() = 0;
   virtual void destroyEvent(void *event) = 0;
@@ -43,21 +42,21 @@ public:
 class Device {
 public:
   virtual ~Device() = default;
-  /// The name that the compiler knows the target by.
+  /// The compiler's name of the target.
   virtual std::string_view getTarget() const = 0;
-  /// Which of the target's processors this is, as the compiler knows it: "sm_90". Empty: the one that compiles.
+  /// The processor within the target, in the compiler's spelling: "sm_90". Empty: the processor that compiles.
   virtual std::string getArchitecture() const { return ""; }
-  /// The processor that code is compiled for, as text: two devices with one description run each other's code.
+  /// The processor for which code is compiled, as text: devices with equal descriptions can run each other's code.
   virtual std::string describe() const = 0;
-  /// What compiled code calls.
+  /// The functions that compiled code calls.
   virtual const QdRuntimeApi &getApi() const = 0;
-  /// Makes an artifact ready to run. What takes the place of its binary is quicker to load on this device. Throws support::Error.
+  /// Makes an artifact ready to run. May replace its binary by one that loads faster on this device. Throws support::Error.
   virtual std::unique_ptr<LoadedKernel> load(artifact::Artifact &artifact) = 0;
   /// Waits for everything that was launched.
   virtual void synchronize() = 0;
-  /// Null where launches have ended when they return.
+  /// Null when launches are synchronous.
   virtual Streams *getStreams() { return nullptr; }
-  /// Where containers lie; null: in the memory of the processor.
+  /// Memory of containers; null: memory of the processor.
   virtual std::shared_ptr<DeviceMemory> getMemory() { return nullptr; }
 };
 

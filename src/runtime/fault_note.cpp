@@ -1,3 +1,7 @@
+// fault_note.cpp: handlers of SIGSEGV and SIGBUS
+//
+// In:   a fault, and the kernel that the faulting thread runs.
+// Out:  one line with the kernel's name; then the previous handlers decide.
 #include "runtime/fault_note.h"
 
 #include <atomic>
@@ -19,7 +23,7 @@ namespace {
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
 struct sigaction before[std::size(kSignals)];
 
-/// One call, so that lines of several threads do not mix. Nothing here allocates or locks.
+/// Writes with one system call, so that lines of several threads do not mix. Must not allocate or lock.
 void writeNote(int number) {
   const std::string &name = runningKernel->kernel;
   const char *what = number == SIGBUS ? "quadrants: bus error in the kernel " : "quadrants: segmentation fault in the kernel ";
@@ -31,18 +35,18 @@ void writeNote(int number) {
 }
 
 void handle(int number, siginfo_t *info, void *machine) {
-  // Once: a handler that was there before may raise the signal again, and comes back here where it was installed after this one.
+  // Written once: a previous handler may raise the signal again, which calls this handler again if that one was installed later.
   static std::atomic<bool> isNoted{false};
   if (runningKernel && !isNoted.exchange(true)) writeNote(number);
   const struct sigaction &other = before[number == kSignals[0] ? 0 : 1];
   if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(number, info, machine);
   if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(number);
-  // The instruction fails again, without a handler; what another one raised is raised again.
+  // The instruction faults again, now without a handler; a signal that another process or call raised is raised again.
   signal(number, SIG_DFL);
   if (info->si_code <= 0) raise(number);
 }
 
-/// Room for handlers where the stack itself is the trouble, on the thread that asks, unless it has some.
+/// Gives the calling thread an alternate signal stack, unless it has one, so that handlers can run after a stack overflow.
 void provideStack() {
   stack_t present;
   if (sigaltstack(nullptr, &present) != 0 || !(present.ss_flags & SS_DISABLE)) return;

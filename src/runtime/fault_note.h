@@ -1,14 +1,14 @@
-// fault_note.h: one line on stderr when the code of a kernel ends the process by an access to memory that is not there
+// fault_note.h: writes one line to stderr when the code of a kernel ends the process by an invalid memory access
 #pragma once
 
 #include "artifact/artifact.h"
 
 namespace qd::runtime {
 
-/// Of this thread: the kernel whose code it runs. Read by the handler of a signal, so it must never be allocated late.
+/// The kernel whose code this thread runs. A signal handler reads it, so it must not be allocated lazily.
 extern constinit thread_local const artifact::Artifact *runningKernel __attribute__((tls_model("initial-exec")));
 
-/// Says while it lives which kernel this thread runs; null: none, as while Python handles signals.
+/// Marks, while it lives, the kernel that this thread runs; null: none, as while Python handles signals.
 class InKernel {
 public:
   explicit InKernel(const artifact::Artifact &kernel) { runningKernel = &kernel; }
@@ -20,7 +20,7 @@ private:
   const artifact::Artifact *before = runningKernel;
 };
 
-/// Installs the handlers of SIGSEGV and SIGBUS, once in a process. They hand over to those that were there before.
+/// Installs the handlers of SIGSEGV and SIGBUS, once per process. They call the previous handlers.
 void noteFaults();
 
 } // namespace qd::runtime

@@ -1,5 +1,8 @@
-// interleave.cpp: four elements of up to four components are transposed in registers. More components are taken by fours, the last four
-// of them together, so that some may be copied twice.
+// interleave.cpp: transposes elements and component arrays in registers
+//
+// In:   elements, or one array per component.
+// Out:  the other of the two. Four elements of up to four components are transposed at a time. Further components are handled in groups of
+// four; the last group may overlap the one before it and copy some components twice.
 #include "runtime/interleave.h"
 
 #include "runtime/copy.h"
@@ -9,7 +12,7 @@
 
 namespace qd::runtime {
 
-/// What is transposed before the next part begins: it stays in the nearest cache.
+/// Bytes that are transposed before the next part begins: they fit into the first-level cache.
 static constexpr int64_t kTileBytes = 16 << 10;
 
 namespace {
@@ -31,7 +34,7 @@ template <typename T> struct Four {
   }
 };
 
-/// Elements of `all` components from arrays `apart` numbers from one to the next, of which `taken` are copied.
+/// Copies `taken` of the `all` components of each element, from arrays that begin `apart` numbers from each other.
 template <typename T, int taken> void interleaveSome(T *to, const T *from, int64_t all, int64_t apart, int64_t count) {
   using F = Four<T>;
   typename F::Vector v[4];

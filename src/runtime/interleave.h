@@ -1,4 +1,4 @@
-// interleave.h: elements whose components lie together, and components that lie apart: from one to the other
+// interleave.h: conversion between arrays of elements with adjacent components and one array per component
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,15 @@
 
 namespace qd::runtime {
 
-/// Components of an element that these take, and bytes of one.
+/// Whether the functions below support elements of that many components, of `size` bytes each.
 constexpr bool canInterleave(int64_t components, size_t size) { return components >= 2 && components <= 64 && (size == 4 || size == 8); }
 
-/// `count` elements one after the other, from as many arrays as they have components, `apart` bytes from one to the next. With
-/// `isPastCaches` the caches keep nothing of what is written.
+/// Stores `count` elements one after the other. Component arrays begin `apart` bytes from each other. With `isPastCaches` the stores bypass
+/// the caches.
 void interleave(unsigned char *to, const unsigned char *from, size_t size, int64_t components, int64_t apart, int64_t count,
                 bool isPastCaches);
 
-/// The other way.
+/// The inverse of `interleave`.
 void deinterleave(unsigned char *to, const unsigned char *from, size_t size, int64_t components, int64_t apart, int64_t count,
                   bool isPastCaches);
 

@@ -53,7 +53,7 @@ typedef struct QdRuntimeApi {
   /* Waits until all threads of the block (team 0), of the group of 32 neighbors (team 1), or of all blocks (team 2) have arrived. */
   void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t team);
   /* Every thread of the group of 32 passes a value and gets the value of thread `lane` of the group, or its own when there is no such
-   * thread. With QD_SHUFFLE_AGAIN added to `lane`, returns the value that this thread passed to the previous shuffle, without waiting. */
+   * thread. With QD_SHUFFLE_AGAIN added to `lane`, reads the values of the previous shuffle again, without waiting. */
   uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
   /* Every thread of the group of 32 passes a number; bit i of the result is set when thread i passed a nonzero one. */
   uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote);

@@ -1,3 +1,7 @@
+// kernel_run.cpp: collects failures, prints and temporaries of one launch
+//
+// In:   calls of compiled code, from any thread.
+// Out:  the first failure, the printed records, and whether the launch must stop.
 #include "runtime/kernel_run.h"
 
 #include "runtime/thread_pool.h"
@@ -20,12 +24,12 @@ KernelRun::~KernelRun() { releaseTemporaries(); }
 void KernelRun::releaseTemporaries() {
   for (Temporary *item = temporaries.exchange(nullptr, std::memory_order_acquire); item;) {
     Temporary *next = item->next;
-    free(item->block); // the item lies within
+    free(item->block); // `item` lies within the block
     item = next;
   }
 }
 
-/// Whether there was the memory that `body` needs; the launch fails where there was not.
+/// Runs `body`; when it cannot allocate memory, the launch fails and the result is false.
 template <typename Body> bool KernelRun::tryWith(Body &&body) noexcept {
   try {
     body();
@@ -54,7 +58,8 @@ void KernelRun::print(int32_t site, const uint64_t *values) noexcept {
     bool isCheck = artifact.sites[size_t(site)].kind != artifact::Site::Kind::Print;
     if (isCheck && reported.contains(site)) return;
     const size_t count = artifact.sites[size_t(site)].countValues();
-    if (size_t wanted = printed.size() + count + 1; wanted > printed.capacity()) printed.reserve(2 * wanted); // whole texts or none
+    if (size_t wanted = printed.size() + count + 1; wanted > printed.capacity())
+      printed.reserve(2 * wanted); // a record is stored completely or not at all
     if (isCheck) reported.insert(site);
     printed.push_back(uint64_t(site));
     printed.insert(printed.end(), values, values + count);
@@ -62,7 +67,7 @@ void KernelRun::print(int32_t site, const uint64_t *values) noexcept {
 }
 
 bool KernelRun::mustStop() noexcept {
-  // Threads of the pool do not launch.
+  // Only the launching thread, number 0, handles signals.
   if (int32_t asked = QD_LOOK; observer && getThreadNumber() == 0 &&
                                __atomic_compare_exchange_n(&context.failed, &asked, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     observer->lookForSignals();

@@ -1,3 +1,7 @@
+// stack_limit.cpp: finds the end of the current stack
+//
+// In:   the calling thread, or the thread of a block that it is running.
+// Out:  the address at which a recursion must stop.
 #include "runtime/stack_limit.h"
 
 #include "runtime/block_threads.h"
@@ -7,7 +11,7 @@
 
 namespace qd::runtime {
 
-/// For handlers of signals, which Python may run there.
+/// Reserved for signal handlers, in which Python may run.
 static constexpr uint64_t kReserve = 512 << 10;
 
 static uint64_t addReserve(uint64_t lowest, uint64_t size) { return lowest + std::min(kReserve, size / 4); }

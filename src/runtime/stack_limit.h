@@ -1,12 +1,12 @@
-// stack_limit.h: how much stack recursive functions of kernels may use
+// stack_limit.h: limits the stack of recursive functions in kernels
 #pragma once
 
 #include <cstdint>
 
 namespace qd::runtime {
 
-/// The lowest address that the calling thread's stack, or that of the thread of a block which it runs, may be used down to. Below it is
-/// room for what the runtime does on top of the deepest call.
+/// The lowest address that compiled code may use in the stack of the calling thread, or of the thread of a block that it is running. The
+/// runtime needs the space below it for its own calls from the deepest one.
 uint64_t getStackLimit();
 
 } // namespace qd::runtime

@@ -1,3 +1,7 @@
+// strided_copy.cpp: copies and fills strided arrays
+//
+// In:   two addresses, the size of a scalar, and the common axes with their strides.
+// Out:  the copied elements. Axes are merged where possible; then rows, tiles or whole blocks are copied, in parallel when they are large.
 #include "runtime/strided_copy.h"
 
 #include "runtime/copy.h"
@@ -14,13 +18,13 @@
 
 namespace qd::runtime {
 
-// From `kMuch` on threads are worth waking, from `kHuge` on the caches cannot keep what is written; a piece is what one thread does at
-// once.
-static constexpr size_t kMuch = 512 << 10, kHuge = size_t(32) << 20, kPiece = 256 << 10;
-// Two threads that touch one fresh huge page wait for each other.
-static constexpr size_t kHugePiece = size_t(4) << 20;
+// From `kMuch` bytes on, waking threads pays off; from `kHuge` bytes on, the caches cannot hold the result. A thread copies `kChunk` bytes
+// at a time.
+static constexpr size_t kMuch = 512 << 10, kHuge = size_t(32) << 20, kChunk = 256 << 10;
+// Two threads that first touch the same huge page wait for each other.
+static constexpr size_t kHugeChunk = size_t(4) << 20;
 static constexpr size_t kLine = 64, kPattern = 4096;
-// Where one array is near along one axis and the other along another, both stay in the nearest cache for a tile of this many elements.
+// When the innermost axes of the two arrays differ, a tile of this many elements of both stays in the first-level cache.
 static constexpr int64_t kTileEdge = 32, kTileElements = 2048;
 
 namespace {
@@ -28,16 +32,16 @@ namespace {
 struct Box {
   unsigned char *to;
   const unsigned char *from;
-  size_t size; ///< bytes of an item that lies together in both arrays
+  size_t size; ///< bytes of an item that is contiguous in both arrays
   std::vector<CopiedAxis> axes;
-  size_t bytes; ///< of the whole copy
+  size_t bytes; ///< size of the whole copy
 };
 
 template <size_t size> void copyRow(unsigned char *to, const unsigned char *from, const CopiedAxis &axis) {
   for (int64_t i = 0; i < axis.extent; ++i) memcpy(to + i * axis.to, from + i * axis.from, size);
 }
 
-/// The same item over and over, in lines that end where items end.
+/// Repeats one item, in cache lines that end where items end.
 void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t bytes, bool isPastCaches) {
   alignas(kLine) unsigned char pattern[kPattern];
   size_t period = std::lcm(size, kLine);
@@ -53,12 +57,12 @@ void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t b
     for (at = head; at + period <= bytes; at += period)
       for (size_t part = 0; part < period; part += sizeof(__m128i))
         _mm_stream_si128(reinterpret_cast<__m128i *>(to + at + part), _mm_load_si128(reinterpret_cast<const __m128i *>(pattern + part)));
-    _mm_sfence(); // other threads see these stores before what this one does next
+    _mm_sfence(); // orders these stores before later ones for other threads
   }
 #else
   (void)isPastCaches;
 #endif
-  size_t length = kPattern / period * period; // several periods at once: short copies are calls
+  size_t length = kPattern / period * period; // several periods at once, because short copies cost a call each
   for (size_t have = period; have < length; have += period) memcpy(pattern + have, pattern, period);
   for (; at + length <= bytes; at += length) memcpy(to + at, pattern, length);
   memcpy(to + at, pattern, bytes - at);
@@ -80,7 +84,7 @@ void copyItems(unsigned char *to, const unsigned char *from, const Box &box, con
   }
 }
 
-/// Two axes of which each is the near one of one array, tile by tile.
+/// Copies two axes tile by tile; each is the innermost one of one of the arrays.
 void copyTiles(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &source, const CopiedAxis &target) {
   auto size = int64_t(box.size);
   if (source.from == size && target.to == size) {
@@ -98,7 +102,7 @@ void copyTiles(unsigned char *to, const unsigned char *from, const Box &box, con
       CopiedAxis inner = target, outer = source;
       inner.extent = std::min(targetStep, target.extent - t);
       outer.extent = std::min(sourceStep, source.extent - s);
-      if (inner.extent < outer.extent) std::swap(inner, outer); // the longer one within
+      if (inner.extent < outer.extent) std::swap(inner, outer); // the longer axis becomes the inner one
       unsigned char *tileTo = to + s * source.to + t * target.to;
       const unsigned char *tileFrom = from + s * source.from + t * target.from;
       for (int64_t i = 0; i < outer.extent; ++i) copyItems(tileTo + i * outer.to, tileFrom + i * outer.from, box, inner);
@@ -132,7 +136,7 @@ void copyBox(unsigned char *to, const unsigned char *from, const Box &box, std::
   }
 }
 
-/// Outermost in the target first; neighbors that both arrays go along in one stride are one axis.
+/// Orders axes by their strides in the target, outermost first, and merges neighbors that are contiguous in both arrays.
 void mergeAxes(std::vector<CopiedAxis> &axes) {
   std::erase_if(axes, [](const CopiedAxis &axis) { return axis.extent == 1; });
   std::sort(axes.begin(), axes.end(), [](auto &a, auto &b) { return std::abs(a.to) > std::abs(b.to); });
@@ -164,7 +168,7 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
     size_t cut;
     int64_t rows;
   } shared{std::move(box), size_t(longest - axes.begin()), 0};
-  const size_t piece = shared.box.bytes < kHuge ? kPiece : kHugePiece;
+  const size_t piece = shared.box.bytes < kHuge ? kChunk : kHugeChunk;
   shared.rows = std::max<int64_t>(1, int64_t(piece * size_t(longest->extent) / shared.box.bytes));
   ChunkedWork work{};
   work.chunks = (longest->extent + shared.rows - 1) / shared.rows;

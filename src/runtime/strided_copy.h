@@ -1,4 +1,4 @@
-// strided_copy.h: copies between arrays whose elements lie apart, or in another order.
+// strided_copy.h: copies between arrays with different strides or axis orders.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace qd::runtime {
 
-/// An axis that both arrays have: how many steps, and their bytes.
+/// An axis of both arrays: its extent, and the byte strides of target and source.
 struct CopiedAxis {
   int64_t extent, to, from;
 };
 
-/// Copies scalars of `size` bytes. A source that does not move along an axis fills it. Of much, all threads take part. The memory of the
-/// target is not that of the source, and none of its elements share any.
+/// Copies scalars of `size` bytes. A source stride of 0 repeats an element. All threads take part in large copies. Source and target must
+/// not overlap, and no two elements of the target may share memory.
 void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis> axes);
 
 } // namespace qd::runtime

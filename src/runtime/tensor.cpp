@@ -1,3 +1,7 @@
+// tensor.cpp: places containers in memory, and compares their memory
+//
+// In:   a layout and a buffer.
+// Out:  the address, byte range and type key that launches read.
 #include "runtime/tensor.h"
 
 #include "support/error.h"
@@ -8,17 +12,17 @@ namespace qd::runtime {
 
 void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset) {
   layout::ByteRange bytes = layout::computeByteRange(newLayout);
-  if (bytes.begin == bytes.end) newByteOffset = 0; // no elements: they lie nowhere
+  if (bytes.begin == bytes.end) newByteOffset = 0; // no elements, so the offset does not matter
   if (newByteOffset + bytes.begin < 0 || newByteOffset + bytes.end > int64_t(newBuffer->getSize()))
     throw support::Error(support::ErrorKind::Value, "the layout reaches outside of its buffer");
   layout = std::move(newLayout);
   buffer = std::move(newBuffer);
   byteOffset = newByteOffset;
   range = bytes;
-  wake();
+  markAlive();
 }
 
-void Tensor::wake() {
+void Tensor::markAlive() {
   data = static_cast<unsigned char *>(buffer->getData()) + byteOffset;
   typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, layout::isPacked(layout));
   state = State::Alive;
@@ -32,7 +36,7 @@ void Tensor::markLazilyZeroed() {
 
 bool mayOverlap(const Tensor &a, const Tensor &b) {
   if (a.data + a.range.end <= b.data + b.range.begin || b.data + b.range.end <= a.data + a.range.begin) return false;
-  // Both repeat with a common period; within one period they may lie side by side.
+  // Both tensors repeat with a common period; within one period they may lie side by side.
   int64_t period = 0;
   for (const Tensor *tensor : {&a, &b})
     for (size_t axis = 0; axis < tensor->layout.extents.size(); ++axis)

@@ -1,4 +1,4 @@
-// tensor.h: a container's elements: memory, where in it, and how they lie.
+// tensor.h: the elements of a container: their memory, their offset in it, and their layout.
 #pragma once
 
 #include "layout/tensor_layout.h"
@@ -6,9 +6,9 @@
 
 namespace qd::runtime {
 
-/// Fields and ndarrays alike. The layout has actual extents and strides.
+/// Used by fields and ndarrays. The layout has actual extents and strides.
 struct Tensor {
-  /// LazilyZeroed: all elements count as zero, whatever their memory holds. `wake` comes before anything else.
+  /// LazilyZeroed: all elements count as zero, whatever their memory holds. `markAlive` must come before any access.
   enum class State : uint8_t { Unplaced, Alive, Dead, LazilyZeroed };
 
   uint64_t typeKey = 0;          ///< layout::computeFieldKey or computeArrayKey; 0 when it has no memory
@@ -20,17 +20,17 @@ struct Tensor {
   State state = State::Unplaced;
   bool isField = false;
 
-  /// Takes memory: `buffer` at `byteOffset`. Throws Error (Value) when the layout does not lie within.
+  /// Places the elements in `buffer` at `byteOffset`. Throws Error (Value) when the layout does not fit into it.
   void place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset);
-  /// Gives the memory to the caller, who lets it go; views keep it.
+  /// Passes the memory to the caller, who releases it; views keep it alive.
   BufferRef release();
   void markLazilyZeroed();
-  /// From stale to alive, with what its memory holds.
-  void wake();
+  /// Changes the state from LazilyZeroed to Alive without storing zeros.
+  void markAlive();
   bool hasMemory() const { return state == State::Alive || state == State::LazilyZeroed; }
 };
 
-/// Whether some byte may belong to elements of both. Members that interleave in one buffer are told apart.
+/// Whether any byte may belong to elements of both. Members that interleave in one buffer do not overlap.
 bool mayOverlap(const Tensor &a, const Tensor &b);
 
 } // namespace qd::runtime

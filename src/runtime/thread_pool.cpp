@@ -1,8 +1,8 @@
-// thread_pool.cpp: see thread_pool.h
+// thread_pool.cpp: distributes chunks of parallel loops over threads
 //
-// A parallel loop is a Job on its caller's stack. It is put into a list, idle threads join it and take chunks by counting up `next`, the
-// caller does the same. When no chunk is left the caller takes the job out of the list, so that nobody joins any more, and waits for those
-// who did. On a busy machine that wait is short: a thread that the system has not scheduled yet never joined.
+// A parallel loop is a Job on its caller's stack. The caller adds it to a list. Idle threads join it and take chunks by incrementing
+// `next`; so does the caller. When no chunk is left, the caller removes the job from the list, so that no further thread joins, and waits
+// for those that have joined. That wait is short even on a busy machine: a thread that the system has not scheduled yet has not joined.
 #include "runtime/thread_pool.h"
 
 #include "runtime/kernel_abi.h"
@@ -25,18 +25,18 @@ namespace qd::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-// A thread that ran out of work looks for more for this long before it sleeps: waking a sleeper costs its waker some microseconds.
+// An idle thread spins this long before it sleeps: waking it costs the waking thread some microseconds.
 static constexpr auto kIdleSpin = std::chrono::microseconds(30);
 static constexpr auto kPollInterval = std::chrono::milliseconds(2);
 
-/// The number of a thread of the pool. Not thread_local: that memory is allocated at its first use in each thread, where the C library ends
-/// the process when there is none.
+/// The number of a thread of the pool. Not thread_local: the C library allocates that memory lazily in each thread, and ends the process
+/// when allocation fails.
 static const std::optional<pthread_key_t> numberKey = [] {
   pthread_key_t key;
   return pthread_key_create(&key, nullptr) == 0 ? std::optional(key) : std::nullopt;
 }();
 int getThreadNumber() { return numberKey ? int(reinterpret_cast<intptr_t>(pthread_getspecific(*numberKey))) : 0; }
-/// False where there is no memory for the number; a thread without one cannot work.
+/// False when memory for the number cannot be allocated; a thread without a number cannot work.
 static bool setThreadNumber(int number) {
   return numberKey && pthread_setspecific(*numberKey, reinterpret_cast<void *>(intptr_t(number))) == 0;
 }
@@ -96,7 +96,7 @@ Job *ThreadPool::findJob() {
 }
 
 void ThreadPool::serve(int number) {
-  if (!setThreadNumber(number)) return; // nobody waits for a thread that has not joined
+  if (!setThreadNumber(number)) return; // no job waits for a thread that has not joined
   std::unique_lock lock(mutex);
   for (;;) {
     Job *job = findJob();
@@ -118,14 +118,14 @@ void ThreadPool::serve(int number) {
     lock.unlock();
     while (job->runOne()) {}
     lock.lock();
-    // Release: the caller sees what the chunks wrote. After this line the job may be gone.
+    // Release: makes the results of the chunks visible to the caller. After this line the job may no longer exist.
     if (job->helpers.fetch_sub(1, std::memory_order_release) == 1) helperLeft.notify_all();
   }
 }
 
 void ThreadPool::startThreads(int wanted) {
   while (started < wanted) {
-    // Detached and never joined: they hold nothing that the end of the process would have to wait for.
+    // Detached and never joined: the threads hold nothing that the end of the process must wait for.
     std::thread(&ThreadPool::serve, this, started + 1).detach();
     ++started;
   }
@@ -138,7 +138,7 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
     try {
       startThreads(std::min(threadCount.load() - 1, helpers));
     } catch (const std::exception &) {
-      // The system has no more threads, or no memory for one: those that are there, at least the caller, do the work.
+      // The system has no more threads, or no memory for one: the existing threads, at least the caller, do the work.
     }
     job.nextJob = jobs;
     jobs = &job;
@@ -164,7 +164,7 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
   while (*link != &job) link = &(*link)->nextJob;
   *link = job.nextJob;
   openJobs.fetch_sub(1, std::memory_order_relaxed);
-  // From here on nobody joins.
+  // From here on, no thread joins.
   if (job.helpers.load(std::memory_order_acquire) == 0) return;
   lock.unlock();
   Clock::time_point end = Clock::now() + kIdleSpin;
@@ -187,11 +187,11 @@ int countProcessors() {
 std::atomic<ThreadPool *> pool{nullptr};
 std::atomic<int> wantedThreads{0};
 
-/// Null where there is no memory for it.
+/// The pool; null when memory for it cannot be allocated.
 ThreadPool *findPool() noexcept {
   ThreadPool *current = pool.load(std::memory_order_acquire);
   if (current) return current;
-  // Threads do not survive a fork: the child starts anew and leaves the parent's pool, whose mutex may be held, alone.
+  // Threads do not survive a fork. The child makes a new pool and does not touch the parent's, whose mutex may be locked.
   static std::atomic<bool> isRegistered{false};
   if (!isRegistered.load()) {
     if (pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); }) != 0) return nullptr;
@@ -218,7 +218,7 @@ int getThreadCount() {
 
 void setThreadCount(int count) {
   wantedThreads.store(count, std::memory_order_relaxed);
-  // Threads beyond the new number stay and sleep; jobs ask for no more helpers than the number allows.
+  // Threads beyond the new number sleep; jobs request no more helpers than the number allows.
   if (ThreadPool *current = pool.load(std::memory_order_acquire)) current->threadCount = getThreadCount();
 }
 

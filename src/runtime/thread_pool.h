@@ -11,17 +11,17 @@ struct ChunkedWork {
   void *data;
   int64_t chunks;
   const volatile int32_t *stop; ///< no further chunk starts once this is QD_STOP
-  void (*poll)(void *data);     ///< called by the caller now and then while it works or waits
+  void (*poll)(void *data);     ///< called at intervals on the calling thread while it works or waits
 };
 
-/// Runs all chunks and returns when they are done. The caller takes chunks too, and never waits for a thread that has not begun one.
-/// At most `maxThreads` threads take part (0: as many as there are), the caller being one of them.
+/// Runs all chunks and returns when they are done. The caller takes chunks too, and never waits for a thread that has not begun one. At
+/// most `maxThreads` threads take part, the caller included (0: all).
 void runChunks(const ChunkedWork &work, int maxThreads);
 
-/// How many threads run kernels; 0: one per processor that this process may use. Threads start when they are first needed.
+/// Sets the number of threads that run kernels; 0: one per processor that this process may use. Threads start on first use.
 void setThreadCount(int count);
 int getThreadCount();
-/// Which of them the caller is, from 1; 0 for every other thread.
+/// The number of the calling thread in the pool, from 1; 0 for every other thread.
 int getThreadNumber();
 
 } // namespace qd::runtime

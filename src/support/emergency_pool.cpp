@@ -1,3 +1,7 @@
+// emergency_pool.cpp: a first-fit allocator on a static array
+//
+// In:   allocations that the system has refused.
+// Out:  blocks of the pool, and counts of refusals for the compiler's checks.
 #include "support/emergency_pool.h"
 
 #include <atomic>
@@ -7,25 +11,25 @@
 namespace qd::support::emergency_pool {
 namespace {
 
-/// More than LLVM asks for between two of the places where a compile looks whether memory ran out.
+/// More than LLVM allocates between two checks of a compilation for exhausted memory.
 constexpr size_t kPoolBytes = size_t(32) << 20;
 
-/// In front of each block. Blocks lie one after the other and fill the used part of the pool.
+/// Precedes each block. Blocks are contiguous and fill the used part of the pool.
 struct alignas(16) Header {
-  size_t bytes; ///< with the header
+  size_t bytes; ///< size including the header
   bool isFree;
 };
 
 alignas(4096) char pool[kPoolBytes];
-size_t used = 0;  ///< from here on nothing has been handed out
-size_t rover = 0; ///< where the search for a free block begins: behind the last one found
+size_t used = 0;  ///< offset of the memory that was never allocated
+size_t rover = 0; ///< offset at which the search for a free block begins: after the last block found
 constinit std::mutex mutex;
 constinit std::atomic<uint64_t> refusals{0}, failures{0};
 
 Header *getHeader(size_t offset) { return reinterpret_cast<Header *>(pool + offset); }
 size_t getOffset(const Header *header) { return size_t(reinterpret_cast<const char *>(header) - pool); }
 
-/// Joins a free block with the free ones behind it.
+/// Merges a free block with the free ones after it.
 void mergeFollowing(Header *header) {
   for (size_t next = getOffset(header) + header->bytes; next < used && getHeader(next)->isFree; next = getOffset(header) + header->bytes)
     header->bytes += getHeader(next)->bytes;
@@ -33,12 +37,13 @@ void mergeFollowing(Header *header) {
   if (rover > offset && rover < offset + header->bytes) rover = offset; // no block begins there any more
 }
 
-/// Bytes to skip in front of a block, so that what follows its header is aligned.
+/// Padding before a block that aligns the bytes after its header.
 size_t findPadding(const Header *header, size_t alignment) {
   return (alignment - reinterpret_cast<uintptr_t>(header + 1) % alignment) % alignment;
 }
 
-/// Makes a block of the first `bytes` bytes and a free one of the rest. Sizes are multiples of a header's, so that one fits there.
+/// Splits a block into one of `bytes` bytes and a free one of the rest. Sizes are multiples of the header size, so the second header always
+/// fits.
 void split(Header *header, size_t bytes) {
   size_t rest = header->bytes - bytes;
   if (!rest) return;

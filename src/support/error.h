@@ -1,4 +1,4 @@
-// error.h: the one C++ exception of the run-time half. `bindings` and `launch` turn it into a Python exception.
+// error.h: the only C++ exception of the runtime half. `bindings` and `launch` convert it to a Python exception.
 #pragma once
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 namespace qd::support {
 
-/// Which Python class the error becomes.
+/// The Python class of the error.
 enum class ErrorKind {
   Runtime,     ///< QuadrantsRuntimeError
   RuntimeType, ///< QuadrantsRuntimeTypeError
@@ -15,7 +15,7 @@ enum class ErrorKind {
   Type,
   Key,
   Memory,
-  Format ///< bytes that are not what they should be (a damaged cache entry); never reaches a user
+  Format ///< invalid bytes (a damaged cache entry); never reaches a user
 };
 
 struct Error : std::runtime_error {

@@ -1,3 +1,7 @@
+// file.cpp: reads and writes through file descriptors
+//
+// In:   a descriptor or bytes.
+// Out:  all bytes read or written, with interrupted system calls continued.
 #include "support/file.h"
 
 #include <algorithm>

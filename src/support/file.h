@@ -1,4 +1,4 @@
-// file.h: open files and pipes, closed when their owner goes
+// file.h: open files and pipes, closed by the destructor
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace qd::support {
 
-/// Owns a descriptor of the system; empty when opening it failed.
+/// Owns a file descriptor; empty when opening failed.
 class File {
 public:
   explicit File(int descriptor = -1) : descriptor(descriptor) {}
@@ -22,11 +22,11 @@ public:
 
   explicit operator bool() const { return descriptor >= 0; }
   int get() const { return descriptor; }
-  /// A path under which this process can open it again, or reach what lies below a folder.
+  /// A path with which this process can open it again, or reach files in a folder.
   std::string getPath() const { return "/proc/self/fd/" + std::to_string(descriptor); }
-  /// Writes all bytes; false, with errno set, where that fails.
+  /// Writes all bytes; false, with errno set, on failure.
   bool write(const void *data, size_t size) const;
-  /// All bytes up to the end, or to an error.
+  /// Reads all bytes up to the end or an error.
   std::vector<uint8_t> readAll() const;
   void close();
 
@@ -34,7 +34,7 @@ private:
   int descriptor;
 };
 
-/// A file without a name, in memory, that holds the bytes; empty, with errno set, where there is no room for it.
+/// An anonymous file in memory with these bytes; empty, with errno set, when memory is insufficient.
 File makeMemoryFile(const void *data, size_t size);
 
 } // namespace qd::support

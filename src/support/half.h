@@ -1,4 +1,4 @@
-// half.h: f16 and bf16 to and from float.
+// half.h: conversion of f16 and bf16 to and from float.
 #pragma once
 
 #include <bit>

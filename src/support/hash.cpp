@@ -1,3 +1,7 @@
+// hash.cpp: BLAKE3 digests
+//
+// In:   bytes.
+// Out:  their digest, also as text for names of files.
 #include "support/hash.h"
 
 #include "llvm-c/blake3.h"

@@ -1,4 +1,4 @@
-// hash.h: BLAKE3 digests (LLVM's implementation) for what is kept on disk, and a small mixing hash for keys in memory.
+// hash.h: BLAKE3 digests (LLVM's implementation) for data on disk, and a small mixing hash for keys in memory.
 #pragma once
 
 #include <array>

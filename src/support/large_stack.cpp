@@ -1,3 +1,7 @@
+// large_stack.cpp: threads with large stacks for the compiler
+//
+// In:   functions that recurse as deeply as the user's code is nested.
+// Out:  their effects and the first exception; or false when the caller stopped waiting.
 #include "support/large_stack.h"
 
 #include <chrono>
@@ -37,7 +41,7 @@ public:
   ~Attributes() {
     if (made) pthread_attr_destroy(&value);
   }
-  /// False when the system has no such thread.
+  /// Starts a thread; false when the system cannot.
   bool start(pthread_t &thread, void *(*run)(void *), void *argument) const {
     return large && pthread_create(&thread, &value, run, argument) == 0;
   }
@@ -47,7 +51,7 @@ private:
   bool made, large;
 };
 
-/// Shared by the thread that works and the one that waits: either may be the last to leave.
+/// Shared by the working and the waiting thread; the last one to finish destroys it.
 struct LeakOnCancelJob {
   std::function<void()> work;
   std::mutex mutex;
@@ -85,8 +89,8 @@ bool runLeakingOnCancel(std::function<void()> work, const std::function<bool()> 
     job->work();
     return true;
   }
-  (void)shared.release();                   // the thread's now
-  pthread_setname_np(thread, "qd-compile"); // what gdb, perf and top show
+  (void)shared.release();                   // the thread owns it now
+  pthread_setname_np(thread, "qd-compile"); // the name in gdb, perf and top
   pthread_detach(thread);
   std::unique_lock lock(job->mutex);
   while (!job->finished.wait_for(lock, kPollInterval, [&] { return job->isDone; })) {

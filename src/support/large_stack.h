@@ -1,4 +1,4 @@
-// large_stack.h: run something that recurses deeply
+// large_stack.h: runs deeply recursive work
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,13 @@
 
 namespace qd::support {
 
-/// Runs `work(0)` to `work(count - 1)` side by side, each on a thread with a stack of 512 MiB (address space; memory is used as it is
-/// touched), and waits for all. What gets no such thread runs on this one. An exception of `work` arrives here, the first one of several.
+/// Runs `work(0)` to `work(count - 1)` concurrently, each on a thread with a stack of 512 MiB (address space; memory is used as it is
+/// touched), and waits for all. Work for which no such thread can be started runs on the calling thread. Rethrows the first exception of
+/// `work`.
 void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work);
 
-/// Runs `work` on a thread with such a stack. Meanwhile calls `keepWaiting` every 50 ms; once that says no, returns false and leaves the
-/// thread to end by itself: `work` owns all that it touches, and throws nothing.
+/// Runs `work` on a thread with such a stack. Meanwhile calls `keepWaiting` every 50 ms; when that returns false, returns false and
+/// abandons the thread, which ends by itself. `work` must own everything that it uses, and must not throw.
 bool runLeakingOnCancel(std::function<void()> work, const std::function<bool()> &keepWaiting);
 
 } // namespace qd::support

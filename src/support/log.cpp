@@ -1,3 +1,7 @@
+// log.cpp: writes log lines
+//
+// In:   a level, a message and a source location.
+// Out:  one line on stderr, if the level is enabled.
 #include "support/log.h"
 
 #include "support/error.h"
@@ -35,7 +39,7 @@ void log(LogLevel level, std::string_view message, std::string_view place) {
   std::string line = head;
   if (!place.empty()) line.append("[").append(place).append("] ");
   line.append(message).append("\n");
-  // A closed or full stderr is no reason to fail the program.
+  // A closed or full stderr must not make the program fail.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -1,3 +1,7 @@
+// options.cpp: the table of options and their values
+//
+// In:   the rows of options.def.
+// Out:  defaults, values by index or name, and the part of the cache key that options contribute.
 #include "support/options.h"
 
 #include "support/error.h"
@@ -6,7 +10,7 @@
 
 namespace qd::support {
 
-// Kinds are written without quotes in options.def where they are one of ours.
+// The kinds that options.def writes without quotes.
 static constexpr std::string_view Bool = "bool", Int = "int", Float = "float", Text = "text", DataType = "datatype";
 
 const std::vector<OptionRow> &getOptionRows() {

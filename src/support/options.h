@@ -1,4 +1,4 @@
-// options.h: the option values of the current runtime. The rows are in options.def.
+// options.h: the option values of the current runtime. options.def lists the options.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class OptionScope { Everywhere, KeywordOnly, NoConfig };
 
 struct OptionRow {
   const char *name;
-  std::string_view kind; ///< "bool", "int", "float", "text", "datatype", or the legal words fused by |
+  std::string_view kind; ///< "bool", "int", "float", "text", "datatype", or the legal words separated by |
   OptionValue defaultValue;
   OptionKey key;
   OptionScope scope;
@@ -43,9 +43,9 @@ public:
 
   /// Index of a row by name, -1 when there is none.
   static int find(std::string_view name);
-  /// `_base/options.py` has checked the value; only one of another type is refused here, with Error (Type).
+  /// Sets a value that `_base/options.py` has validated; throws Error (Type) only for a value of another type.
   void set(int row, OptionValue value);
-  /// Everything that compiled code depends on, as text.
+  /// The options that compiled code depends on, as text.
   std::string describeKey() const;
 
 private:

@@ -7,7 +7,7 @@
 
 namespace qd::support {
 
-/// Order and values are part of the serialized artifact. BF16 is a type of elements in memory: a value that is read from one is an f32.
+/// Order and values are part of the serialized artifact. BF16 is a type of elements in memory only: a value loaded from one is an f32.
 enum class ScalarType : uint8_t { U1, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, BF16 };
 
 inline constexpr int kScalarTypeCount = 13;

@@ -1,3 +1,7 @@
+// status_line.cpp: shows the progress of long compilations
+//
+// In:   the name of a kernel and the current stage.
+// Out:  one line on the terminal, shown after a second and erased at the end.
 #include "support/status_line.h"
 
 #include <atomic>
@@ -7,10 +11,10 @@
 namespace qd::support {
 
 static constexpr auto kQuietTime = std::chrono::seconds(1);
-/// Longer lines would wrap on a terminal of the usual width, and a wrapped line cannot be erased.
+/// Longer lines would wrap on a terminal of the usual width, and wrapped lines cannot be erased.
 static constexpr size_t kWidth = 79;
 
-/// Threads compile side by side; the terminal has one last line.
+/// Whether the one last line of the terminal is in use: several threads may compile at once.
 static std::atomic<bool> isTaken{false};
 
 StatusLine::StatusLine(bool isWanted) : isWanted(isWanted) {}
@@ -38,10 +42,10 @@ void StatusLine::update(std::string_view subject, std::string_view activity) {
 
 void StatusLine::write(const std::string &text) {
   std::string line = "\r" + text;
-  // Blanks over what the line before had more; an erased line leaves the cursor where it was.
+  // Blanks overwrite the rest of a longer previous line; an erased line leaves the cursor at its start.
   if (text.size() < shown.size()) line.append(shown.size() - text.size(), ' ');
   if (text.empty()) line += "\r";
-  // A terminal that is gone is no reason to fail the compile.
+  // A closed terminal must not make the compilation fail.
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   shown = text;
 }

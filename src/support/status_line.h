@@ -1,4 +1,4 @@
-// status_line.h: a line on the terminal about work that takes long
+// status_line.h: a line on the terminal during long work
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,16 @@
 namespace qd::support {
 
 /// One line on stderr, rewritten in place and erased at the end. It appears when the work has taken a second, if stderr is a terminal and
-/// no other line is shown.
+/// shows no other such line.
 class StatusLine {
 public:
-  /// Not `isWanted`: never shown.
+  /// Without `isWanted` the line never appears.
   explicit StatusLine(bool isWanted);
   ~StatusLine();
   StatusLine(const StatusLine &) = delete;
   StatusLine &operator=(const StatusLine &) = delete;
 
-  /// Shows "compiling `subject`: `activity`, 1.2 s". Called often; writes when what is to be seen has changed.
+  /// Shows "compiling `subject`: `activity`, 1.2 s". May be called often: writes only when the visible text has changed.
   void update(std::string_view subject, std::string_view activity);
 
 private:
