@@ -69,7 +69,7 @@ LaunchGuards::Node LaunchGuards::Builder::makeNode(Ref object, bool isOfModules,
 LaunchGuards::Node &LaunchGuards::Builder::getRoot(const Path &path) {
   bool isArgument = path.root == Path::Root::Argument;
   if (isArgument && path.argument >= roots.argumentCount)
-    throw support::Error(support::ErrorKind::Format, "a path starts at an argument that there is not");
+    throw support::Error(support::ErrorKind::Format, "a path starts at an argument that does not exist");
   int64_t key = isArgument ? path.argument : kKernel;
   if (auto found = tops.find(key); found != tops.end()) return found->second;
   Ref object = Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function);
@@ -174,7 +174,7 @@ bool LaunchGuards::Builder::isReadThroughObject(const Path &path, uint16_t &owne
 
 void LaunchGuards::Builder::input(const Input &input) {
   Node *node = find(input.path, false);
-  if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
+  if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is missing");
   useInLaunch(*node);
   if (input.kind == Input::Kind::Value) {
     made.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(made.values.size())});

@@ -337,7 +337,7 @@ void Specialization::raiseFailure(KernelRun &run) {
     throw support::Error(support::ErrorKind::Memory, "kernel " + artifact.kernel + " ran out of memory for its temporaries");
   if (!run.reason.empty()) throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + ": " + run.reason);
   if (run.failedSite < 0 || size_t(run.failedSite) >= artifact.sites.size())
-    throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " stopped without saying why");
+    throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " stopped without a recorded failure");
   launch::raiseFailure(artifact.sites[size_t(run.failedSite)], run.failedValues.data(), run.failedThread);
 }
 
