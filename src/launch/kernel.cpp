@@ -285,11 +285,10 @@ static PyObject *listSpecializations(PyObject *self, PyObject *) {
 }
 
 void addKernelType(PyObject *module) {
-  static PyMethodDef methods[] = {
-      {"specializations", listSpecializations, METH_NOARGS,
-       "specializations()\n--\n\nThe compiled versions, a dictionary for each: what the kernel read "
-       "while it was compiled, by name, and the value it had. Names of captured values begin with \"global\"."},
-      {}};
+  static PyMethodDef methods[] = {{"specializations", listSpecializations, METH_NOARGS,
+                                   "specializations()\n--\n\nThe compiled versions, a dictionary for each: what the kernel read "
+                                   "while it was compiled, by name, and the value it had. Names of captured values begin with \"global\"."},
+                                  {}};
   static PyGetSetDef properties[] = {
       {"specialization_count", countSpecializations, nullptr, "Number of compiled versions.", nullptr},
       {"mode", getMode, nullptr, "0: the kernel of the function itself, 2: its tangents, 3 or 5: its adjoints.", nullptr},
