@@ -1,9 +1,8 @@
 // overwritten_primals.cpp: find loads of elements that the same kernel overwrites later
 //
 // In:   a kernel to be differentiated, and which of its values are active.
-// Out:  attributes of its loads: kOverwritten (the element is surely overwritten), kMayBeOverwritten (it depends on indices), and in the
-// mode
-//       `replay` kIsEntryValue (no write comes before the load).
+// Out:  attributes of its loads: kOverwritten (the element is surely overwritten), kMayBeOverwritten (it depends on indices), and
+//       kIsEntryValue in the mode `replay` (no write comes before the load).
 // Here: before the derivative is taken: the gradient kernel runs after the kernel and cannot load overwritten primals.
 //
 // A load is surely overwritten if indices show a later write to the same element in the same iteration, or, in a serial loop, any write to

@@ -11,7 +11,7 @@
 // the indices differ, if their extents are known and small). A flag for each slot says whether it was written: only then loads read the
 // slot, and only then it is stored to the container at the end.
 //
-// In the last resort a check runs with the kernel: a load of a value from before the segment that may be overwritten records its address,
+// In the last resort a check runs with the gradient: a load of a value from before the segment that may be overwritten records its address,
 // later stores compare theirs, and an assertion at the end fails if they were equal. remove_dead.cpp removes the checks of loads that the
 // derivative does not need.
 #include "passes/promote_elements.h"
@@ -123,8 +123,8 @@ private:
     if (group.size() > 1 && !isRow()) usedSlots = makeLocal(code, VectorType::get({int64_t(group.size())}, flag));
     for (unsigned address : group) {
       SmallVector<Value> &saved = indices[address];
-      ElementOp its = findElementOf(address);
-      for (auto [axis, index] : llvm::enumerate(its.getIndices())) {
+      ElementOp first = findElementOf(address);
+      for (auto [axis, index] : llvm::enumerate(first.getIndices())) {
         bool isNeeded = !llvm::is_contained(rowAxes, axis) && (usedSlots || !accesses.isAvailable(index));
         saved.push_back(isNeeded ? makeLocal(code, index.getType()) : Value());
       }
@@ -153,8 +153,8 @@ private:
     }
     Value slot = code.integer(llvm::find(group, access.address) - group.begin());
     for (auto [number, address] : llvm::enumerate(group)) {
-      const Indices &its = accesses.addresses[address];
-      if (address == access.address || accesses.elements.isAnotherElement(its, accesses.addresses[access.address])) continue;
+      const Indices &known = accesses.addresses[address];
+      if (address == access.address || accesses.elements.isAnotherElement(known, accesses.addresses[access.address])) continue;
       Value isSame = code.load(code.component(usedSlots, code.integer(int64_t(number))));
       for (auto [saved, index] : llvm::zip(indices[address], given)) {
         Value other = code.cast(code.load(saved), index.getType());
@@ -347,7 +347,7 @@ private:
 
   void writeSlot(Code code, unsigned address, Value slot) {
     SmallVector<Value> at;
-    ElementOp its = findElementOf(address);
+    ElementOp first = findElementOf(address);
     Value rest = slot;
     SmallVector<Value> ofRow(container.getRank());
     for (unsigned axis : llvm::reverse(rowAxes)) {
@@ -356,11 +356,11 @@ private:
       if (axis != rowAxes.front()) rest = code.binary(BinaryKind::raw_div, rest, extent);
       ofRow[axis] = container.getFirst(axis) ? code.add(index, code.integer(container.getFirst(axis))) : index;
     }
-    for (auto [axis, index] : llvm::enumerate(its.getIndices())) {
+    for (auto [axis, index] : llvm::enumerate(first.getIndices())) {
       Value saved = indices[address][axis];
       at.push_back(ofRow[axis] ? ofRow[axis] : saved ? code.load(saved) : index);
     }
-    Value place = ElementOp::create(builder, code.loc, its.getType(), its.getTensor(), at);
+    Value place = ElementOp::create(builder, code.loc, first.getType(), first.getTensor(), at);
     if (!isArray() && coverage.isWritten(address)) return code.store(code.load(values), place);
     if (!isArray() && !hasComponentFlags) return code.when(code.load(flags), [&] { code.store(code.load(values), place); });
     for (auto &component : listComponents(code))
@@ -375,8 +375,8 @@ private:
   ArrayRef<unsigned> group, rowAxes;
   int64_t *checkCount;
   SmallVector<const Access *> checked;
-  llvm::MapVector<unsigned, Value>
-      lastRead;           ///< per address, or for the row: number in `checked`, from 1, of the load that read an older value
+  /// Per address, or for the row: a local with the number in `checked`, from 1, of the load that read an older value.
+  llvm::MapVector<unsigned, Value> lastRead;
   Value lastOverwritten;  ///< number of a load whose value was overwritten afterwards
   int64_t firstCheck = 0; ///< number of the first check in the module
   OpBuilder builder;
@@ -384,7 +384,8 @@ private:
   ElementOp element;
   ir::TensorType container;
   Type type;
-  Value values, flags, usedSlots;
+  Value values, flags; ///< the elements, and whether they are written
+  Value usedSlots;     ///< whether a slot holds the element of its address; null unless addresses are compared
   bool hasComponentFlags = false;
   DenseMap<unsigned, SmallVector<Value>> indices; ///< per address: locals that store the indices, if not available at the end
 };
@@ -424,8 +425,8 @@ private:
       for (Region &region : op->getRegions()) {
         if (region.empty() || (isa<WhileOp>(op) && region.getRegionNumber() == 0)) continue;
         Segment inner;
-        for (Operation &its : region.front())
-          if (!its.hasTrait<OpTrait::IsTerminator>() && !its.hasAttr(kLoopExit)) inner.push_back(&its);
+        for (Operation &statement : region.front())
+          if (!statement.hasTrait<OpTrait::IsTerminator>() && !statement.hasAttr(kLoopExit)) inner.push_back(&statement);
         if (!inner.empty()) promote(inner);
       }
   }

@@ -38,8 +38,8 @@ TensorArgumentOp findContainer(Value place) {
 
 bool comesBefore(Operation *one, Operation *other) {
   for (Operation *outer = one; outer; outer = outer->getParentOp())
-    for (Operation *its = other; its; its = its->getParentOp()) {
-      if (its == outer && its != one && its != other) {
+    for (Operation *inner = other; inner; inner = inner->getParentOp()) {
+      if (inner == outer && inner != one && inner != other) {
         // Different regions of one operation.
         Region *first = nullptr, *second = nullptr;
         for (Region &region : outer->getRegions()) {
@@ -48,7 +48,7 @@ bool comesBefore(Operation *one, Operation *other) {
         }
         return first && second && first->getRegionNumber() < second->getRegionNumber();
       }
-      if (its->getBlock() && its->getBlock() == outer->getBlock()) return its != outer && outer->isBeforeInBlock(its);
+      if (inner->getBlock() && inner->getBlock() == outer->getBlock()) return inner != outer && outer->isBeforeInBlock(inner);
     }
   return false;
 }

@@ -100,7 +100,7 @@ void Coverage::visit(Operation *op, Written &known) {
   auto isExit = [](Operation &inner) { return inner.hasAttr(kLoopExit); };
   if (!loop || llvm::any_of(loop.getBody().front(), isExit)) return;
   for (unsigned address = 0; address < accesses.addresses.size(); ++address)
-    if (isWritten(address, inside) && passes(loop, address)) known.passed.push_back({address, loop});
+    if (isWritten(address, inside) && coversIndices(loop, address)) known.loopWrites.push_back({address, loop});
 }
 
 void Coverage::visit(Block &block, Written &known) {
@@ -136,7 +136,7 @@ void Coverage::write(const Access &access, Written &known) {
 void Coverage::read(Access &access, const Written &known) {
   std::optional<int64_t> component = findComponent(access);
   access.isKnown = isWritten(access.address, known) || (component && known.components.contains({access.address, *component})) ||
-                   isPassed(accesses.addresses[access.address], known) || (!rowAxes.empty() && isRowWritten(known));
+                   isWrittenByLoop(accesses.addresses[access.address], known) || (!rowAxes.empty() && isRowWritten(known));
 }
 
 bool Coverage::isWritten(unsigned address, const Written &known) const {
@@ -153,7 +153,7 @@ bool Coverage::isRowWritten(const Written &known) const {
     const Indices *found =
         llvm::find_if(accesses.addresses, [&](const Indices &other) { return accesses.elements.isSameElement(indices, other); });
     bool isOne = found != accesses.addresses.end() && isWritten(unsigned(found - accesses.addresses.begin()), known);
-    if (!isOne && !isPassed(indices, known)) return false;
+    if (!isOne && !isWrittenByLoop(indices, known)) return false;
     // The next element of the row.
     size_t number = 0;
     for (; number < rowAxes.size(); ++number) {
@@ -166,21 +166,21 @@ bool Coverage::isRowWritten(const Written &known) const {
 }
 
 /// Whether each index of the loop is exactly one index of the address.
-bool Coverage::passes(ForOp loop, unsigned address) const {
+bool Coverage::coversIndices(ForOp loop, unsigned address) const {
   return loop.getStep().empty() && llvm::all_of(loop.getBody().getArguments(), [&](Value argument) {
            return llvm::count_if(accesses.addresses[address],
                                  [&](const Index &index) { return index.base == argument && index.distance == 0; }) == 1;
          });
 }
 
-bool Coverage::isPassed(ArrayRef<Index> indices, const Written &known) const {
-  return llvm::any_of(known.passed, [&](const Passed &passed) { return isPassed(indices, passed); });
+bool Coverage::isWrittenByLoop(ArrayRef<Index> indices, const Written &known) const {
+  return llvm::any_of(known.loopWrites, [&](const LoopWrites &loopWrites) { return isWrittenByLoop(indices, loopWrites); });
 }
 
 /// Whether the loop has written the element: each index equals that of the loop's address, or is within the loop's bounds.
-bool Coverage::isPassed(ArrayRef<Index> indices, const Passed &passed) const {
-  ForOp loop = passed.loop;
-  return llvm::all_of(llvm::zip(indices, accesses.addresses[passed.address]), [&](auto pair) {
+bool Coverage::isWrittenByLoop(ArrayRef<Index> indices, const LoopWrites &loopWrites) const {
+  ForOp loop = loopWrites.loop;
+  return llvm::all_of(llvm::zip(indices, accesses.addresses[loopWrites.address]), [&](auto pair) {
     auto [own, other] = pair;
     auto argument = dyn_cast_or_null<BlockArgument>(other.base);
     if (!argument || argument.getOwner() != &loop.getBody().front())

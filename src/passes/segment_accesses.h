@@ -63,13 +63,13 @@ public:
 
 private:
   /// The elements that a loop has written: those of an address inside it, for all its iterations.
-  struct Passed {
+  struct LoopWrites {
     unsigned address;
     ir::ForOp loop;
   };
   struct Written {
     llvm::DenseSet<std::pair<unsigned, int64_t>> components; ///< pairs of address and component
-    llvm::SmallVector<Passed> passed;
+    llvm::SmallVector<LoopWrites> loopWrites;
   };
 
   void visit(mlir::Operation *op, Written &known);
@@ -80,9 +80,9 @@ private:
   void classify(Access &load);
   bool isWritten(unsigned address, const Written &known) const;
   bool isRowWritten(const Written &known) const;
-  bool passes(ir::ForOp loop, unsigned address) const;
-  bool isPassed(llvm::ArrayRef<Index> indices, const Written &known) const;
-  bool isPassed(llvm::ArrayRef<Index> indices, const Passed &passed) const;
+  bool coversIndices(ir::ForOp loop, unsigned address) const;
+  bool isWrittenByLoop(llvm::ArrayRef<Index> indices, const Written &known) const;
+  bool isWrittenByLoop(llvm::ArrayRef<Index> indices, const LoopWrites &loopWrites) const;
 
   SegmentAccesses &accesses;
   llvm::ArrayRef<unsigned> rowAxes;

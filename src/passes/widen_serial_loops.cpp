@@ -2,10 +2,9 @@
 //
 // In:   a kernel whose loops are top-level statements; tensor arguments with attributes about the launch that it is compiled for (many
 //       elements, shared memory).
-// Out:  serial loops with many independent iterations become parallel loops on one thread. Loops under an `if` that contains only such
-// loops
-//       and pure operations become parallel loops on all threads, with no iterations if the condition is false. The kernel lists the
-//       assumptions: unaliased arguments (kUnaliased), extents (kExtents).
+// Out:  serial loops with many independent iterations become parallel loops on one thread. Such loops under an `if` with no other
+//       effects become parallel loops on all threads, with no iterations if the condition is false. The kernel lists the assumptions:
+//       unaliased arguments (kUnaliased) and extents (kExtents).
 // Here: before tasks are split, because parallel loops become tasks.
 #include "artifact/artifact.h"
 #include "ir/attributes.h"
