@@ -30,25 +30,25 @@ struct CompileFailure {
   frontend::Diagnostic diagnostic;
 };
 
-/// What the compiler asks of the thread that waits for it.
+/// Callbacks from the compiler to the thread that waits for it.
 class CompileObserver {
 public:
   virtual ~CompileObserver() = default;
-  /// Nothing of Python is needed any more.
+  /// Called when the compiler needs no Python any more.
   virtual void leavePython() = 0;
-  /// Called every 50 ms after that. False: nobody wants the kernel any more.
+  /// Called every 50 ms after that. False: no caller wants the kernel any more.
   virtual bool keepWaiting() = 0;
 };
 
-/// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel; `times` gets the stages in their
-/// order. Called with the GIL held. Exceptions of Python code that runs at compile time, KeyboardInterrupt for one, pass through. After an
-/// interruption LLVM comes to its end in the background.
+/// Compiles a kernel. `cacheScope` (empty: no cache) is the part of the cache key that does not depend on the kernel; `times` gets the
+/// stages in their order. The caller holds the GIL. Exceptions of Python code that runs at compile time, for instance KeyboardInterrupt,
+/// propagate. After an interruption LLVM finishes in the background.
 std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
                                                 std::shared_ptr<const backends::Target> target, llvm::StringRef sourceText,
                                                 llvm::StringRef cacheScope, CompileObserver &observer,
                                                 std::vector<backends::Stages::Time> &times, CompileFailure &failure);
 
-/// The frontend's IR as text: what the option stop_after=frontend would dump.
+/// The frontend's IR as text: the dump of the option stop_after=frontend.
 std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure);
 
 } // namespace qd

@@ -1,4 +1,4 @@
-// leak_on_cancel.h: owning objects of LLVM where an exception may pass through LLVM's frames
+// leak_on_cancel.h: owns LLVM objects in code that exceptions may leave through LLVM's frames
 #pragma once
 
 #include <exception>
@@ -6,8 +6,9 @@
 
 namespace qd::backends {
 
-/// Owns an object unless an exception passes. LLVM is built without unwinding: when its fatal errors become exceptions, its frames vanish
-/// without cleaning up, and objects keep handles into them. Such objects are left alone, which costs memory once for each internal error.
+/// Owns an object, but leaks it when an exception passes. LLVM is built without unwinding: when its fatal errors become exceptions, its
+/// frames disappear without cleanup, and objects still hold handles into them. Not deleting such objects leaks memory once per internal
+/// error.
 template <typename T> class LeakOnCancel {
 public:
   explicit LeakOnCancel(std::unique_ptr<T> object) : object(object.release()) {}

@@ -1,4 +1,4 @@
-// stages.h: the stages of one compile: their times, their dumps, and where to stop
+// stages.h: the stages of one compile: their times, their dumps, and the stage to stop after
 #pragma once
 
 #include "mlir/Support/LLVM.h"
@@ -12,7 +12,7 @@
 
 namespace qd::backends {
 
-/// Stages have names like "1_frontend.mlir"; users say "frontend". Dumping changes nothing else.
+/// Stages have file names like "1_frontend.mlir"; options call the stage "frontend". Dumps do not change the result.
 class Stages {
 public:
   struct Time {
@@ -22,21 +22,21 @@ public:
   using Clock = std::chrono::steady_clock;
   using Print = llvm::function_ref<void(llvm::raw_ostream &)>;
 
-  /// `folder`: where dumps of this kernel go, empty for none. `last`: the stage to stop after, empty for none; `lastOutput` gets its dump.
+  /// `folder`: for the dumps of this kernel, empty for none. `last`: the stage to stop after, empty for none; `lastOutput` gets its dump.
   Stages(std::string kernel, const std::string &folder, std::string last, llvm::raw_ostream *lastOutput = nullptr);
 
-  /// When the first stage began, where that was before this was made.
+  /// Sets when the first stage began, if that was before this object existed.
   void startAt(Clock::time_point time) { started = time; }
-  /// What is done from here on, in words for whoever waits. `what` lives as long as the process.
+  /// Sets the description of the current work, for waiting threads. `what` must live as long as the process.
   void begin(const char *what) { activity.store(what, std::memory_order_relaxed); }
   const char *getActivity() const { return activity.load(std::memory_order_relaxed); }
-  /// Nobody waits for the result any more: the next stage to be done is the last. May be called from any thread.
+  /// Cancels the compile, because no caller waits for the result: it ends after the current stage. Callable from any thread.
   void abandon() { abandoned.store(true, std::memory_order_relaxed); }
   const std::atomic<bool> &isAbandoned() const { return abandoned; }
 
-  /// The stage is done: notes its time and dumps it. False when this is the stage to stop after.
+  /// Ends a stage: records its time and dumps it. False if compilation stops after this stage.
   bool finish(llvm::StringRef file, Print print);
-  /// A stage that has nothing to show.
+  /// Ends a stage without a dump.
   void finish(llvm::StringRef stage);
 
   const std::string &getKernel() const { return kernel; }
@@ -47,7 +47,7 @@ public:
 
   /// Whether any dump is wanted.
   bool isWatched() const { return !folder.empty() || !last.empty(); }
-  /// Whether anyone looks at a stage that compilation itself does not need.
+  /// Whether to build a stage that only a dump shows.
   bool wants(llvm::StringRef stage) const { return !folder.empty() || stage == last; }
 
   void dump(llvm::StringRef file, Print print);

@@ -1,4 +1,4 @@
-// steps.h: steps from LLVM IR as emitted to machine code that targets share. What goes wrong here is a bug of ours: a std::runtime_error.
+// steps.h: the steps from emitted LLVM IR to machine code that targets share. A failure here is a bug of ours: a std::runtime_error.
 #pragma once
 
 #include "backends/target.h"
@@ -15,8 +15,7 @@
 
 namespace qd::backends {
 
-/// Has LLVM leave out whatever it can once the compile is abandoned or memory ran out. Belongs to a context, which knows it from its
-/// passes.
+/// Makes LLVM skip all optional passes once the compile is abandoned or memory ran out. An LLVMContext refers to it.
 class CancelGate final : public llvm::OptPassGate {
 public:
   explicit CancelGate(const std::atomic<bool> &isAbandoned) : isAbandoned(isAbandoned) {}
@@ -28,22 +27,22 @@ private:
   support::MemoryWatch memory;
 };
 
-/// Emits LLVM IR, or reads what takes its place, and dumps it. Null after an error.
+/// Emits LLVM IR, or reads its replacement, and dumps it. Null after an error.
 std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                        const TargetOptions &options, Stages &stages, artifact::Artifact &artifact);
 
 /// Links the routines of the device library that the module calls.
 void linkDeviceLibrary(llvm::Module &module);
 
-/// Makes IR that is worth selecting instructions for.
+/// Optimizes IR before instruction selection.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 
 using Object = llvm::SmallVector<char, 0>;
 
-/// Selects instructions, which changes the module.
+/// Selects instructions; this changes the module.
 Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type);
 
-/// What LLVM hands out, or its error as an exception.
+/// Returns the value, or throws LLVM's error as an exception.
 template <typename T> T take(llvm::Expected<T> result) {
   if (!result) throw std::runtime_error(llvm::toString(result.takeError()));
   return std::move(*result);

@@ -1,4 +1,4 @@
-// target.h: the compile half of a backend: lowered IR → binary. The run half is device.cpp of the same folder.
+// target.h: the compiling half of a backend: lowered IR → binary. The running half is device.cpp in the same folder.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -19,7 +19,7 @@ namespace qd::backends {
 
 class Stages;
 
-/// Keeps what partitions of kernels were compiled to, under what they were compiled from. Used from several threads.
+/// Stores compiled partitions of kernels; the key is their LLVM bitcode. Several threads use it.
 class ObjectStore {
 public:
   virtual ~ObjectStore() = default;
@@ -30,24 +30,24 @@ public:
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
-  bool verify = false;            ///< LLVM's verifier on what the emitter made
+  bool verify = false;            ///< run LLVM's verifier on the emitted IR
   int optLevel = 1;               ///< 0 compiles fastest
-  unsigned threads = 1;           ///< that may compile partitions of one kernel
+  unsigned threads = 1;           ///< maximum number of threads that compile partitions of one kernel
   int lanes = 0;                  ///< lanes of every parallel loop; 0: chosen for each loop
-  int blockSize = 128;            ///< threads of a block where the loop does not say; targets with grids
-  int maxThreads = 1024;          ///< of a block
-  int64_t pieceSize = 0;          ///< operations of a function, roughly; 0: any number
-  bool lineTables = false;        ///< the lines of the user's source are in the binary
-  std::string replay;             ///< .ll file that takes the place of the emitted LLVM IR, or .s file of what is made of it for a GPU
-  ObjectStore *objects = nullptr; ///< null: nothing is kept
+  int blockSize = 128;            ///< threads per block if the loop sets no size; targets with grids
+  int maxThreads = 1024;          ///< per block
+  int64_t pieceSize = 0;          ///< approximate number of operations per function; 0: unlimited
+  bool lineTables = false;        ///< include the lines of the user's source in the binary
+  std::string replay;             ///< .ll file that replaces the emitted LLVM IR, or (GPUs) .s file that replaces the generated assembly
+  ObjectStore *objects = nullptr; ///< null: nothing is stored
 };
 
 class Target {
 public:
   virtual ~Target() = default;
   virtual const passes::TargetTraits &getTraits() const = 0;
-  /// Fills in what the artifact has after code generation: backend, binary, sites, scratchBytes, results, hasPrint. Errors are diagnostics
-  /// of the module's context. Success without a binary means that `stages` stopped.
+  /// Sets the artifact's members that code generation produces: backend, binary, sites, scratchBytes, results, hasPrint. Errors are
+  /// diagnostics of the module's context. Success without a binary means that `stages` stopped.
   virtual mlir::LogicalResult emit(mlir::ModuleOp module, const TargetOptions &options, Stages &stages,
                                    artifact::Artifact &artifact) const = 0;
 };
@@ -62,8 +62,8 @@ namespace cuda {
 std::unique_ptr<Target> makeTarget(llvm::StringRef capability);
 } // namespace cuda
 
-/// "cpu" (this processor), "x64" or "arm64" (some processor of that kind), "cuda", "null"; `cpu`, or what follows the name after a colon
-/// ("cuda:sm_90"), names the processor as LLVM does. Null for any other name.
+/// Target for "cpu" (this processor), "x64" or "arm64" (another processor of this architecture), "cuda" or "null". `cpu`, or the text after
+/// a colon in the name ("cuda:sm_90"), is LLVM's name of the processor. Null for any other name.
 std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu = "");
 
 } // namespace qd::backends

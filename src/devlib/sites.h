@@ -1,11 +1,11 @@
-// sites.h: what a thread of a grid leaves for the host (runtime/kernel_abi.h)
+// sites.h: records that a thread of a grid writes for the host (runtime/kernel_abi.h)
 #pragma once
 
 #include "runtime/kernel_abi.h"
 
 namespace qd::devlib {
 
-/// The first thread of the stream whose check fails says where and why; every one stops the tasks that follow.
+/// Records site and values of the first failing check in the stream; every failure stops the following tasks.
 inline void leaveFailure(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
   QdGpuFailure *failure = launch->failure;
   if (__atomic_exchange_n(&failure->claimed, 1u, __ATOMIC_RELAXED) == 0) {
@@ -17,7 +17,7 @@ inline void leaveFailure(const QdGpuLaunch *launch, int32_t site, const uint64_t
   __atomic_store_n(&launch->state->failed, 1u, __ATOMIC_RELAXED);
 }
 
-/// Appends a record where there is room for it.
+/// Appends a record if the buffer has space.
 inline void leavePrint(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
   QdGpuPrints *prints = launch->prints;
   uint64_t length = count + uint64_t(1), at = __atomic_fetch_add(&prints->used, length, __ATOMIC_RELAXED);

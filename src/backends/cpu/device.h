@@ -1,4 +1,4 @@
-// device.h: the host's processors as a Device.
+// device.h: the host's processors as a Device
 #pragma once
 
 #include "runtime/device.h"

@@ -1,4 +1,4 @@
-// device_library.h: a compiled kernel in anonymous memory, where the system gives no file to load it from
+// device_library.h: loads a compiled kernel into anonymous memory, on systems that have no file to load it from
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace qd::cpu {
 
-/// A shared library as the linker of kernels makes them: it needs nothing but functions of libc, and has neither constructors nor variables
-/// of threads. No page of it is ever both writable and executable.
+/// A shared library from the linker of kernels: it depends on functions of libc only, and has neither constructors nor thread-local
+/// variables. No page of it is ever both writable and executable.
 class MappedLibrary {
 public:
-  /// Null, with errno set, where there is no memory or the bytes are no such library.
+  /// Null, with errno set, if memory runs out or the bytes are no such library.
   static std::unique_ptr<MappedLibrary> map(const std::vector<uint8_t> &binary);
   ~MappedLibrary();
   MappedLibrary(const MappedLibrary &) = delete;
   MappedLibrary &operator=(const MappedLibrary &) = delete;
 
-  /// The address of an exported function; null where there is none of that name.
+  /// The address of an exported function; null if there is no function of that name.
   void *find(const char *name) const;
 
 private:
@@ -30,7 +30,7 @@ private:
 
   unsigned char *base;
   uint64_t bytes;
-  /// Places of tables in the library; 0: it has none.
+  /// Addresses of the library's tables; 0: absent.
   uint64_t dynamic = 0, symbols = 0, names = 0, hash = 0;
 };
 

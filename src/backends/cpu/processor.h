@@ -18,9 +18,9 @@ struct Processor {
   passes::TargetTraits traits;
 };
 
-/// The processor that runs this.
+/// The processor that this process runs on.
 const Processor &getHost();
-/// A processor by architecture ("x64", "arm64") and name; no name: the oldest that the package supports.
+/// A processor by architecture ("x64", "arm64") and name. An empty name selects the oldest one that the package supports.
 Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name);
 
 /// Compiles lowered IR to a shared library for the processor.

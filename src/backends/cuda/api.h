@@ -1,5 +1,5 @@
-// api.h: the functions of NVIDIA's driver that we call, found at run time in libcuda. Only what is used here is declared, after the driver
-// API reference (docs.nvidia.com/cuda/cuda-driver-api), so that neither building nor running needs a toolkit.
+// api.h: the functions of NVIDIA's driver that we call, loaded at run time from libcuda. The declarations follow the driver API reference
+// (docs.nvidia.com/cuda/cuda-driver-api), so neither building nor running needs a toolkit. Only functions in use are declared.
 #pragma once
 
 #include "support/error.h"
@@ -64,11 +64,11 @@ struct FillNode {
 /// How a node of a graph depends on another one.
 struct GraphEdge {
   unsigned char from = 0, to = 0, kind = 0, reserved[5] = {};
-  /// The node waits itself, and may be launched once all blocks of the other have begun.
+  /// The dependent node may start when all blocks of the other node have begun; it waits for the other's end itself.
   static GraphEdge makeEarly() { return {.from = 1, .kind = 1}; }
 };
 
-// name, spelling in the library, arguments. Those that a driver of CUDA 11.8 or later lacks are none.
+// Member name, symbol in the library, arguments. Drivers of CUDA 11.8 or later have all of these; otherwise the driver cannot be used.
 #define QD_CUDA_FUNCTIONS(row)                                                                                                             \
   row(getErrorName, "cuGetErrorName", (Status, const char **)) row(getErrorString, "cuGetErrorString", (Status, const char **)) row(       \
       initialize, "cuInit", (unsigned)) row(getDriverVersion, "cuDriverGetVersion", (int *)) row(countDevices, "cuDeviceGetCount",         \
@@ -122,7 +122,7 @@ struct GraphEdge {
                                                                                               row(getElapsedTime, "cuEventElapsedTime",    \
                                                                                                   (float *, Event, Event))
 
-// Of drivers for CUDA 12 and later; null in older ones, which launch task by task.
+// Functions of drivers for CUDA 12 and later. They are null in older drivers, where tasks are launched one by one.
 #define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \
   row(createGraph, "cuGraphCreate", (Graph *, unsigned))                                                                                   \
       row(addKernelNode, "cuGraphAddKernelNode_v2", (GraphNode *, Graph, const GraphNode *, size_t, const KernelNode *))                   \
@@ -140,23 +140,23 @@ struct Api {
   QD_CUDA_FUNCTIONS(QD_CUDA_MEMBER)
   QD_CUDA_NEWER_FUNCTIONS(QD_CUDA_MEMBER)
 #undef QD_CUDA_MEMBER
-  int driverVersion = 0; ///< 1000 * major + 10 * minor, of the newest CUDA that the driver knows
+  int driverVersion = 0; ///< 1000 * major + 10 * minor of the newest CUDA version that the driver supports
 
   bool hasGraphs() const { return setKernelNode && addKernelNode && launchGraph; }
 };
 
-/// What came of looking for the driver.
+/// Result of loading the driver.
 struct Driver {
   Api api;
-  std::string absence; ///< why it cannot be used; empty when it can
+  std::string absence; ///< why the driver cannot be used; empty if it can
 };
-/// The driver, initialized. `library` takes the place of the system's libcuda where it is not empty; each is looked for once in a process.
+/// The driver, initialized. A non-empty `library` replaces the system's libcuda; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
 
 /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
 std::string describe(Status status);
 
-/// A status that is no success, as an error that says what was tried.
+/// An error for a failed status, with the action that was tried.
 struct DriverError : support::Error {
   Status status;
   DriverError(Status status, const std::string &action);

@@ -1,4 +1,4 @@
-// device_launch.h: a kernel on the GPU: its tasks as a graph, the blocks that a launch works in, and what it reports.
+// device_launch.h: a kernel on the GPU: its tasks as a graph, the memory that a launch uses, and its reports
 #pragma once
 
 #include "backends/cuda/device_memory.h"
@@ -19,26 +19,26 @@ private:
   struct Task {
     artifact::DeviceTask deviceTask;
     Function function = nullptr;
-    unsigned residentBlocks = 1; ///< as many as run at a time
+    unsigned residentBlocks = 1; ///< maximum number of blocks that run at the same time
   };
-  /// What launches of one stream work in, one after the other.
+  /// State of the launches of one stream, which run one after the other.
   struct Lane {
     Stream stream = nullptr;
     runtime::BufferRef scratch, state, argumentCopy;
     Memory::Shared failure, prints, result;
-    std::vector<unsigned char> parameters, launched; ///< QdGpuLaunch and what follows: of this launch, and those in the graph
+    std::vector<unsigned char> parameters, launched; ///< QdGpuLaunch and the arguments after it: of this launch, and as stored in the graph
     Graph graph = nullptr;
     ExecutableGraph executable = nullptr;
-    std::vector<GraphNode> nodes; ///< one for each task
+    std::vector<GraphNode> nodes; ///< one per task
     int launches = 0;
   };
   Lane &getLane(Stream stream);
   KernelNode makeNode(const Task &task, const uint8_t *arguments, void **parameters) const;
   void writeParameters(Lane &lane, runtime::KernelRun &run);
   void launchTask(Lane &lane, const Task &task, const uint8_t *arguments);
-  /// Fails unless all blocks of a task can run at the same time, each with an iteration for each thread.
+  /// Throws unless all blocks of a task can run at the same time, each with an iteration for each thread.
   void checkTogether(const Task &task, unsigned blocks, const uint8_t *arguments) const;
-  /// Tasks in their order; `repeat` counts the repeats that have been come across.
+  /// Launches tasks in their order; `repeat` counts the repeats launched so far.
   void launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
   bool isRepeated(Lane &lane, const artifact::Repeat &repeat);
   void makeGraph(Lane &lane, const uint8_t *arguments, void **pointers);
@@ -48,16 +48,16 @@ private:
   void takeFailure(Lane &lane, runtime::KernelRun &run);
 
   std::shared_ptr<Memory> memory;
-  std::mutex mutex; ///< one launch at a time: those of a stream share its lane
+  std::mutex mutex; ///< one launch at a time: launches of a stream share its lane
   std::string name;
   std::vector<artifact::Site> sites;
   std::vector<artifact::Repeat> repeats;
   bool hasPrint = false, drawsRandom = false;
-  bool waitsForGrids = false; ///< a task has blocks that wait for each other: graphs do not know such
+  bool waitsForGrids = false; ///< a task has blocks that wait for each other, which graphs do not support
   size_t argumentBytes, resultBytes, scratchBytes;
   Module module = nullptr;
   std::vector<Task> tasks;
-  std::vector<std::unique_ptr<Lane>> lanes; ///< the first is that of the default stream
+  std::vector<std::unique_ptr<Lane>> lanes; ///< the first one belongs to the default stream
 };
 
 } // namespace qd::cuda

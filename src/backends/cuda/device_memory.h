@@ -1,8 +1,8 @@
-// device_memory.h: the memory of one GPU, and the ways in and out.
+// device_memory.h: the memory of one GPU: allocation and copies
 //
-// Everything happens in the order of the default stream, on which torch works, too: memory is taken and given back there (the driver's pool
-// hands out blocks again at once), copies and kernels follow each other, and only what a program looks at is waited for. `order` brings
-// launches in other streams in.
+// All operations are ordered by the default stream, which torch uses, too: memory is allocated and released there (the driver's pool reuses
+// blocks at once), copies and kernels follow each other, and the host waits only for data that the program reads. `order` adds launches in
+// other streams to this order.
 #pragma once
 
 #include "backends/cuda/api.h"
@@ -16,11 +16,10 @@
 
 namespace qd::cuda {
 
-/// One device and what the process has of it. A fault of a kernel ends it: every block is lost then, and the next `qd.init` makes another.
+/// One device and its state in this process. A fault of a kernel ends it: all blocks are lost, and the next `qd.init` makes a new object.
 class Memory final : public runtime::DeviceMemory, public std::enable_shared_from_this<Memory> {
 public:
-  /// The memory of a device; one object for all runtimes of the process, until a fault. Throws Error (Runtime) when there is no such
-  /// device.
+  /// The memory of a device; one object for all runtimes of the process, until a fault. Throws Error (Runtime) if there is no such device.
   static std::shared_ptr<Memory> open(const Api &api, int ordinal);
 
   int getOrdinal() const override { return ordinal; }
@@ -28,16 +27,16 @@ public:
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
   void synchronize();
-  /// Waits for a stream; `goesOn` is asked every few milliseconds, and false ends the wait.
+  /// Waits for a stream; calls `goesOn` every few milliseconds, and stops waiting when it returns false.
   bool waitFor(Stream stream, const std::function<bool()> &goesOn);
   void fill(void *data, uint32_t word, size_t bytes) override;
   void copy(void *to, const void *from, size_t bytes) override;
-  /// Gives what the pool keeps for later back to the system.
+  /// Returns the pool's unused memory to the system.
   void trim();
 
   int getAttribute(Attribute attribute) const;
 
-  /// Makes the device the current one of this thread for a while. Throws when a fault or a fork has ended it.
+  /// Makes the device the current one of this thread while it lives. Throws if a fault or a fork has ended the device.
   class Scope {
   public:
     explicit Scope(const Memory &memory);
@@ -51,10 +50,10 @@ public:
     bool isRestored = false;
   };
 
-  /// As cuda::check, but also notes a fault, after which nothing works.
+  /// Like cuda::check, but also records a fault, after which all calls fail.
   void check(Status status, const char *action);
 
-  /// Memory of the host that the device sees at the same address; zeroed. Small blocks are cut from larger ones.
+  /// Zeroed memory of the host that the device sees at the same address. Small blocks are cut from larger ones.
   class Shared {
   public:
     Shared() = default;
@@ -72,7 +71,7 @@ public:
 
   const Api &api;
   StreamOrder order;
-  bool usesGraphs = true; ///< as the latest runtime wants it
+  bool usesGraphs = true; ///< as set by the latest runtime
 
 private:
   Memory(const Api &api, int ordinal);
@@ -83,22 +82,22 @@ private:
   void giveShared(unsigned char *data, size_t bytes);
   bool isUsable() const;
 
-  // Large copies go through two blocks in turn: the device fills or empties one while the processor works on the other. Fresh memory of the
-  // host is cleared page by page as it is met, so that a block has a huge page for each of 16 threads.
+  // Large copies alternate between two blocks: the device fills or empties one while the processor works on the other. Fresh memory of the
+  // host is cleared page by page at first access, so a block has one huge page for each of 16 threads.
   static constexpr size_t kStageBytes = size_t(32) << 20;
   struct Stage {
     void *data = nullptr;
-    Event done = nullptr; ///< of the last copy
+    Event done = nullptr; ///< recorded after the last copy
   };
   void prepareStages(size_t bytes);
 
   Ordinal ordinal;
   Context context = nullptr;
-  MemoryPool pool = nullptr; ///< null where the device has none
+  MemoryPool pool = nullptr; ///< null if the device has none
   std::atomic<bool> isLost{false};
   std::mutex staging;
   Stage stages[2];
-  size_t stageBytes = 0; ///< of each
+  size_t stageBytes = 0; ///< per block
   std::mutex sharing;
   std::vector<std::pair<size_t, unsigned char *>> freeShared;
   unsigned char *slab = nullptr;

@@ -1,7 +1,7 @@
-// device_order.h: how the memory is ordered with launches in streams beside the default one.
+// device_order.h: orders memory operations with launches in streams other than the default one
 //
-// Memory is taken, given back, filled and copied in the default stream. Streams of a program and of other libraries do not wait for it by
-// themselves, nor it for them, so that kernels of both run side by side; events put what concerns memory before and after their launches.
+// Memory is allocated, released, filled and copied in the default stream. Streams of the program and of other libraries are not ordered
+// with it, so that kernels of both run concurrently. Events order memory operations before and after the launches in such streams.
 #pragma once
 
 #include "backends/cuda/api.h"
@@ -16,18 +16,18 @@ class StreamOrder {
 public:
   explicit StreamOrder(const Api &api) : api(api) {}
 
-  /// To be called around a launch in a stream; nothing happens for the default one.
+  /// Call before a launch in a stream; does nothing for the default stream.
   void beginLaunch(Stream stream) {
     if (stream) follow(stream);
   }
   void endLaunch(Stream stream) {
     if (stream) mark(stream);
   }
-  /// What is put into the default stream from here on comes after all launches.
+  /// Orders everything that is put into the default stream from here on after all launches.
   void join() {
     if (aheadCount.load(std::memory_order_acquire)) joinAll();
   }
-  /// Around what changes memory in the default stream: it comes after all launches before, and before all launches after.
+  /// Encloses memory changes in the default stream: they come after all earlier launches and before all later ones.
   class Change {
   public:
     explicit Change(StreamOrder &order) : order(order) { order.join(); }
@@ -38,14 +38,14 @@ public:
   private:
     StreamOrder &order;
   };
-  /// Of a stream that ends.
+  /// Call when a stream ends.
   void forget(Stream stream);
 
 private:
   struct Side {
     Stream stream;
-    Event mark;        ///< after its last launch
-    uint64_t seen = 0; ///< how many changes came before its last launch
+    Event mark;        ///< recorded after its last launch
+    uint64_t seen = 0; ///< number of changes before its last launch
     bool isAhead = false;
   };
   Side &find(Stream stream);
@@ -57,7 +57,7 @@ private:
   std::mutex mutex;
   std::list<Side> sides;
   std::atomic<uint64_t> changes{1};
-  std::atomic<int> aheadCount{0}; ///< sides whose last launch the default stream does not wait for yet
+  std::atomic<int> aheadCount{0}; ///< side streams whose last launch the default stream does not wait for yet
   Event memoryMark = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// device_streams.h: streams and events of the driver.
+// device_streams.h: streams and events of the driver
 #pragma once
 
 #include "backends/cuda/device_memory.h"

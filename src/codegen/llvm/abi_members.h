@@ -1,6 +1,6 @@
-// abi_members.h: the members of the structs of runtime/kernel_abi.h that emitted code reads and calls
+// abi_members.h: the struct members of runtime/kernel_abi.h that emitted code reads and calls
 //
-// One list for each struct gives the names, the places and, for routines, the results. A member that is missing here does not compile.
+// One list per struct gives the names, the offsets and, for routines, the results. Emitted code cannot use members that are missing here.
 #pragma once
 
 #include "runtime/kernel_abi.h"
@@ -55,7 +55,7 @@ inline constexpr std::array<ApiMember, kApiFields> kApiMembers = {QD_API_MEMBERS
 #undef QD_MEMBER
 
 static_assert(sizeof(QdRuntimeApi) == kApiFields * sizeof(void (*)()), "a routine of QdRuntimeApi is missing in QD_API_MEMBERS");
-// What the runtime keeps for itself comes last, after the members that emitted code may read.
+// The runtime's private members come last, after the members that emitted code may read.
 static_assert(offsetof(QdKernelContext, runtime) == kContextOffsets.back() + sizeof(QdKernelContext::single_threaded) &&
                   sizeof(QdKernelContext) == offsetof(QdKernelContext, runtime) + sizeof(QdKernelContext::runtime),
               "a member of QdKernelContext is missing in QD_CONTEXT_MEMBERS");

@@ -1,11 +1,11 @@
 // body.h: the emitter of one LLVM function
 //
 // BodyEmitter walks structured IR and appends LLVM instructions, for one lane or several. Begin reading at emitOp (body.cpp). Its members
-// are spread over files by subject: control.cpp (masks), memory.cpp (locals and containers), operators.cpp and math.cpp, vectors.cpp,
-// atomics.cpp, functions.cpp, sites.cpp. Tasks (tasks.cpp) set it up.
+// are spread over files by subject: control.cpp and loops.cpp (masks, control flow), memory.cpp (locals and containers), operators.cpp and
+// math.cpp, vectors.cpp, atomics.cpp, functions.cpp, block_ops.cpp, sites.cpp. The emitters of tasks (task.cpp, grid_task.cpp) create it.
 //
-// Masks: `mask` is null while all lanes are active; with one lane it is always null. What is emitted under a mask must not have effects in
-// inactive lanes; regions whose mask may be empty are jumped over, so uniform accesses need no mask.
+// Masks: `mask` is null while all lanes are active; with one lane it is always null. Code under a mask must have no effects in inactive
+// lanes. A branch skips regions whose mask is empty, so uniform accesses need no mask.
 #pragma once
 
 #include "codegen/llvm/module_emitter.h"
@@ -31,7 +31,7 @@ public:
   Component getScalar(mlir::Value value) { return getValue(value)[0]; }
   Components getScalars(mlir::ValueRange values);
   void setValue(mlir::Value value, Components components) { values[value] = std::move(components); }
-  /// A scalar that all lanes share; the value must be uniform.
+  /// A scalar with the same value in all lanes; the value must be uniform.
   llvm::Value *getUniform(mlir::Value value);
   llvm::Type *widen(llvm::Type *scalar) const;
   llvm::Type *widen(llvm::Type *scalar, LaneKind kind) const { return kind.isVarying() ? widen(scalar) : scalar; }
@@ -51,7 +51,7 @@ public:
   void setPlace(mlir::Value ref, Place place) { places[ref] = std::move(place); }
   Tensor getTensor(mlir::Value tensor);
   void setTensor(mlir::Value value, Tensor tensor) { tensors[value] = tensor; }
-  /// Which tile of `length` an index along an axis that begins at `first` is in.
+  /// Number of the tile that contains an index; the axis begins at `first`, a tile has `length` indices.
   Component getTile(const Component &index, int64_t first, int64_t length);
   Place getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
@@ -63,17 +63,17 @@ public:
   llvm::Value *offsetBy(llvm::Value *pointer, int64_t bytes) {
     return bytes == 0 ? pointer : builder.CreateConstGEP1_64(builder.getInt8Ty(), pointer, bytes);
   }
-  /// What no store of the kernel changes: members of the context, arguments, captured values.
+  /// Loads memory that no store of the kernel changes: members of the context, arguments, captured values.
   llvm::LoadInst *loadInvariant(llvm::Type *type, llvm::Value *pointer, llvm::Align align = llvm::Align(8));
-  /// Components of a value in memory that is no container, packed.
+  /// Components of a packed value in memory that belongs to no container.
   Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
   void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
   llvm::Value *getContextField(ContextField field);
-  /// Whether no other thread works on what this function changes: a bit, read once.
+  /// Whether only one thread accesses the memory that this function changes, as an i1; read once.
   llvm::Value *isSingleThreaded();
   llvm::Value *getLaunchField(ContextField field);
   llvm::CallInst *callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands);
-  /// An address in memory that all threads share.
+  /// Loads an address in memory that all threads share.
   llvm::Value *loadAddress(llvm::Value *pointer);
 
   //--- Operators on LLVM values (scalars or vectors) of the language's types ---
@@ -83,7 +83,7 @@ public:
   llvm::Value *emitOverflows(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
-  /// What one thread alone does where there is nobody else, else what is atomic. Both give the old value.
+  /// Emits `plain` where only one thread runs, and `atomic` elsewhere. Both return the old value.
   llvm::Value *emitUpdate(const Place &place, llvm::function_ref<llvm::Value *()> plain, llvm::function_ref<llvm::Value *()> atomic);
   llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
   llvm::Value *emitLocked(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value);
@@ -92,7 +92,7 @@ public:
   llvm::Constant *getIdentity(ir::AtomicKind kind, mlir::Type type);
   Component combine(ir::BinaryKind kind, mlir::Type type, const Component &lhs, const Component &rhs);
   Component select(const Component &condition, const Component &a, const Component &b);
-  /// All lanes combined, in a fixed order.
+  /// Combines all lanes, in a fixed order.
   llvm::Value *reduceLanes(ir::AtomicKind kind, mlir::Type type, llvm::Value *vector);
 
   //--- Masks and control ---
@@ -107,20 +107,20 @@ public:
   /// Jumps to `target` unless the block has ended already.
   void branchTo(llvm::BasicBlock *target);
   void moveTo(llvm::BasicBlock *block) { builder.SetInsertPoint(block); }
-  /// Ends the block with a jump to `target`, where the walk goes on.
+  /// Ends the block with a jump to `target` and emits there from now on.
   void continueAt(llvm::BasicBlock *target);
   /// `if (condition) body(); else otherwise();`
   void emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm::function_ref<void()> body,
                 llvm::function_ref<void()> otherwise = nullptr, llvm::MDNode *weights = nullptr);
-  /// Ends the launch where `failing` holds, with the message of the site of `op`; `failing` is the same for all lanes.
+  /// Ends the launch if `failing` holds, with the message of the site of `op`; `failing` is uniform.
   void failWhen(llvm::Value *failing, const llvm::Twine &name, mlir::Operation *op);
   void leaveIfFailed();
-  /// Looks whether the launch was given up; on targets with grids nothing tells.
+  /// Ends the function if the launch was canceled; emits nothing on targets with grids.
   void leaveIfCanceled();
 
   /// One iteration of a loop: `next` is where `continue` goes.
   void emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
-  /// Tells the loop that the branch closes how many rounds to take at a time.
+  /// Attaches to the back edge of a loop how many iterations to unroll.
   void setUnrolling(llvm::Instruction *back, unsigned rounds);
   /// A scalar loop over 0 … count - 1.
   void emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
@@ -129,30 +129,30 @@ public:
   ModuleEmitter &module;
   llvm::Function *function;
   const unsigned lanes;
-  const LaneKind manyLanes; ///< the kind of what differs between lanes: uniform where there is only one
+  const LaneKind manyLanes; ///< kind of a value that differs between lanes: uniform if there is only one lane
   const BodyFacts *facts;
   llvm::IRBuilder<> builder;
   llvm::Value *context = nullptr;
   llvm::Value *mask = nullptr;
-  /// The flattened index of the iteration in lane 0, or null in serial code; with random numbers only.
+  /// Flattened index of the iteration in lane 0; null in serial code and in code without random numbers.
   Component iteration;
   llvm::AllocaInst *randomCalls = nullptr;
-  /// Without the constants that are added to it, a multiple of `columns`: the index of the first of neighboring columns.
+  /// Index of the first of neighboring columns, a multiple of `columns`; the indices of accesses may add constants to it.
   llvm::Value *firstColumn = nullptr;
   int64_t columns = 1;
   llvm::Value *singleThreaded = nullptr; ///< see isSingleThreaded
   int task = 0;
-  llvm::Value *thread = nullptr;     ///< QdThread, where threads of a block run on the processor
-  llvm::Value *stackLimit = nullptr; ///< i64, in functions that call themselves on the processor: addresses that they stay above
-  bool isRare = false;               ///< iterations are emitted once more, for the few at the ends of a run
-  bool isInBlock = false;            ///< the function is that of one thread of a block
+  llvm::Value *thread = nullptr;     ///< QdThread, in blocks that the processor runs
+  llvm::Value *stackLimit = nullptr; ///< i64, in recursive functions on the processor: the lowest address that the stack may reach
+  bool isRare = false;               ///< emitting the copy of an iteration for the few iterations at the ends of a run
+  bool isInBlock = false;            ///< the function runs one thread of a block
   llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor
-  uint32_t branch = 0;                                                            ///< of a grid's task: see artifact::DeviceTask
-  /// Supplies what is defined outside of this function: places, containers and values of the enclosing task. False: it does not know.
+  uint32_t branch = 0;                                                            ///< number of the grid's task: see artifact::DeviceTask
+  /// Supplies what is defined outside of this function: places, containers and values of the enclosing task. False if the value is unknown.
   std::function<bool(mlir::Value)> resolve;
   /// Ends the function early, after a failed check.
   std::function<void()> leaveFailed;
-  /// Ends the kernel at a qd.return of its own.
+  /// Ends the kernel at one of its own qd.return operations.
   std::function<void(ir::ReturnOp)> leaveKernel;
 
 private:
@@ -160,16 +160,16 @@ private:
   struct Scope {
     enum class Kind { Function, Loop, Iteration } kind;
     llvm::BasicBlock *exit;
-    llvm::Value *live = nullptr; ///< slot of the mask of lanes that are still in the scope, when lanes leave it one by one
+    llvm::Value *live = nullptr; ///< slot of the mask of lanes that are still in the scope; set if lanes leave the scope at different times
   };
 
-  /// Where a nest of loops is emitted twice (loops.cpp).
+  /// Which copy of a nest of loops is being emitted (loops.cpp).
   enum class NestVersion { None, Short, Long } nestVersion = NestVersion::None;
 
-  /// Whether `map` has the value, if need be from the enclosing task.
+  /// Whether `map` has the value, after asking `resolve` if necessary.
   template <typename T> bool isKnown(llvm::DenseMap<mlir::Value, T> &map, mlir::Value value);
 
-  /// What is emitted from here on, up to the matching end, is an outlined region (outlined_regions.h).
+  /// Marks the code emitted between these two calls as an outlined region (outlined_regions.h).
   void beginRegion();
   void endRegion();
 
@@ -210,9 +210,9 @@ private:
   // vectors.cpp
   Components emitVectorOp(mlir::Operation *op);
   Components emitMatmul(ir::MatmulOp op);
-  /// The number of a component, counted row by row.
+  /// Number of a component in row-major order.
   Component getPosition(mlir::VectorType shape, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
-  /// Whether an index is `position`.
+  /// Whether an index equals `position`.
   Component isAt(const Component &index, size_t position);
   Component choose(llvm::ArrayRef<Component> components, const Component &index);
 
@@ -267,15 +267,15 @@ private:
     llvm::BasicBlock *call;
     int64_t sizeBefore;
   };
-  llvm::SmallVector<RegionStart, 4> regionStarts; ///< of the outlined regions that are being emitted, outermost first
-  int64_t emittedSize = 0;                        ///< of what is emitted, without outlined regions that have ended
-  bool cutsBlocks = false;                        ///< the code that is being emitted is long
+  llvm::SmallVector<RegionStart, 4> regionStarts; ///< outlined regions that are being emitted, outermost first
+  int64_t emittedSize = 0;                        ///< operations emitted so far, without outlined regions that have ended
+  bool cutsBlocks = false;                        ///< the code that is being emitted is long enough to outline
 
 public:
-  /// Where a qd.return of the function instance that is being emitted puts its values; both null in a kernel.
+  /// Where the function instance that is being emitted stores its results; both null in a kernel.
   struct Returns {
-    LocalStorage *slots = nullptr; ///< one component after the other, when there are several returns or an early one
-    Components *values = nullptr;  ///< the only return stands at the end: its values
+    LocalStorage *slots = nullptr; ///< one per component, if there are several returns or an early one
+    Components *values = nullptr;  ///< results of the only return, which ends the function
   };
   LocalStorage *makeResults(ir::FuncOp callee, const BodyFacts &calleeFacts);
   Components loadResults(const LocalStorage &results);
@@ -283,7 +283,7 @@ public:
 
 private:
   Returns returns;
-  llvm::SmallVector<mlir::Operation *, 4> inlinedCalls; ///< calls whose functions are being emitted in place, outermost first
+  llvm::SmallVector<mlir::Operation *, 4> inlinedCalls; ///< calls whose functions are being inlined, outermost first
 };
 
 } // namespace qd::codegen

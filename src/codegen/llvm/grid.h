@@ -1,41 +1,41 @@
 // grid.h: tasks as grids of threads
 //
-// An entry is one function for every thread of the grid: what stands before the loop is computed by each thread, then it takes iterations
-// in strides of the grid. Begin reading at emitGridTask (grid_task.cpp); grid_reductions.cpp is what threads do together, grid_threads.cpp
-// how they ask and talk, launch_exprs.cpp what the host is told about the sizes.
+// An entry is one function that every thread of the grid runs: each thread computes what precedes the loop, then takes iterations in
+// strides of the grid. Begin reading at emitGridTask (grid_task.cpp). grid_reductions.cpp: work that threads do together; grid_threads.cpp:
+// thread numbers, barriers and shuffles; launch_exprs.cpp: sizes that the host computes.
 #pragma once
 
 #include "codegen/llvm/task.h"
 
 namespace qd::codegen {
 
-/// What a thread of a grid knows of itself, and how it talks to its neighbors. NVPTX.
+/// Numbers of a thread and of its block, and communication with the other threads. NVPTX.
 class GridThreads {
 public:
   explicit GridThreads(BodyEmitter &in) : in(in), builder(in.builder) {}
 
-  /// The thread in its block, the threads of a block, the block in the grid, the blocks of the grid; i32.
+  /// Number of the thread in its block, threads per block, number of the block in the grid, blocks per grid; i32.
   llvm::Value *getThread();
   llvm::Value *getBlockSize();
   llvm::Value *getBlock();
   llvm::Value *getBlockCount();
-  /// Waits for all threads of the block, and sees what they have written.
+  /// Barrier of the block: afterwards, writes of all its threads are visible.
   void synchronize();
-  /// The value that the thread `distance` further on in the warp has. All threads of the warp take part.
+  /// The value of the thread `distance` lanes after this one in the warp. All threads of the warp take part.
   llvm::Value *shuffleDown(llvm::Value *value, unsigned distance);
-  /// The value that thread `lane` of the warp has. All threads of the warp take part.
+  /// The value of lane `lane` of the warp. All threads of the warp take part.
   llvm::Value *shuffle(llvm::Value *value, llvm::Value *lane);
-  /// Waits for the threads of the warp.
+  /// Barrier of the warp.
   void synchronizeWarp();
-  /// Waits for the threads of all blocks, which run at the same time; `branch` is that of the task.
+  /// Barrier of the grid, whose blocks all run at the same time; `branch` is that of the task.
   void synchronizeGrid(uint32_t branch);
-  llvm::Value *pin(llvm::Value *value); ///< computed here, not where it is used
-  /// A bit for each thread of the warp; i32.
+  llvm::Value *pin(llvm::Value *value); ///< keeps LLVM from moving the computation to its uses
+  /// One bit per thread of the warp; i32.
   llvm::Value *ballot(llvm::Value *vote);
   void fence(bool ofBlock);
   /// Shared memory of one value, as a generic address.
   llvm::Value *makeShared(llvm::Type *type, llvm::StringRef name);
-  /// The shared memory whose size the host chooses, as a generic address.
+  /// The shared memory whose size the host chooses at launch, as a generic address.
   llvm::Value *getDynamicShared();
   static constexpr unsigned kWarp = 32;
 
@@ -48,14 +48,14 @@ private:
   llvm::IRBuilder<> &builder;
 };
 
-/// The iterations of a loop, of which a thread takes those of `rows` neighbors along `rowAxis` and `columns` along the last axis at a
-/// time.
+/// Number of steps of a loop over its threads; each thread takes `rows` neighbors along `rowAxis` and `columns` neighbors along the last
+/// axis at a time.
 artifact::LaunchExpr countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns);
-/// The iterations along one axis, where they are a constant.
+/// Number of iterations along one axis, if it is a constant.
 std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis);
-/// Where an axis begins, where that is a constant.
+/// Lower bound of an axis, if it is a constant.
 std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis);
-/// Bytes of the elements of containers, packed, one after the other.
+/// Bytes of the elements of all these containers, packed one after the other.
 artifact::LaunchExpr countBytes(llvm::ArrayRef<mlir::Value> tensors, ModuleEmitter &module);
 
 /// Emits one task.
@@ -110,20 +110,20 @@ private:
   int index;
   ir::ForOp loop;
   unsigned lanes = 1;
-  std::optional<unsigned> rowAxis; ///< the axis along which lanes are neighbors; none: each is a block's width after the last
-  unsigned columns = 1;            ///< that a thread takes of the last axis, with `rowAxis` only
+  std::optional<unsigned> rowAxis; ///< axis along which lanes are neighbors; none: each lane is one block's width after the previous one
+  unsigned columns = 1;            ///< of the last axis per thread; more than 1 only with `rowAxis`
   uint64_t idleColumns = 0;        ///< at the beginning of each row
   unsigned blockSize = 1;
   std::unique_ptr<BodyEmitter> body;
   std::optional<GridThreads> threads;
   llvm::SmallVector<Axis, 4> axes;
-  llvm::Value *total = nullptr; ///< iterations, of the type that numbers them
+  llvm::Value *total = nullptr; ///< number of iterations, of the type of flattened indices
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
   llvm::MapVector<mlir::Value, Tensor>
       alignedTensors;               ///< containers of which one access takes an element or several, when they are aligned
-  llvm::Value *isAligned = nullptr; ///< whether all of them are; null: there are none
-  bool hasAligned = false;          ///< the version for aligned containers is being emitted
+  llvm::Value *isAligned = nullptr; ///< whether all of `alignedTensors` are aligned; null: there are none
+  bool hasAligned = false;          ///< emitting the version for aligned containers
   artifact::DeviceTask deviceTask;
 };
 

@@ -1,7 +1,7 @@
-// guards.cpp: how many lanes a parallel loop gets, and how it is cut into chunks
+// loop_schedule.cpp: chooses the lanes and the chunks of a parallel loop
 //
-// Both depend on the code and on the number of iterations only, never on the number of threads: results are the same on any machine of one
-// vector width.
+// Both depend on the code and on the number of iterations only, never on the number of threads: results are the same on all machines with
+// the same vector width.
 #include "codegen/llvm/task.h"
 #include "ir/attributes.h"
 
@@ -11,22 +11,22 @@ namespace qd::codegen {
 
 namespace {
 
-/// A loop whose bounds are not constants counts as this many rounds.
+/// Assumed number of iterations of a loop whose bounds are not constants.
 constexpr double kUnknownRounds = 16;
-/// Cycles of work that are worth handing to a thread: about 20 µs.
+/// Minimum work of a chunk in cycles: about 20 µs.
 constexpr double kChunkCycles = 60000;
-/// Beyond this size the code of a loop body is emitted once, always under a mask.
+/// A larger loop body is emitted once, always under a mask.
 constexpr int64_t kSeparateTailSize = 1500;
-/// The same for loops on one thread, of which large programs have many: twice the code would take longer than it saves.
+/// The same limit for loops on one thread. Large programs have many of these: a second copy would cost more compile time than it saves.
 constexpr int64_t kSeparateTailSizeOfOneThread = 64;
 
-/// Constant bounds: what lies between them.
+/// Number of iterations along an axis, if its bounds are constants (steps are ignored).
 std::optional<int64_t> getLength(ir::ForOp loop, unsigned axis) {
   std::optional<int64_t> low = ir::findInteger(loop.getLower()[axis]), high = ir::findInteger(loop.getUpper()[axis]);
   return low && high ? std::optional(std::max<int64_t>(*high - *low, 0)) : std::nullopt;
 }
 
-/// Weights in cycles of one vector operation, roughly.
+/// Estimates run time; the weights are approximate cycles of one vector operation.
 class CostModel {
 public:
   explicit CostModel(ModuleEmitter &module) : module(module) {}
@@ -85,7 +85,7 @@ private:
   llvm::DenseMap<Operation *, double> known;
 };
 
-/// The widest scalar that the body computes with: floats when there are any, because integers are mostly indices then.
+/// Size of the widest scalar that the body computes with. If there are floats, only these count, because integers are mostly indices then.
 int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
   int64_t widestFloat = 0, widestInteger = 4;
   module.containsDeep(region, [&](Operation *op) {
@@ -102,7 +102,7 @@ int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
   return std::max<int64_t>(widestFloat ? widestFloat : widestInteger, 4);
 }
 
-/// Whether lanes would only get into each other's way: updates of scattered places and next to nothing else.
+/// Whether the body does little but update scattered elements: lanes would bring nothing.
 bool isScatter(ir::ForOp loop) {
   int64_t updates = 0, others = 0;
   loop.getBody().walk([&](Operation *op) {
@@ -128,7 +128,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     std::optional<int64_t> length = getLength(loop, axis);
     total = total && length ? std::optional(*total * double(*length)) : std::nullopt;
   }
-  // What the analysis of lanes knows of a function is not complete where the function calls itself.
+  // The uniformity analysis is incomplete for recursive functions.
   bool isRecursive = module.containsDeep(body, [&](Operation *op) {
     ir::FuncOp callee = module.lookup(op);
     return callee && module.isRecursive(callee);
@@ -157,7 +157,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
       schedule.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes);
-  // Chunks begin at multiples of every number of lanes, so runs are as even as the innermost axis.
+  // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
   schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(schedule.lanes) == 0;
   return schedule;
 }

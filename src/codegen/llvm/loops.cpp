@@ -1,12 +1,12 @@
 // loops.cpp: `for` loops inside a task
 //
-// An index that all lanes share, or that goes from lane to lane in one step, is one scalar; a varying one is a vector. Where an index could
-// come to its end in one lane and go on to wrap around for the sake of the others, it is not compared with the end: rounds are counted and
-// compared with the number that each lane has, or, where the step is not 1, the way that each lane has left gets shorter by the step.
+// A uniform or linear index is one scalar, a varying index is a vector. If the index of one lane could reach its end and then wrap around
+// while other lanes still run, it is not compared with the end. Instead, iterations are counted and compared with the number of iterations
+// of each lane or, if the step is not 1, the remaining distance of each lane is reduced by the step.
 //
-// A loop that may be long looks now and then whether the launch was given up. One with a uniform end runs in strips and looks between
-// them, so that the loop that LLVM sees has one exit and nothing in the way of its stores; others look in each round. Small nests have a
-// version that never looks, for when they are short.
+// A loop that may be long polls for cancellation. A loop with a uniform end runs in strips and polls between them, so that the inner loop
+// has one exit and no call between its stores; other loops poll in each iteration. Small nests get a second version without polls, which
+// runs when they are short.
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/Constants.h"
@@ -19,13 +19,13 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Loops of bodies no larger than this take several rounds at a time.
+/// Loops with bodies up to this size are unrolled.
 constexpr int64_t kUnrolledSize = 64;
-/// Rounds that are taken together: what they read is waited for together, but they fit the cache of instructions.
+/// Maximum size of an unrolled loop: its loads wait together, but it still fits the instruction cache.
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMaxUnrolledRounds = 16;
 
-/// Nests no larger than this are emitted twice.
+/// Nests up to this size are emitted twice.
 constexpr double kVersionedSize = 64;
 
 void BodyEmitter::emitFor(ir::ForOp op) {
@@ -37,7 +37,7 @@ void BodyEmitter::emitFor(ir::ForOp op) {
       mask = before;
       emitNest(op);
     };
-    // Without weights: where a nest is long is where the time goes.
+    // No branch weights: a long nest is rare, but takes most of the time.
     emitWhen(isLong, "nest.long", [&] { emitVersion(NestVersion::Long); }, [&] { emitVersion(NestVersion::Short); });
   } else {
     emitNest(op);
@@ -56,7 +56,7 @@ void BodyEmitter::emitNest(ir::ForOp op) {
 
 //--- Short and long nests ---
 
-/// Whether a number that the nest computes is there before it, computed at once if need be.
+/// Whether a value that the nest computes is available before the nest; emits its computation there if necessary.
 bool BodyEmitter::hoist(Value value, ir::ForOp nest) {
   if (!nest->getRegion(0).isAncestor(value.getParentRegion())) return true;
   Operation *op = value.getDefiningOp();
@@ -73,7 +73,8 @@ bool BodyEmitter::hoist(Value value, ir::ForOp nest) {
   return true;
 }
 
-/// Whether some lane has more than `most` rounds before it, or, where lanes end apart, could wrap around in so many.
+/// Whether some lane has more than `most` iterations or, if lanes have different ends, whether its index could wrap around within that
+/// many.
 llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
   Component lower = getScalar(op.getLower()[axis]), upper = getScalar(op.getUpper()[axis]);
   Type type = op.getLower()[axis].getType();
@@ -81,7 +82,7 @@ llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
   const bool isScalar = lower.kind.isUniform() && upper.kind.isUniform(), isSigned = type.isSignedInteger(), isDown = isSigned && step < 0;
   llvm::Value *first = isScalar ? lower.value : toVector(lower), *end = isScalar ? upper.value : toVector(upper);
   llvm::Value *last = emitBinary(isDown ? ir::BinaryKind::min : ir::BinaryKind::max, type, type, first, end);
-  llvm::Value *distance = isDown ? builder.CreateSub(first, last) : builder.CreateSub(last, first); // none where there is no round
+  llvm::Value *distance = isDown ? builder.CreateSub(first, last) : builder.CreateSub(last, first); // 0 if there is no iteration
   const unsigned bits = type.getIntOrFloatBitWidth();
   const llvm::APInt length(bits, uint64_t(most * std::abs(double(step))));
   llvm::Value *isLong = builder.CreateICmpUGT(distance, llvm::ConstantInt::get(distance->getType(), length));
@@ -94,9 +95,9 @@ llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
   return isAny(builder.CreateAnd(getMask(), builder.CreateOr(isLong, isNearEnd)));
 }
 
-/// Small nests of loops are emitted twice where their ends are known before they begin: a short one, away from the ends of its types, never
-/// looks whether the launch was given up, and compares indices with ends, as fast as if there were no such things. Null where there is one
-/// version.
+/// The condition that a small nest is long; null if there is one version only. Small nests whose ends are known before they begin are
+/// emitted twice. The short version is for nests with few iterations and ends far from the limits of their types. It never polls for
+/// cancellation and compares indices with the ends, so it is as fast as a nest without these concerns.
 llvm::Value *BodyEmitter::findLongNest(ir::ForOp op) {
   if (module.traits.hasGrids || isRare || nestVersion == NestVersion::Short || (nestVersion == NestVersion::Long && lanes > 1))
     return nullptr;
@@ -141,8 +142,8 @@ void BodyEmitter::setUnrolling(llvm::Instruction *back, unsigned rounds) {
   back->setMetadata(llvm::LLVMContext::MD_loop, hints);
 }
 
-/// Long loops of a short body, on targets whose threads have nothing else to do while they wait. Short ones are unrolled altogether.
-/// How many rounds of an inner loop are taken at a time; 0: as LLVM sees fit.
+/// Number of iterations of an inner loop to unroll; 0: LLVM decides. Long loops with a short body are unrolled on targets whose threads
+/// have no other work while they wait. LLVM unrolls loops with a small constant number of iterations completely.
 unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
   int64_t size = module.getSize(op.getBody());
   if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
@@ -153,7 +154,7 @@ unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
   return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMaxUnrolledRounds);
 }
 
-/// How far a strip reaches: a number of rounds of a constant step, or as many as the type can count. Null where that is not one.
+/// Distance that a strip covers: `rounds` steps, or as many as the type can count. Null if the step is no nonzero constant, or too large.
 static llvm::ConstantInt *getStripLength(const llvm::ConstantInt *step, bool isUnsigned, double rounds) {
   if (!step || step->isZero()) return nullptr;
   const llvm::APInt &value = step->getValue();
@@ -212,7 +213,7 @@ private:
     in.mask = axis > 0 && before ? builder.CreateAnd(before, alive) : alive;
   }
 
-  /// Whether an index is before the end. A step that is no constant may go either way.
+  /// Whether an index is before the end. The sign of a step that is no constant is known at run time only.
   llvm::Value *test(llvm::Value *at, llvm::Value *end, llvm::Value *by) {
     llvm::Value *isBelow = in.emitBinary(ir::BinaryKind::lt, type, type, at, end);
     if (constantStep && !isDown) return isBelow;
@@ -221,14 +222,14 @@ private:
     return builder.CreateSelect(builder.CreateIsNeg(by), isAbove, isBelow);
   }
 
-  /// The same in all lanes.
+  /// The same for uniform indices, as one bit for all lanes.
   llvm::Value *goesOnAt(llvm::Value *at, llvm::Value *end) {
     llvm::Value *goesOn = test(at, end, step.value);
     narrowToLive();
     return live ? builder.CreateAnd(goesOn, in.isAny(in.mask)) : goesOn;
   }
 
-  /// What lies between an index before the end and the end, and the length of a step, as unsigned numbers.
+  /// Distance from an index to the end behind it, and the absolute value of the step, as unsigned numbers.
   std::pair<llvm::Value *, llvm::Value *> measure(llvm::Value *at, llvm::Value *end, llvm::Value *by) {
     llvm::Value *down =
         isUnsigned ? llvm::Constant::getNullValue(llvm::CmpInst::makeCmpResultType(by->getType())) : builder.CreateIsNeg(by);
@@ -236,7 +237,7 @@ private:
             builder.CreateSelect(down, builder.CreateNeg(by), by)};
   }
 
-  /// With a longer step the next index may not be representable: then the loop ends at its bound.
+  /// The next index. With a step other than 1 it may not be representable: the index becomes the end then.
   llvm::Value *advance(llvm::Value *at, llvm::Value *end, llvm::Value *by) {
     if (isUnitStep) return builder.CreateAdd(at, by, "", false, /*HasNSW=*/!isUnsigned);
     llvm::Value *next = builder.CreateAdd(at, by);
@@ -248,7 +249,7 @@ private:
     return builder.CreateICmpUGT(measure(at, upper.value, step.value).first, length);
   }
 
-  /// Most loops are over in the first strip. The others come by a block of their own each time.
+  /// Most loops end within the first strip. The others go through a separate block for each strip.
   void beginStrips(const Polling &polling) {
     llvm::BasicBlock *begin = in.makeBlock("strip");
     builder.CreateCondBr(goesOnAt(lower.value, upper.value), begin, done);
@@ -266,12 +267,12 @@ private:
 
   llvm::MDNode *rarely() { return llvm::MDBuilder(in.module.ctx).createUnlikelyBranchWeights(); }
 
-  /// The way that each lane has to its end, which with steps of 1 is the number of its rounds.
+  /// Computes the distance of each lane to its end; with steps of 1 it is the number of iterations.
   void beginCount() {
     llvm::Value *first = in.toVector(lower), *end = in.toVector(upper), *by = in.toVector(step);
     auto [distance, length] = measure(first, end, by);
     llvm::Constant *none = llvm::Constant::getNullValue(distance->getType());
-    // As a maximum, for LLVM would test twice in each round what is selected by a test.
+    // Use max, not select: LLVM would evaluate the condition of a select twice per iteration.
     llvm::Value *last = in.emitBinary(ir::BinaryKind::max, type, type, first, end);
     count = constantStep ? builder.CreateSub(last, isDown ? end : first) : builder.CreateSelect(test(first, end, by), distance, none);
     stepLength = length;
@@ -279,7 +280,7 @@ private:
     builder.CreateStore(countsDown ? count : none, countSlot);
   }
 
-  /// Lanes that are not at their end in this round.
+  /// Lanes that have not reached their end in this iteration.
   llvm::Value *findUnfinished() {
     if (!countsRounds && !countsDown) return test(in.toVector(index), in.toVector(upper), in.toVector(step));
     counted = builder.CreateLoad(in.widen(llvmType), countSlot);
@@ -297,7 +298,7 @@ private:
     llvm::BasicBlock *body = in.makeBlock("for.body");
     llvm::Value *goesOn = nullptr;
     if (stripLength) {
-      narrowToLive(); // a strip begins before its end
+      narrowToLive(); // a strip is never empty
     } else if (uniformTest) {
       goesOn = goesOnAt(index.value, upper.value);
     } else {
@@ -312,12 +313,12 @@ private:
 
   void endRound() {
     if (countsRounds || countsDown) continueCount();
-    // An index that all lanes share is before the end of one of them.
+    // A uniform index is before the end of at least one lane.
     bool isInRange = isUnitStep && kind.isUniform() && !isUnsigned;
     llvm::Value *next = uniformTest ? advance(index.value, upper.value, step.value)
                                     : builder.CreateAdd(index.value, asKind(step), "", false, /*HasNSW=*/isInRange);
     builder.CreateStore(next, slot);
-    // After the body, so that what it begins with is sure to run, and may leave the loop.
+    // After the body, so that code at the beginning of the body always runs and can be hoisted out of the loop.
     if (polls) in.leaveIfCanceled();
     llvm::BasicBlock *ended = stripLength ? in.makeBlock("strip.end") : nullptr;
     llvm::Instruction *back = ended ? endRoundOfStrip(next, ended) : builder.CreateBr(header);
@@ -331,7 +332,7 @@ private:
   }
 
   llvm::Instruction *endRoundOfStrip(llvm::Value *next, llvm::BasicBlock *ended) {
-    // It ends at `stop` exactly, since `advance` does.
+    // The strip ends at `stop` exactly, because `advance` does.
     llvm::Value *goesOn = builder.CreateICmpNE(next, builder.CreateLoad(llvmType, stopSlot));
     narrowToLive();
     return builder.CreateCondBr(live ? builder.CreateAnd(goesOn, in.isAny(in.mask)) : goesOn, header, ended);
@@ -344,17 +345,18 @@ private:
   llvm::BasicBlock *done, *header = nullptr, *latch = nullptr, *nextStrip = nullptr;
   Type type;
   llvm::Type *llvmType;
-  llvm::Value *live, *before; ///< slot of the lanes that have not left the loop; the mask around it
+  llvm::Value *live, *before; ///< slot of the lanes that have not left the loop; the mask around the loop
   Component lower, upper, step, index;
-  LaneKind kind = LaneKind::uniform(); ///< of the index
+  LaneKind kind = LaneKind::uniform(); ///< kind of the index
   llvm::ConstantInt *constantStep = nullptr;
   bool uniformTest = false, isUnsigned = false, isDown = false, isUnitStep = false, polls = false;
-  bool countsRounds = false, countsDown = false;     ///< what lanes do that end at different times (see above)
-  llvm::Value *slot = nullptr, *countSlot = nullptr; ///< of the index, and of the number of the round or the ways that are left
-  llvm::Value *counted = nullptr, *count = nullptr;  ///< what is in that slot in this round; the rounds, or the whole way, of each lane
-  llvm::Value *stepLength = nullptr;                 ///< of each lane
-  llvm::ConstantInt *stripLength = nullptr;          ///< null: the loop has no strips
-  llvm::AllocaInst *stopSlot = nullptr;              ///< end of the strip
+  bool countsRounds = false, countsDown = false;     ///< how lanes with different ends are counted (head of this file)
+  llvm::Value *slot = nullptr, *countSlot = nullptr; ///< of the index; of the number of iterations or the remaining distance
+  llvm::Value *counted = nullptr,
+              *count = nullptr;             ///< value in countSlot in this iteration; number of iterations or total distance per lane
+  llvm::Value *stepLength = nullptr;        ///< absolute value of the step per lane
+  llvm::ConstantInt *stripLength = nullptr; ///< null: the loop has no strips
+  llvm::AllocaInst *stopSlot = nullptr;     ///< end of the current strip
 };
 
 void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) { AxisLoop(*this, op, axis, done).emit(); }

@@ -1,4 +1,4 @@
-// module_emitter.h: what the emitters of all functions of a kernel share
+// module_emitter.h: state that the emitters of all functions of a kernel share
 #pragma once
 
 #include "codegen/llvm/abi_members.h"
@@ -28,51 +28,51 @@ public:
 
   /// Emits the kernel; sets `hasFailed` after an error.
   void emit();
-  /// An error in what the user wrote or, where the text says so, in the compiler. The walk goes on, and its outcome is dropped.
+  /// Reports an error of the user or, where the text says so, of the compiler. Emission goes on, and its result is dropped.
   mlir::InFlightDiagnostic reportError(mlir::Location loc);
 
   llvm::Type *getType(mlir::Type scalar) const;
-  /// The type in memory: u1 takes a byte; bf16 takes the upper half of the f32 that it is in registers.
+  /// The type in memory: u1 takes a byte; bf16 takes two bytes, the upper half of the f32 that represents it in registers.
   llvm::Type *getMemoryType(mlir::Type scalar) const;
   int64_t getByteSize(mlir::Type scalar) const { return int64_t(support::getByteSize(ir::getScalarType(scalar))); }
 
-  /// A slot of the scratch block for what the emitter hands from function to function.
+  /// Adds a slot to the scratch block, for values that cross functions.
   uint32_t addScratch(uint32_t bytes);
-  /// The number of the site of a print or an assertion that stands in functions emitted in place: `calls`, outermost first.
+  /// Number of the site of a print or an assertion in inlined functions; `calls` are the inlined calls, outermost first.
   int getSite(mlir::Operation *op, llvm::ArrayRef<mlir::Operation *> calls);
   llvm::Function *getDevlib(llvm::StringRef name, mlir::Type type, unsigned lanes, llvm::Type *result,
                             llvm::ArrayRef<llvm::Type *> operands);
   llvm::Function *makeFunction(llvm::Type *result, llvm::ArrayRef<llvm::Type *> parameters, const llvm::Twine &name);
   /// An outlined instance of a function.
   llvm::Function *getInstance(ir::FuncOp function, llvm::ArrayRef<LaneKind> kinds, unsigned lanes);
-  /// What a qd.call calls; null for other operations.
+  /// The function that a qd.call calls; null for other operations.
   ir::FuncOp lookup(mlir::Operation *op) const;
   bool isRecursive(ir::FuncOp function);
-  /// Whether instances of the function are told how much stack there is.
+  /// Whether instances of the function get the limit of the stack as a parameter.
   bool watchesStack(ir::FuncOp function) { return !traits.hasGrids && isRecursive(function); }
-  /// Whether calls of the function are worth a function of their own.
+  /// Whether calls of the function become calls in LLVM IR (otherwise they are inlined).
   bool isOutlined(ir::FuncOp function);
-  /// Operations of a region, counted by components, with those of the functions that it calls.
+  /// Number of operations of a region, counted by components, including those of called functions.
   int64_t getSize(mlir::Region &region);
   /// The same for one operation without its regions.
   int64_t getSize(mlir::Operation *op);
-  /// Operations that one run of a region takes, roughly, or takes before it first looks whether the launch was given up (work.h).
+  /// Approximate number of operations that one run of a region executes before it first polls for cancellation, or in total (work.h).
   double getWork(mlir::Region &region);
   Polling getPolling(ir::ForOp loop, unsigned axis);
-  /// Whether the region, or a function called from it, holds an operation that `matches`.
+  /// Whether the region or a function called from it contains an operation that `matches`.
   bool containsDeep(mlir::Region &region, llvm::function_ref<bool(mlir::Operation *)> matches);
 
-  /// The alias scope of a container argument: one for each field, one for all arrays together. -1: none.
+  /// The alias scope of a container argument: one per field, one for all arrays together. -1: none.
   int getAliasScope(ir::TensorArgumentOp argument);
   int getScratchScope() const { return scratchScope; }
-  /// Whether the iterations of a loop work together in blocks.
+  /// Whether the iterations of a loop cooperate in blocks.
   bool isOfBlock(ir::ForOp loop) { return containsDeep(loop.getBody(), ir::isOfBlock); }
-  /// Where a shared array lies in the memory of a block.
+  /// Offset of a shared array in the shared memory of a block.
   uint32_t getSharedOffset(ir::SharedOp op);
-  uint32_t sharedBytes = 0; ///< of the shared arrays of all tasks up to here
-  /// Tells what an access to a container, of one lane only where that is given, has nothing to do with.
+  uint32_t sharedBytes = 0; ///< bytes of the shared arrays of all tasks so far
+  /// Adds alias metadata to an access to a container; `lane`: the only lane that makes the access.
   void setAlias(llvm::Instruction *instruction, int scope, std::optional<unsigned> lane = std::nullopt);
-  /// Tells a load that no thread of the grid writes what it reads, where that is so.
+  /// Marks a load as invariant if no thread of the grid writes the memory that it reads.
   void setReadOnly(llvm::Instruction *load, int scope);
 
   mlir::ModuleOp source;
@@ -84,53 +84,53 @@ public:
   artifact::Artifact &artifact;
   bool hasFailed = false;
   uint32_t argumentBytes = 0;
-  std::optional<SourceLines> lines; ///< where they are wanted
-  /// What becomes functions of their own in the end.
+  std::optional<SourceLines> lines; ///< set if line tables are wanted
+  /// Regions to outline after everything is emitted.
   llvm::MapVector<llvm::Function *, std::vector<OutlinedRegion>> outlinedRegions;
-  /// Who sees atomic operations in one order: everybody, or the threads of the device.
+  /// Threads that see atomic operations in one order: all of the system, or those of the device.
   llvm::SyncScope::ID atomicScope = llvm::SyncScope::System;
 
   //--- Targets with grids ---
-  bool hasReadOnlyLoads = false; ///< loads of what the task does not write may go through the cache for constants
-  /// Alias scopes of an iteration of a parallel loop, and of those beside it: nothing orders them.
+  bool hasReadOnlyLoads = false; ///< loads of memory that the task does not write may use the read-only cache
+  /// Alias scopes of one iteration of a parallel loop and of its neighbors: no order exists between iterations.
   struct IterationScopes {
     llvm::MDNode *own, *others;
   };
-  std::vector<IterationScopes> iterations; ///< for each lane, where they are told apart
+  std::vector<IterationScopes> iterations; ///< one per lane, if iterations are distinguished
   bool wantsRegisters = false;             ///< the task that is being emitted waits for many loads at a time
-  bool mayHaveFailed = false;              ///< a check of theirs may have failed
-  std::optional<uint32_t> endSlot;         ///< scratch slot that says whether one of them ended the kernel
+  bool mayHaveFailed = false;              ///< a check of an emitted task may have failed
+  std::optional<uint32_t> endSlot;         ///< scratch slot of the flag that a task ended the kernel
 
 private:
   void collectAliasScopes();
-  void collectWrittenScopes(ir::TaskOp task); ///< adds to those that are there
+  void collectWrittenScopes(ir::TaskOp task); ///< adds to those already collected
   void emitOwnTasks(ir::KernelOp kernel);
   void emitGrids(mlir::Block &block, bool isRepeated);
   void countCalls();
 
   std::map<std::string, llvm::Function *> instances;
-  std::map<uint32_t, uint32_t> sharedOffsets; ///< by the number of the array
+  std::map<uint32_t, uint32_t> sharedOffsets; ///< key: number of the array
   std::map<std::vector<mlir::Operation *>, int> sites;
   llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
   llvm::DenseMap<mlir::Region *, int64_t> sizes;
   llvm::DenseMap<mlir::Region *, double> works;
   llvm::DenseMap<mlir::Operation *, bool> outlined, recursive;
-  std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
+  std::map<uint32_t, int> fieldScopes; ///< key: offset in the argument block
   int arrayScope = -1, scratchScope = -1;
   std::vector<llvm::MDNode *> scopeLists, otherLists;
-  std::set<int> writtenScopes; ///< of the task that is being emitted, and of those that go into one launch with it
-  int entryCount = 0;          ///< tasks with grids that have been emitted
+  std::set<int> writtenScopes; ///< scopes that the current task, and tasks merged with it, write
+  int entryCount = 0;          ///< number of entries emitted for grids
 };
 
-/// Tasks (task.cpp): `i1 task(context)`, true when the kernel ends with it.
+/// Emits a task (task.cpp) as `i1 task(context)`, which returns true if the kernel ends with it.
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index);
-/// Tasks as grids (grid_task.cpp): an entry, and its row in the artifact.
-/// The bytes that the elements of a container take, packed.
+/// Bytes of all elements of a container, packed.
 int64_t getPackedBytes(ModuleEmitter &module, ir::TensorType type);
+/// Emits a task as a grid (grid_task.cpp): an entry, and its record in the artifact.
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast);
-/// The task, and those right after it that one block of threads may do with it (merged_tasks.cpp).
+/// The task and those directly after it that a single block of threads can run with it (merged_tasks.cpp).
 llvm::SmallVector<ir::TaskOp> findSmallTasks(ModuleEmitter &module, ir::TaskOp first);
-/// Makes one entry of tasks that follow each other, where one block does all of them: of those with this number and later ones.
+/// Merges the entries from number `first` on, which one block runs one after the other, into one entry.
 void mergeTasks(ModuleEmitter &module, size_t first);
 
 } // namespace qd::codegen

@@ -1,8 +1,8 @@
-// outlined_regions.h: long functions cut into functions of bounded length
+// outlined_regions.h: splits long functions into functions of bounded length
 //
-// LLVM's passes walk a function dozens of times. One that outgrows the caches is slow to compile, parts of the code generator take time
-// that grows with the square of it, and only one thread can work on it. So the emitter marks stretches of long code, and when all of it is
-// there each becomes a function that its place calls.
+// LLVM's passes walk a function dozens of times. A function that exceeds the caches is slow to compile, parts of the code generator take
+// quadratic time, and only one thread can work on one function. The emitter therefore marks regions of long code, and after emission each
+// region becomes a function that its old position calls.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -14,14 +14,14 @@ class Function;
 
 namespace qd::codegen {
 
-/// A stretch of code, entered at its first block only: what stands between `call` and `last` in the order of the function's blocks.
+/// A single-entry region: the blocks after `call` up to and including `last`, in the order of the function's blocks.
 struct OutlinedRegion {
-  llvm::BasicBlock *call; ///< jumps to the first block, and does nothing else
+  llvm::BasicBlock *call; ///< contains only the jump to the first block
   llvm::BasicBlock *last;
 };
 
-/// Makes each region a function `i32 (frame)`, whose result says where to go on. What is used on both sides of a border lives in a frame on
-/// the stack of `function`. Regions come after those that they contain.
+/// Turns each region into a function `i32 (frame)`, whose result selects the block to continue at. Values that cross the border of a region
+/// are spilled to a frame on the stack of `function`. Nested regions come before the regions that contain them.
 void outlineRegions(llvm::Function &function, llvm::ArrayRef<OutlinedRegion> regions);
 
 } // namespace qd::codegen

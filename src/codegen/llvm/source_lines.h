@@ -1,8 +1,8 @@
 // source_lines.h: the lines of the user's source in compiled code, for debuggers and profilers
 //
-// While code is emitted, each instruction gets the place of its operation: a line in a function of the user's, and the calls that lead
-// there, as if all of them were expanded in place. Which function of LLVM holds an instruction is known only when long code has been cut
-// into outlined regions, so the outermost link of every chain, from the user's function to LLVM's, is added then.
+// During emission each instruction gets a debug location: the line of its operation in the user's function, and the calls that lead there,
+// as if all of them were inlined. Which LLVM function contains an instruction is known only after regions of long code are outlined. The
+// outermost scope of each location, from the user's function to LLVM's, is therefore added at the end.
 #pragma once
 
 #include "mlir/IR/Location.h"
@@ -15,12 +15,13 @@ namespace qd::codegen {
 
 class SourceLines {
 public:
-  /// `directivesOnly`: for assemblers that make the tables themselves.
+  /// `directivesOnly`: for assemblers that generate the tables themselves.
   SourceLines(llvm::Module &module, bool directivesOnly);
 
-  /// The place of code for an operation at `loc`, reached through `calls`, outermost first. Null where the location is unknown.
+  /// The debug location of an operation at `loc`, reached through `calls`, outermost first. Null if the location is unknown.
   llvm::DILocation *find(mlir::Location loc, llvm::ArrayRef<mlir::Operation *> calls);
-  /// Gives every function its own description, and every instruction a place within it. Nothing may be moved between functions afterwards.
+  /// Gives every function its own description and moves the location of every instruction into it. Afterwards no instruction may move to
+  /// another function.
   void finish();
 
 private:
@@ -33,9 +34,9 @@ private:
   llvm::Module &module;
   llvm::DIBuilder builder;
   bool directivesOnly;
-  llvm::DICompileUnit *unit = nullptr; ///< of the first file that is met
+  llvm::DICompileUnit *unit = nullptr; ///< of the first file
   llvm::StringMap<llvm::DIFile *> files;
-  llvm::StringMap<llvm::DISubprogram *> functions;              ///< of the user's, by path and name
+  llvm::StringMap<llvm::DISubprogram *> functions;              ///< user functions, by path and name
   llvm::DenseMap<llvm::DILocation *, llvm::DILocation *> moved; ///< in the function that is being finished
 };
 

@@ -1,16 +1,16 @@
-// task.cpp: tasks of a kernel
+// task.cpp: serial and parallel tasks of a kernel on the processor
 //
-// A serial task is a function `i1 task(context)`, which says whether the kernel ends with it. A parallel one computes its bounds there and
-// hands a function over ranges of flattened iterations to the runtime:
+// A serial task becomes a function `i1 task(context)`, which returns whether the kernel ends with it. The function of a parallel task
+// computes the bounds and passes the following function over ranges of flattened iterations to the runtime:
 //
 //   void loop(context, begin, end, chunk):
 //     registers of accumulators = identity
 //     for each row (run of the innermost axis) in [begin, end):
-//       for full vectors: body, all lanes                       outer indices are uniform, the innermost one is linear
-//       the rest: body under a mask
+//       for full vectors: body, all lanes                       outer indices are uniform, the innermost index is linear
+//       the remainder: body under a mask
 //     partial results [chunk] = registers, combined over lanes
 //
-// What the loop needs from the task is computed again where that is free (constants, arguments, addresses); the rest crosses through slots
+// The function of the loop recomputes values of the task that are free (constants, arguments, addresses). Other values cross through slots
 // that the emitter adds to the scratch block.
 #include "codegen/llvm/task.h"
 #include "passes/source_locations.h"
@@ -21,13 +21,13 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Chunks of which there are at most this many, so that partial results stay small.
+/// Maximum number of chunks; it keeps partial results small.
 constexpr uint64_t kMaxChunks = 1024;
-/// Chunks of which there should be this many when they are not too small then, so that threads finish together.
+/// Preferred number of chunks, unless they become too small: enough for threads to finish together.
 constexpr uint64_t kWantedChunks = 32;
-/// Usual chunks that a long one may take before it looks whether the launch was given up.
+/// A longer chunk polls for cancellation after this many chunks of the usual size.
 constexpr uint64_t kChunksOfStrip = 16;
-/// Chunks are multiples of this, the largest number of lanes.
+/// Chunks are multiples of this, the maximum number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
 void setUpReturns(BodyEmitter &body, std::function<void()> leave) {
@@ -50,7 +50,7 @@ bool setUpRandom(BodyEmitter &body, Region &region) {
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
   llvm::Function *function = module.makeFunction(llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
-  // What surrounds a parallel loop is short; functions of their own would cost more time to compile than it does.
+  // The code around a parallel loop is short; as functions of their own these would cost more compile time than they save.
   if (task.getParallel()) function->addFnAttr(llvm::Attribute::AlwaysInline);
   BodyEmitter body(module, function, 1, module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &builder = body.builder;
@@ -102,7 +102,7 @@ void ParallelTask::emit() {
   report.chunk = loop.getMaxThreads() == 1 ? 0 : schedule.grain;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
-  // The loop's functions come first: they find out what crosses.
+  // Emit the loop's functions first: they determine which values cross.
   llvm::Function *plain = nullptr, *copying = nullptr;
   llvm::Value *total = builder.getInt64(1);
   llvm::SmallVector<Axis, 4> axes = getAxes(body, loop);
@@ -168,8 +168,8 @@ llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
   return axes;
 }
 
-/// No less than what a loop has iterations, as far as its bounds are known while compiling. The axes of one container have together no more
-/// than it has elements, all of which lie in memory.
+/// Upper bound of a loop's iterations, as far as its bounds are known at compile time. The axes of one container together have at most as
+/// many iterations as the container has elements, all of which are in memory.
 static double boundIterations(ir::ForOp loop) {
   double most = 1;
   Value container;
@@ -213,7 +213,7 @@ llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
 }
 
 llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
-  // Large enough to be worth it, small enough for every thread to get some.
+  // Large enough to be worth its cost, small enough for every thread to get some.
   llvm::Value *share = builder.CreateUDiv(total, builder.getInt64(kWantedChunks));
   llvm::Value *even = getLarger(builder, share, builder.getInt64(uint64_t(schedule.grain + 7) / 8));
   llvm::Value *size = getSmaller(builder, builder.getInt64(uint64_t(schedule.grain)), even);
@@ -227,14 +227,14 @@ void ParallelTask::callParallelFor(llvm::Function *function, llvm::Value *total,
 
 llvm::Value *ParallelTask::getSlotPointer(BodyEmitter &in, uint32_t slot) { return in.offsetBy(in.getContextField(kScratch), slot); }
 
-/// Lets the loop's function find what the task defines.
+/// Lets the function of the loop find values that the task defines.
 void ParallelTask::setUpResolve(BodyEmitter &in) {
   in.resolve = [this, &in](Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || loop->isAncestor(op) || !task->isAncestor(op)) return false;
     bool isRepeated = isPure(op) && op->getNumRegions() == 0;
     if (!isRepeated && !ir::isValue(value.getType())) return false;
-    // Into the entry block, which dominates all uses.
+    // Emit into the entry block, which dominates all uses.
     llvm::IRBuilder<>::InsertPointGuard guard(in.builder);
     in.builder.SetInsertPoint(in.function->getEntryBlock().getTerminator());
     llvm::Value *mask = std::exchange(in.mask, nullptr);
@@ -257,7 +257,7 @@ void ParallelTask::storeCaptures() {
 
 //--- The loop ---
 
-/// The emitter of a function over a range of iterations: `void (context, begin, end, chunk)`.
+/// Creates the emitter of a function over a range of iterations: `void (context, begin, end, chunk)`.
 std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0), *i64 = llvm::Type::getInt64Ty(module.ctx);
   llvm::Function *function =
@@ -292,7 +292,8 @@ llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value
   return digits;
 }
 
-/// The index of an iteration by its number along the axis. It is in range: saying so lets addresses be computed in 64 bits throughout.
+/// The index of an iteration from its number along the axis. The index is in range: the no-wrap flags let LLVM compute addresses in 64
+/// bits.
 static llvm::Value *getIndex(llvm::IRBuilder<> &at, const Axis &axis, llvm::Value *number) {
   bool isSigned = axis.type.isSignedInteger();
   llvm::Value *index = at.CreateTrunc(number, axis.lower.value->getType(), "", /*IsNUW=*/false, isSigned);
@@ -301,8 +302,8 @@ static llvm::Value *getIndex(llvm::IRBuilder<> &at, const Axis &axis, llvm::Valu
   return at.CreateAdd(axis.lower.value, index, "", false, isSigned);
 }
 
-/// Of loops with more iterations than kMaxChunks chunks of the usual size chunks are longer, without a limit. They look from time to time
-/// whether the launch was given up.
+/// Loops with more iterations than kMaxChunks usual chunks get longer chunks, without a limit. Such a chunk runs in strips and polls for
+/// cancellation between them.
 void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "strip");
@@ -325,7 +326,8 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
   if (axes.size() == 1 || schedule.perLaneIndices) return emitRow(in, axes, begin, begin, at.CreateSub(end, begin));
-  // Row by row: one run is what [begin, end) and a row have in common. Only the first row's indices take divisions, the others count on.
+  // Go row by row: a run is the intersection of [begin, end) and a row. Only the first row's indices need divisions; the others are
+  // incremented.
   llvm::SmallVector<llvm::Value *, 4> extents, slots;
   for (const Axis &axis : axes) {
     extents.push_back(axis.extent);
@@ -361,7 +363,7 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
 void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "i");
-  // The iterations from `i` on, `count` of them where it is given.
+  // Emits the iterations from `i` on: a full vector, or `count` iterations under a mask if `count` is set.
   auto emitVector = [&](llvm::Value *i, llvm::Value *count) {
     if (count) {
       llvm::Value *width = at.getInt64(schedule.lanes);
@@ -377,7 +379,7 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
   if (peeled) in.emitWhen(at.CreateIsNotNull(peeled), "head", [&] { emitVector(at.getInt64(0), peeled); });
   at.CreateStore(peeled ? peeled : at.getInt64(0), slot);
   const bool polls = module.getWork(loop.getBody()) * double(schedule.grain * kChunksOfStrip / schedule.lanes) > kWorkOfChunk;
-  // `count` vectors in each round; the last one of a masked loop may be cut short.
+  // Each round takes `count` vectors; the last vector of a masked loop may be partial.
   auto emitVectors = [&](unsigned count, bool masked) {
     llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
     in.continueAt(header);
@@ -403,7 +405,7 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
   in.emitWhen(at.CreateICmpSLT(i, length), "tail", [&] { emitVector(i, at.CreateSub(length, i)); });
 }
 
-/// The first element that each iteration stores at its own index of a packed array: consecutive iterations fill its memory.
+/// The first element that each iteration stores at its own index of a packed array, so that consecutive iterations fill its memory.
 static ir::ElementOp findStream(ir::ForOp loop) {
   for (ir::StoreOp store : loop.getBody().getOps<ir::StoreOp>()) {
     auto element = store.getRef().getDefiningOp<ir::ElementOp>();
@@ -416,10 +418,10 @@ static ir::ElementOp findStream(ir::ForOp loop) {
   return {};
 }
 
-/// How many iterations of a run come before the vectors that are stored to aligned memory; null where that is not known or does not matter.
-/// The memory of containers is aligned, that of NumPy to 16 bytes: every other wide store would fall on two cache lines (saxpy in
-/// cache: 1.2 times the time). The price is one more masked copy of a short loop. Sums are left alone: their order must not depend on
-/// addresses.
+/// Number of iterations that are peeled from a run so that the vectors after them store to aligned memory; null if that is unknown or has
+/// no effect. Memory of containers is aligned, memory of NumPy to 16 bytes only: every other wide store would span two cache lines (saxpy
+/// in cache: 1.2 times the time). The cost is one more masked copy of a short loop. Loops with sums are not peeled: the order of additions
+/// must not depend on addresses.
 llvm::Value *ParallelTask::countPeeled(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length) {
   constexpr int64_t kAlignedAnyway = 16;
   if (!schedule.separateTail || schedule.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
@@ -435,7 +437,8 @@ llvm::Value *ParallelTask::countPeeled(BodyEmitter &in, ArrayRef<Axis> axes, llv
   return at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateUDiv(missing, at.getInt64(uint64_t(size))), length);
 }
 
-/// One vector of iterations: `flat` numbers the first of them in the whole loop, `column` on the innermost axis.
+/// Emits one vector of iterations. `flat` is the number of its first iteration in the whole loop, `column` the number along the innermost
+/// axis.
 void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column) {
   llvm::IRBuilder<> &at = in.builder;
   if (drawsRandom) {
@@ -443,7 +446,7 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     at.CreateStore(llvm::Constant::getNullValue(in.widen(at.getInt32Ty())), in.randomCalls);
   }
   if (schedule.perLaneIndices) {
-    // 32 bits are enough for nearly every loop, and twice as fast.
+    // 32 bits suffice for nearly every loop, and are twice as fast.
     uint64_t total = 1;
     for (const Axis &axis : axes) {
       auto extent = dyn_cast<llvm::ConstantInt>(axis.extent);

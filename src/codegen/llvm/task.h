@@ -1,4 +1,4 @@
-// task.h: the parts of a parallel task
+// task.h: the emitter of a parallel task, and the helpers that its files share
 #pragma once
 
 #include "codegen/llvm/body.h"
@@ -7,24 +7,24 @@
 
 namespace qd::codegen {
 
-/// How a parallel loop is cut and widened; known before any of it is emitted.
+/// How a parallel loop is cut into chunks and lanes; chosen before any of it is emitted.
 struct LoopSchedule {
   unsigned lanes = 1;
-  /// Why there is one lane only.
+  /// Why there is only one lane; empty otherwise.
   std::string whyScalar;
-  /// Iterations of a chunk that make for enough work to hand out.
+  /// Minimum number of iterations of a chunk, so that a chunk is worth the cost of scheduling it.
   int64_t grain = 1024;
-  /// Full vectors without a mask and the rest under one; else one masked copy of the code, because it is large.
+  /// Emits full vectors without a mask and the remainder under one. False: one masked copy, because the code is large.
   bool separateTail = true;
   /// The innermost axis is shorter than a vector: each lane computes its indices by division.
   bool perLaneIndices = false;
-  /// Every run of iterations fills whole vectors: there is no rest.
+  /// Every run of iterations fills whole vectors: there is no remainder.
   bool isEven = false;
 };
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
 
-/// Unsigned minimum and maximum that are constants where both operands are (the builder does not fold the intrinsics).
+/// Unsigned minimum and maximum, folded to constants if both operands are constants (the builder does not fold the intrinsics).
 inline llvm::Value *getSmaller(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
   return at.CreateSelect(at.CreateICmpULT(a, b), a, b);
 }
@@ -32,15 +32,15 @@ inline llvm::Value *getLarger(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value
   return at.CreateSelect(at.CreateICmpUGT(a, b), a, b);
 }
 
-/// The digits of a flattened index, the last one fastest.
+/// Splits a flattened index into the indices of each axis; the last axis varies fastest.
 llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value *flat, llvm::ArrayRef<llvm::Value *> extents);
 
-/// A stand-in for a target of the whole loop (qd.accumulator, qd.private_copy) and its memory.
+/// A substitute for a target of the whole loop (qd.accumulator, qd.private_copy) and its memory.
 struct Reduction {
   mlir::Operation *op = nullptr;
   ir::AtomicKind kind = ir::AtomicKind::add;
   mlir::Type element;
-  llvm::SmallVector<Place, 4> sums; ///< accumulator: its registers in the loop's function
+  llvm::SmallVector<Place, 4> sums; ///< accumulator: its registers in the function of the loop
   uint32_t slot = 0;                ///< scratch slot of the pointer to the partial results
   bool isCopy() const { return llvm::isa<ir::PrivateCopyOp>(op); }
   mlir::Value getTarget() const { return op->getOperand(0); }
@@ -53,35 +53,35 @@ struct Axis {
   mlir::Type type;
 };
 llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop);
-/// Whether a loop could have more than 2^63 - 1 iterations, as far as its bounds are known while compiling.
+/// Whether a loop could have more than 2^63 - 1 iterations, as far as its bounds are constants.
 bool mayHaveTooManyIterations(ir::ForOp loop);
-/// Whether a loop has more than 2^63 - 1 iterations, an i1; null where it cannot.
+/// Whether a loop has more than 2^63 - 1 iterations, as an i1; null if that is impossible.
 llvm::Value *hasTooManyIterations(BodyEmitter &in, ir::ForOp loop, llvm::ArrayRef<Axis> axes);
-/// The step of an axis, where it is a constant.
+/// The step of an axis, if it is a constant.
 std::optional<int64_t> findStep(ir::ForOp loop, unsigned axis);
 
 /// The loop of a parallel task; null after an error.
 ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task);
 
-/// Lets a task end the kernel: stores the values of a qd.return, then does `leave`.
+/// Lets a task end the kernel: stores the values of a qd.return, then calls `leave`.
 void setUpReturns(BodyEmitter &body, std::function<void()> leave);
-/// Begins to count random numbers where the region draws any. Returns whether it does.
+/// Sets up the counter of random numbers if the region draws any. Returns whether it does.
 bool setUpRandom(BodyEmitter &body, mlir::Region &region);
 
 //--- Reductions ---
 
 llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target);
-/// The container as one row, when its elements lie that way.
+/// The container as one axis, if its elements are stored contiguously.
 std::optional<ir::TensorType> getFlatType(ir::TensorType type);
-/// A container of the extents of `target` that lies packed at `data`.
+/// A container with the extents of `target` whose elements are packed at `data`.
 Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data);
-/// Element number `element` of a container, counted row by row.
+/// Element number `element` of a container in row-major order.
 Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element);
-/// A new local for what is combined, with one value in every component.
+/// A new local that accumulates a reduction; every component starts with `value`.
 Place makeSum(BodyEmitter &in, mlir::Type type, LaneKind kind, llvm::Value *value);
 /// place = place combined with `more`.
 void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more);
-/// How many scalars of the container one iteration may update.
+/// Maximum number of scalars of the container that one iteration updates.
 uint64_t countUpdates(const Reduction &copy);
 
 /// Emits a parallel task into `body`, the emitter of the task's function.
@@ -137,10 +137,10 @@ private:
   const BodyFacts *facts = nullptr;
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
-  /// Registers of each accumulator, which neighboring vectors take in turn: additions that wait for one another are slow.
+  /// Registers per accumulator; neighboring vectors use them in turn, because additions that depend on each other are slow.
   unsigned sumCount = 1;
   uint32_t copiesSlot = 0; ///< scratch slot of the number of private copies
-  /// Values computed by the task before its loop → their scratch slots.
+  /// Values that the task computes before its loop → their scratch slots.
   llvm::MapVector<mlir::Value, uint32_t> captures;
 };
 

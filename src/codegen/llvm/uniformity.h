@@ -1,4 +1,4 @@
-// uniformity.h: which locals differ between lanes, and where control flow does
+// uniformity.h: the analysis that finds locals that differ between lanes, and divergent control flow
 #pragma once
 
 #include "codegen/llvm/lane_kind.h"
@@ -23,34 +23,34 @@ namespace qd::codegen {
 
 using LaneKinds = llvm::SmallVector<LaneKind, 4>;
 
-/// What the emitter must know of a body before it walks it. Operations that are in no set behave as in scalar code.
+/// Facts about a body that the emitter needs before it walks it. Operations that are in no set behave as in scalar code.
 struct BodyFacts {
   /// The result of a qd.local → the kinds of its components.
   llvm::DenseMap<mlir::Value, LaneKinds> locals;
-  /// if: the condition varies. Loops: lanes leave at different times. break, continue, return: some live lanes stay. Stores to and atomics
-  /// on locals: some lanes that see the local are not active.
+  /// if: the condition is varying. Loops: lanes leave at different times. break, continue, return: some live lanes stay. Stores to and
+  /// atomics on locals: some lanes that see the local are inactive.
   llvm::DenseSet<mlir::Operation *> divergent;
-  /// Loops in which some lanes go on with the next iteration early.
+  /// Loops in which some lanes start the next iteration early.
   llvm::DenseSet<mlir::Operation *> divergentContinue;
-  /// Ifs and loops after which fewer lanes may be active than before.
+  /// Ifs and loops that may reduce the set of active lanes.
   llvm::DenseSet<mlir::Operation *> loseLanes;
-  /// Function instances: the kinds of all components of the results.
+  /// Function instances: kinds of all components of the results.
   LaneKinds results;
   bool divergentReturn = false;
 };
 
-/// Locals of more components than this live in one array, whose components have one kind.
+/// Locals with more components than this are stored in one array, whose components have one kind.
 inline constexpr int64_t kSeparateComponents = 8;
 
-/// Analyzes bodies on demand and keeps the facts of function instances. A fixpoint over locals: each pass over a body is linear, and after
-/// a few passes what still moves is taken as varying.
+/// Analyzes bodies on demand and caches the facts of function instances. It is a fixpoint over locals: each pass over a body is linear, and
+/// kinds that still change after a few passes become varying.
 class Uniformity {
 public:
   explicit Uniformity(mlir::Operation *module) : module(module) {}
 
-  /// The body of a parallel loop whose indices are of these kinds.
+  /// Facts of the body of a parallel loop whose indices have these kinds.
   const BodyFacts &analyzeLoop(ir::ForOp loop, const LaneKinds &indices);
-  /// An instance for one combination of kinds: all components of all value arguments in order (none for places and containers).
+  /// Facts of a function instance for the kinds of all components of all value arguments in order (none for places and containers).
   const BodyFacts &analyzeFunction(ir::FuncOp function, llvm::ArrayRef<LaneKind> arguments);
   /// Facts of scalar code.
   const BodyFacts &getScalarFacts() const { return scalarFacts; }

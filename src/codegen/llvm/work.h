@@ -1,7 +1,7 @@
-// work.h: how long code on the processor may run before it looks whether the launch was given up
+// work.h: how often code on the processor polls whether the launch was canceled
 //
-// Work is counted in operations, roughly. A loop that is over after kFreeWork, or after kFreeRounds of what is longer, does not look at
-// all, so that short loops cost nothing; others look when they begin, and again after each kWorkBetweenPolls.
+// Work is an approximate number of operations. A loop that ends within kFreeWork, or within kFreeRounds iterations if these are longer,
+// does not poll, so short loops cost nothing. Other loops poll at their beginning and after each kWorkBetweenPolls.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@ namespace qd::codegen {
 inline constexpr double kWorkBetweenPolls = 1 << 20;
 inline constexpr double kFreeWork = 1 << 12;
 inline constexpr double kFreeRounds = 16;
-/// All iterations of a chunk that run one after the other without a look. Most loops in them are shorter than they may be.
+/// Iterations of a chunk that together exceed this poll. The limit is large, because most inner loops are shorter than the estimate.
 inline constexpr double kWorkOfChunk = 1 << 26;
 
-/// When an axis of a loop looks.
+/// When an axis of a loop polls.
 struct Polling {
-  double freeRounds = 0;     ///< it does not look if it has no more
-  double roundsBetween = 0;  ///< between two looks; 0: it never does
-  double workUnobserved = 0; ///< of the whole axis, before it first looks
+  double freeRounds = 0;     ///< polls only if the axis has more iterations than this
+  double roundsBetween = 0;  ///< iterations between two polls; 0: never polls
+  double workUnobserved = 0; ///< work of the whole axis before its first poll
 };
 
-/// `rounds`: the most there are, where that is known; `work`: what a round takes, or takes before it looks by itself.
+/// `rounds`: maximum number of iterations, if known; `work`: of an iteration, until it ends or polls itself.
 inline Polling choosePolling(std::optional<double> rounds, double work) {
   if (rounds && *rounds * work <= kWorkBetweenPolls) return {0, 0, *rounds * work};
   double between = std::max(std::floor(kWorkBetweenPolls / std::max(work, 1.0)), 1.0);
