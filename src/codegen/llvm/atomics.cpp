@@ -1,7 +1,7 @@
 // atomics.cpp: atomic updates of places
 //
-// Locals and private copies are updated plainly. One address in memory for all lanes takes one atomic operation, after the lanes are
-// combined in a fixed order (unless somebody wants the old values); different addresses are updated lane by lane.
+// Locals and private copies are updated without atomics. If all lanes update one address in memory, the lanes are combined in a fixed order
+// and one atomic operation follows (unless the old values are used). Different addresses are updated lane by lane.
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/Constants.h"
@@ -15,7 +15,7 @@ namespace qd::codegen {
 
 namespace {
 
-/// What LLVM has for a row of builtins.def, for one class of types: its own instruction (BAD_BINOP: none), and the reduction of a vector.
+/// LLVM's counterparts of an entry of builtins.def for one class of types: the instruction (BAD_BINOP: none) and the vector reduction.
 struct AtomicRule {
   llvm::AtomicRMWInst::BinOp instruction = llvm::AtomicRMWInst::BAD_BINOP;
   llvm::Intrinsic::ID reduction = llvm::Intrinsic::not_intrinsic;
@@ -58,7 +58,7 @@ Components BodyEmitter::combineAll(ir::AtomicKind kind, Type type, const Compone
 }
 
 llvm::Constant *BodyEmitter::getIdentity(ir::AtomicKind kind, Type type) {
-  // Infinities and no NaN for min and max.
+  // Use infinities, not NaN, as the identities of min and max.
   llvm::FastMathFlags flags;
   flags.setNoNaNs();
   return cast<llvm::Constant>(llvm::getReductionIdentity(getRule(kind, type).reduction, module.getType(type), flags));
@@ -66,7 +66,7 @@ llvm::Constant *BodyEmitter::getIdentity(ir::AtomicKind kind, Type type) {
 
 llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Value *vector) {
   if (lanes == 1) return vector;
-  // What was subtracted lane by lane is added up.
+  // The values that lanes subtracted must be added.
   if (kind == ir::AtomicKind::sub) kind = ir::AtomicKind::add;
   for (unsigned width = lanes / 2; width > 0; width /= 2) {
     auto *half = llvm::FixedVectorType::get(module.getType(type), width);
@@ -87,10 +87,10 @@ llvm::Value *BodyEmitter::isSingleThreaded() {
 
 llvm::Value *BodyEmitter::emitUpdate(const Place &place, llvm::function_ref<llvm::Value *()> plain,
                                      llvm::function_ref<llvm::Value *()> atomic) {
-  // The threads of a block take turns on one thread of the processor.
+  // The threads of a block run in turn on one thread of the processor.
   if (place.isPrivate || (place.isShared && !module.traits.hasGrids)) return plain();
   if (module.traits.hasGrids) return atomic();
-  // An instruction that locks takes some 20 cycles, whether anybody else is there or not.
+  // A locked instruction takes some 20 cycles, even without contention.
   std::pair<llvm::Value *, llvm::BasicBlock *> ways[2];
   auto note = [&](int way, llvm::function_ref<llvm::Value *()> emit) {
     llvm::Value *old = emit();
@@ -118,7 +118,7 @@ llvm::Value *BodyEmitter::emitLocked(ir::AtomicKind kind, Type type, llvm::Value
   llvm::AtomicRMWInst::BinOp instruction = getRule(kind, type).instruction;
   if (instruction != llvm::AtomicRMWInst::BAD_BINOP && module.getMemoryType(type) == module.getType(type))
     return builder.CreateAtomicRMW(instruction, pointer, value, align, llvm::AtomicOrdering::Monotonic, module.atomicScope);
-  // Compute, and try again when somebody else was faster.
+  // Compute, and try again if another thread was faster.
   llvm::Type *bits = builder.getIntNTy(unsigned(memoryType->getPrimitiveSizeInBits()));
   llvm::Value *first = builder.CreateAlignedLoad(bits, pointer, align);
   llvm::BasicBlock *before = builder.GetInsertBlock(), *again = makeBlock("atomic"), *done = makeBlock("atomic.end");
@@ -136,7 +136,7 @@ llvm::Value *BodyEmitter::emitLocked(ir::AtomicKind kind, Type type, llvm::Value
   return old;
 }
 
-/// Updates the places of all active lanes, one after the other. Gives the old values, where somebody wants them.
+/// Updates the places of all active lanes, one after the other. Returns the old values if they are used.
 Component BodyEmitter::updateLanes(const Place &place, Type type, bool wantsOld,
                                    llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update) {
   llvm::Type *resultType = widen(module.getType(type));
@@ -151,7 +151,7 @@ Component BodyEmitter::updateLanes(const Place &place, Type type, bool wantsOld,
   return makeVarying(slot ? builder.CreateLoad(resultType, slot) : static_cast<llvm::Value *>(llvm::PoisonValue::get(resultType)));
 }
 
-/// Whether all threads add one number to one place: a counter that hands out positions.
+/// Whether all threads add the same number to one place: a counter that assigns positions.
 bool BodyEmitter::canCountInWarp(ir::AtomicOp op, Type type) {
   auto loop = op->getParentOfType<ir::ForOp>();
   while (loop && !loop.getParallel()) loop = loop->getParentOfType<ir::ForOp>();
@@ -163,7 +163,7 @@ bool BodyEmitter::canCountInWarp(ir::AtomicOp op, Type type) {
   return llvm::all_of(element.getIndices(), isSame) && isSame(element.getTensor()) && isSame(op.getValue());
 }
 
-/// One thread of the warp adds for all that are here, and each gets what it would have seen in the order of their numbers.
+/// One thread of the warp adds for all active threads, and each gets the old value as if they had added in the order of their lanes.
 llvm::Value *BodyEmitter::countInWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value) {
   namespace I = llvm::Intrinsic;
   llvm::Type *type = value->getType(), *word = builder.getInt32Ty();
@@ -210,7 +210,7 @@ Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Typ
   return makeVarying(llvm::PoisonValue::get(widen(module.getType(type))));
 }
 
-/// Whether the device adds the components of a vector in global memory with fewer instructions than there are components.
+/// Whether the device adds the components of a vector in global memory with fewer instructions than components.
 bool BodyEmitter::canAddTogether(ir::AtomicOp op, const Place &place) {
   int64_t count = ir::getComponentCount(place.pointee);
   bool isSum = op.getAtomicKind() == ir::AtomicKind::add || op.getAtomicKind() == ir::AtomicKind::sub;
@@ -218,7 +218,7 @@ bool BodyEmitter::canAddTogether(ir::AtomicOp op, const Place &place) {
          2 <= count && count <= 4 && place.componentStride == 4 && !place.isShared && !place.isPrivate;
 }
 
-/// Pairs and fours have to be aligned, which only the address tells.
+/// Pairs and quadruples must be aligned, which is checked at run time.
 Components BodyEmitter::addTogether(const Place &place, Components values, bool isDifference) {
   llvm::Type *type = builder.getFloatTy();
   llvm::Value *base = builder.CreateAddrSpaceCast(place.base, builder.getPtrTy(kGlobalMemory));
@@ -242,7 +242,7 @@ Components BodyEmitter::addTogether(const Place &place, Components values, bool 
   llvm::Value *address = builder.CreatePtrToInt(base, builder.getInt64Ty());
   llvm::Value *isAligned = place.alignment ? builder.getTrue() : builder.CreateIsNull(builder.CreateAnd(address, count == 4 ? 15 : 7));
   if (count == 3) {
-    // The pair stands before or after the odd one.
+    // The aligned pair comes before or after the single component.
     llvm::Value *pair = builder.CreateSelect(isAligned, base, offsetBy(base, 4)),
                 *odd = builder.CreateSelect(isAligned, offsetBy(base, 8), base);
     auto choose = [&](size_t a, size_t b) { return builder.CreateSelect(isAligned, values[a].value, values[b].value); };
@@ -266,7 +266,7 @@ Components BodyEmitter::emitAtomic(ir::AtomicOp op) {
   Type scalar = ir::getScalar(place.pointee);
   if (place.local) {
     Components old = load(place);
-    // Accumulators stand outside of the loop whose lanes the mask tells apart.
+    // Accumulators are outside the loop whose lanes the mask distinguishes.
     store(place, combineAll(op.getAtomicKind(), scalar, old, value), place.isPrivate || facts->divergent.contains(op));
     return old;
   }

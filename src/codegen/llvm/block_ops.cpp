@@ -1,6 +1,7 @@
-// block_ops.cpp: what the threads of a block do together
+// block_ops.cpp: shared memory, barriers, shuffles and votes of the threads of a block
 //
-// On the processor the runtime runs the threads in turn (runtime/block_threads.h) and is called for everything but the number of a thread.
+// On the processor the runtime runs the threads in turn (runtime/block_threads.h). Emitted code calls it for everything but a thread's
+// number.
 #include "codegen/llvm/grid.h"
 #include "runtime/kernel_abi.h"
 
@@ -39,7 +40,7 @@ void BodyEmitter::emitShared(ir::SharedOp op) {
   } else if (thread) {
     data = offsetBy(loadInvariant(builder.getPtrTy(), offsetBy(thread, offsetof(QdThread, shared))), offset);
   } else {
-    data = llvm::PoisonValue::get(builder.getPtrTy()); // the accesses are refused
+    data = llvm::PoisonValue::get(builder.getPtrTy()); // an error rejects the accesses
   }
   setTensor(op, {type, nullptr, data});
 }

@@ -1,19 +1,19 @@
-// blocks.cpp: parallel loops on the processor whose iterations work together in blocks
+// blocks.cpp: parallel loops on the processor whose iterations cooperate in blocks
 //
-// The loop becomes a function for one thread of a block; the runtime runs the threads of a block in turn, each on a stack of its own.
+// The loop becomes a function for one thread of a block. The runtime runs the threads of a block in turn, each on its own stack.
 #include "codegen/llvm/task.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
 
-/// Threads of a block where the loop does not say.
+/// Threads per block if the loop sets no size.
 constexpr uint32_t kDefaultBlock = 128;
 constexpr uint64_t kMaxChunks = 1024;
 
 uint32_t ParallelTask::getBlockSize() { return uint32_t(loop.getBlockDim().value_or(kDefaultBlock)); }
 
-/// `void thread(context, iteration, thread)`.
+/// Emits `void thread(context, iteration, thread)`.
 llvm::Function *ParallelTask::emitThreadFunction() {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0), *i64 = llvm::Type::getInt64Ty(module.ctx);
   llvm::Function *function =

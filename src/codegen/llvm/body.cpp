@@ -1,3 +1,7 @@
+// body.cpp: walks structured IR: dispatch by operation, values, and the members of the kernel's context
+//
+// In:   a block of lowered IR, with facts of the uniformity analysis.
+// Out:  LLVM instructions in one function; long blocks are marked as outlined regions.
 #include "codegen/llvm/grid.h"
 #include "ir/attributes.h"
 #include "runtime/kernel_abi.h"
@@ -34,7 +38,7 @@ void BodyEmitter::endRegion() {
   auto [call, sizeBefore] = regionStarts.pop_back_val();
   module.outlinedRegions[function].push_back({call, &function->back()});
   emittedSize = sizeBefore;
-  // Even where nothing follows: the outlined region around this one ends with a block of its own.
+  // End the region with a block even if this point is unreachable: an enclosing region ends with that block.
   bool goesOn = !isTerminated();
   continueAt(makeBlock("outlined.end"));
   if (!goesOn) builder.CreateUnreachable();
@@ -46,7 +50,7 @@ void BodyEmitter::emitBlock(Block &block) {
   bool isCut = cutsBlocks && size > pieceSize;
   if (isCut) beginRegion();
   llvm::DebugLoc around = builder.getCurrentDebugLocation();
-  // Blocks at which the walk goes on after the rest of this block was jumped over, because no lane may be left.
+  // Continues after the rest of this block, which is skipped if no lane is active.
   llvm::BasicBlock *end = nullptr;
   for (Operation &op : block) {
     if (isCut && emittedSize - regionStarts.back().sizeBefore > pieceSize) {
@@ -57,7 +61,7 @@ void BodyEmitter::emitBlock(Block &block) {
     emittedSize += isa<ir::CallOp>(op) ? 1 : module.getSize(&op);
     if (isTerminated()) {
       if (&op == &block.back()) break;
-      // What follows is never reached, but must be emitted to keep every value defined.
+      // The rest is unreachable, but must be emitted to define every value.
       moveTo(makeBlock("dead"));
     }
     if (facts->loseLanes.contains(&op) && &op != &block.back() && !isa<ir::YieldOp, ir::ConditionOp>(op.getNextNode())) {
@@ -71,7 +75,7 @@ void BodyEmitter::emitBlock(Block &block) {
   cutsBlocks = outerCuts;
   builder.SetCurrentDebugLocation(around);
   if (!end) return;
-  // It was made within a piece.
+  // The block was created inside a region.
   end->moveAfter(&function->back());
   continueAt(end);
 }
@@ -107,7 +111,7 @@ void BodyEmitter::emitOp(Operation *op) {
         place.pointee = cast<ir::RefType>(local.getType()).getPointee();
         place.local = makeLocal(place.pointee, facts->locals.lookup(local), "local");
         setPlace(local, place);
-        // Nothing is carried over from the last time round a loop, so no register is kept for it.
+        // Store undef: no value is carried over from the previous iteration, so LLVM needs no register for it.
         if (place.local->array) return;
         for (llvm::Value *slot : place.local->slots)
           builder.CreateStore(llvm::UndefValue::get(cast<llvm::AllocaInst>(slot)->getAllocatedType()), slot);
@@ -219,7 +223,7 @@ llvm::Value *BodyEmitter::getLane(const Component &component, llvm::Value *lane)
 Component BodyEmitter::castIndex(const Component &component, Type from, llvm::Type *to) {
   bool isSigned = !from.isUnsignedInteger() && !from.isInteger(1);
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to->getIntegerBitWidth();
-  // An unsigned index may wrap between lanes (i - 1), which a wider base does not follow.
+  // An unsigned index may wrap between lanes (i - 1); a wider base would not.
   if (component.kind.isVarying() || (!component.kind.isUniform() && !isSigned && toBits > fromBits))
     return {builder.CreateIntCast(toVector(component), widen(to), isSigned), LaneKind::varying()};
   return {builder.CreateIntCast(component.value, to, isSigned), component.kind};
@@ -232,14 +236,14 @@ llvm::Value *BodyEmitter::getContextField(ContextField field) {
   llvm::Value *pointer = offsetBy(context, int64_t(kContextOffsets[field]));
   if (field == kFailed) {
     llvm::LoadInst *failed = builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
-    module.setAlias(failed, module.getScratchScope()); // it lies in no container either
+    module.setAlias(failed, module.getScratchScope()); // it is in no container either
     return failed;
   }
   if (field == kSingleThreaded) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4));
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
   llvm::LoadInst *load = loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
   if (field == kArguments && module.argumentBytes > 0) {
-    // So that strides, and what is computed of them, leave loops that use them under a condition.
+    // Lets LLVM hoist strides, and values computed from them, out of loops that use them conditionally.
     auto note = [&](unsigned kind, uint64_t number) {
       load->setMetadata(kind, llvm::MDNode::get(module.ctx, llvm::ConstantAsMetadata::get(builder.getInt64(number))));
     };
@@ -277,7 +281,7 @@ llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
 
 llvm::Value *BodyEmitter::loadAddress(llvm::Value *pointer) {
   if (!module.traits.hasGrids) return loadInvariant(builder.getPtrTy(), pointer);
-  // Of global memory: accesses through generic addresses are slower.
+  // Mark it as global memory: accesses through generic addresses are slower.
   return builder.CreateAddrSpaceCast(loadInvariant(builder.getPtrTy(kGlobalMemory), pointer), builder.getPtrTy());
 }
 

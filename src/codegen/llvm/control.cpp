@@ -1,8 +1,8 @@
 // control.cpp: structured control flow, uniform or under masks
 //
-// Uniform control flow becomes branches. Where lanes differ, both sides of an `if` run in turn, each under its mask, and a loop runs until
-// no lane wants more. Lanes that leave a scope early (break, continue, return) are struck from the `live` masks of the scopes that they
-// leave; after the construct in which that happened the mask is narrowed to the live lanes of the innermost scope (narrowAfter).
+// Uniform control flow becomes branches. Under divergence both sides of an `if` run in turn, each under its mask, and a loop runs until no
+// lane needs another iteration. Lanes that leave a scope early (break, continue, return) are removed from the `live` masks of the scopes
+// that they leave. After the operation in which lanes left, the mask is narrowed to the live lanes of the innermost scope (narrowAfter).
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/Constants.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Components that a region may compute under an empty mask before it is cheaper to jump over it.
+/// A region with more component operations than this is skipped with a branch if its mask is empty.
 constexpr int64_t kCheapComponents = 12;
 
 //--- Masks ---
@@ -48,12 +48,12 @@ llvm::Value *BodyEmitter::isAny(llvm::Value *lanesMask) {
   return builder.CreateIsNotNull(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)));
 }
 
-/// The mask as the low bits of a word.
+/// The mask as the low bits of an i32.
 static llvm::Value *getBits(llvm::IRBuilder<> &builder, llvm::Value *lanesMask, unsigned lanes) {
   return builder.CreateZExt(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)), builder.getInt32Ty());
 }
 
-// The lanes found are within bounds even for an empty mask, whose result nobody uses.
+// The lane is within bounds even for an empty mask, whose result is unused.
 llvm::Value *BodyEmitter::getFirstLane(llvm::Value *lanesMask) {
   llvm::Value *lane = builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, getBits(builder, lanesMask, lanes), builder.getFalse());
   return builder.CreateAnd(lane, builder.getInt32(lanes - 1));
@@ -69,7 +69,7 @@ void BodyEmitter::forEachActiveLane(llvm::function_ref<void(llvm::Value *)> body
     for (unsigned lane = 0; lane < lanes; ++lane) body(builder.getInt32(lane));
     return;
   }
-  // A loop over the bits that are set: smaller than one branch for each lane.
+  // Loop over the set bits: smaller code than one branch per lane.
   llvm::Value *bits = getBits(builder, mask, lanes);
   llvm::BasicBlock *before = builder.GetInsertBlock(), *loop = makeBlock("lanes"), *done = makeBlock("lanes.end");
   builder.CreateCondBr(builder.CreateIsNotNull(bits), loop, done);
@@ -112,7 +112,7 @@ bool BodyEmitter::expectUniform(Operation *op, const Component &condition) {
 
 //--- Ifs ---
 
-/// Whether the region can run with no active lane: only arithmetic and locals, and little of that.
+/// Whether the region can run without active lanes: it is short, and has only arithmetic and locals.
 bool BodyEmitter::isCheap(Region &region) {
   if (region.empty()) return true;
   int64_t cost = 0;
@@ -196,7 +196,7 @@ void BodyEmitter::emitWhile(ir::WhileOp op) {
   llvm::Value *live = scopes.back().live;
   continueAt(header);
   if (divergent) {
-    // All lanes may have left: then the condition must not be computed again.
+    // All lanes may have left: the condition must not be evaluated then.
     mask = loadMask(live);
     llvm::BasicBlock *test = makeBlock("while.test");
     builder.CreateCondBr(isAny(mask), test, exit);
@@ -214,7 +214,7 @@ void BodyEmitter::emitWhile(ir::WhileOp op) {
   }
   builder.CreateCondBr(goesOn, body, exit);
   moveTo(body);
-  // It may never end by itself.
+  // The loop may be endless.
   leaveIfCanceled();
   emitLoopBody(op, op.getBody(), header);
   scopes.pop_back();
@@ -230,7 +230,7 @@ void BodyEmitter::leaveIfFailed() {
   auto leave = [&] {
     if (module.traits.hasGrids) return leaveFailed();
     llvm::CallInst *stops = callRuntime(kMustStop, {});
-    // It changes nothing that the kernel computes with: what is loaded before a loop stays known in it.
+    // The call changes no memory that the kernel reads, so values loaded before a loop stay known in it.
     stops->setMemoryEffects(llvm::MemoryEffects::inaccessibleMemOnly());
     stops->addFnAttr(llvm::Attribute::Cold);
     emitWhen(builder.CreateIsNotNull(stops), "stop", leaveFailed);

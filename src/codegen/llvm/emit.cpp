@@ -1,3 +1,8 @@
+// emit.cpp: the emitter of a module, with its alias scopes and the entry of a kernel
+//
+// In:   lowered IR that split_tasks has cut into tasks.
+// Out:  an LLVM module: `qd_kernel`, which calls the function of each task, or one entry per task (targets with grids).
+// Here: everything that spans tasks. task.cpp and grid_task.cpp emit one task.
 #include "codegen/llvm/emit.h"
 
 #include "codegen/llvm/module_emitter.h"
@@ -13,10 +18,10 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// The alias lists grow with the square of the number of containers; beyond this they are left out.
+/// Alias lists grow with the square of the number of containers; kernels with more containers get none.
 constexpr size_t kMaxAliasScopes = 64;
 
-/// Calls of one routine of the device library that a kernel may have before they share its code.
+/// A kernel with more calls of a device library routine shares its code.
 constexpr unsigned kInlinedCalls = 6;
 
 uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> &results) {
@@ -123,14 +128,14 @@ void ModuleEmitter::collectWrittenScopes(ir::TaskOp task) {
     while (Operation *definition = place.getDefiningOp()) {
       if (auto argument = dyn_cast<ir::TensorArgumentOp>(definition)) return void(writtenScopes.insert(getAliasScope(argument)));
       if (!isa<ir::ComponentOp, ir::ElementOp, ir::AccumulatorOp, ir::PrivateCopyOp>(definition)) return;
-      // All of these are part of their first operand.
+      // All of these refer to a part of their first operand.
       place = definition->getOperand(0);
     }
   };
   containsDeep(task.getBody(), [&](Operation *op) {
     if (isa<ir::StoreOp>(op)) write(op->getOperand(op->getNumOperands() - 1));
     if (isa<ir::AtomicOp, ir::CompareExchangeOp, ir::AccumulatorOp, ir::PrivateCopyOp>(op)) write(op->getOperand(0));
-    // What a function does to what it is handed is not followed.
+    // Writes of called functions to their arguments are not analyzed.
     if (auto call = dyn_cast<ir::CallOp>(op))
       for (Value argument : call.getArguments()) write(argument);
     return false;
@@ -142,7 +147,7 @@ void ModuleEmitter::setReadOnly(llvm::Instruction *load, int scope) {
     load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ctx, {}));
 }
 
-/// Routines of the device library are made to be inlined. Where a kernel calls one from many places it is compiled once instead.
+/// Routines of the device library are inlined by default. A routine with many calls in the kernel is compiled once instead.
 static void limitInlining(llvm::Module &module) {
   for (llvm::Function &function : module) {
     if (!function.isDeclaration() || function.isIntrinsic() || function.getNumUses() <= kInlinedCalls) continue;
@@ -151,7 +156,7 @@ static void limitInlining(llvm::Module &module) {
   }
 }
 
-/// What gradients keep of the loops that they go back through.
+/// Reports the checkpoints that gradients store for the loops that they reverse.
 static void collectCheckpoints(ModuleOp source, std::vector<artifact::CheckpointReport> &reports) {
   std::map<int64_t, int64_t> bytes;
   source.walk([&](ir::LocalOp local) {
@@ -189,7 +194,7 @@ void ModuleEmitter::emit() {
   if (lines) lines->finish();
 }
 
-/// Where the condition of a repeat lies in the scratch block.
+/// Offset of a repeat's condition in the scratch block.
 static uint32_t getConditionSlot(ir::RepeatOp repeat) { return repeat.getCondition().getDefiningOp<ir::ScratchOp>().getOffset(); }
 
 void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
@@ -218,7 +223,7 @@ void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
 }
 
 namespace {
-/// The function that calls one task after the other, and repeats those that are to be repeated.
+/// Emits the function that calls the tasks in order and runs the repeats.
 class EntryEmitter {
 public:
   explicit EntryEmitter(ModuleEmitter &module) : module(module), builder(module.ctx) {}

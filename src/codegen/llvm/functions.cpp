@@ -1,9 +1,9 @@
 // functions.cpp: calls of function instances
 //
-// A call is emitted in place, or as a call of an LLVM function made once for each combination of lane kinds of the arguments. Large
-// functions that are called several times get one: their code is compiled once. What draws random numbers or prints is emitted in place,
-// because it needs to know the iteration, and what works with the threads of its block, because it needs to know those; so is what takes
-// places in memory or containers, whose addresses are known best where they come from.
+// A call is inlined, or it calls an LLVM function that exists once per combination of the arguments' lane kinds. Large functions with
+// several calls get such a function, so that their code is compiled once. Three kinds of functions are always inlined: those that draw
+// random numbers or print, because they need the iteration; those that use the block's threads, because they need these; and those with
+// places in memory or containers as arguments, because their addresses are known best at the call.
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/MDBuilder.h"
@@ -14,9 +14,9 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// What calls may copy altogether before they share a function.
+/// Calls of a function share one LLVM function if inlining would emit more operations than this in total.
 constexpr int64_t kInlineTotal = 2500;
-/// Below this a function of its own costs more than it saves.
+/// A smaller function is always inlined: calls cost more than they save.
 constexpr int64_t kOutlineSize = 48;
 
 ir::FuncOp ModuleEmitter::lookup(Operation *op) const {
@@ -31,7 +31,7 @@ void ModuleEmitter::countCalls() {
 }
 
 int64_t ModuleEmitter::getSize(Region &region) {
-  // One that is being looked at, because a function calls itself, counts for 1.
+  // A recursive use of a region that is being measured counts as 1.
   auto [known, isNew] = sizes.try_emplace(&region, 1);
   if (!isNew) return known->second;
   int64_t size = 0;
@@ -49,7 +49,7 @@ int64_t ModuleEmitter::getSize(Operation *op) {
   return size;
 }
 
-/// No more rounds of an axis than this; nothing where that is not known.
+/// Upper bound of an axis' iterations; nothing if unknown.
 static std::optional<double> getMaxRounds(ir::ForOp loop, unsigned axis) {
   std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
   if (lower && upper) return std::abs(double(*upper) - double(*lower));
@@ -63,7 +63,7 @@ Polling ModuleEmitter::getPolling(ir::ForOp loop, unsigned axis) {
 }
 
 double ModuleEmitter::getWork(Region &region) {
-  // One that is being looked at, because a function calls itself, counts for 1.
+  // A recursive use of a region that is being measured counts as 1.
   auto [known, isNew] = works.try_emplace(&region, 1);
   if (!isNew) return known->second;
   double work = 0;
@@ -133,7 +133,7 @@ Components BodyEmitter::loadResults(const LocalStorage &results) {
   return components;
 }
 
-/// Emits the body; the parameters have their values and places. Afterwards the walk stands in `exit`.
+/// Emits the body; the parameters already have values and places. The insertion point ends up in `exit`.
 void BodyEmitter::emitFunctionBody(ir::FuncOp callee, Returns into, llvm::BasicBlock *exit) {
   Returns outer = std::exchange(returns, into);
   llvm::Value *before = mask;
@@ -217,7 +217,7 @@ Components BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const Body
       setValue(parameter, Components(getValue(argument)));
     }
   }
-  // A single return at the end hands its values over as they are.
+  // The values of a single return at the end are used directly.
   unsigned returnCount = 0;
   callee.getBody().walk([&](ir::ReturnOp) { ++returnCount; });
   Block &body = callee.getBody().front();
@@ -233,7 +233,7 @@ Components BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const Body
   return into.slots ? loadResults(*into.slots) : direct;
 }
 
-/// A call within a recursion. The address of a local tells how deep the stack is.
+/// Checks the stack before a recursive call: the address of a local shows the depth of the stack.
 void BodyEmitter::leaveIfStackIsUsedUp(ir::CallOp op) {
   llvm::Value *address = builder.CreatePtrToInt(makeSlot(builder.getInt8Ty(), "stack"), builder.getInt64Ty());
   failWhen(builder.CreateICmpULT(address, stackLimit), "stack.used.up", op);
@@ -296,10 +296,10 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
   for (Type type : callee.getResultTypes())
     for (int64_t i = 0; i < ir::getComponentCount(type); ++i)
       results.push_back(widen(ir::getScalar(type), getResultKind(facts, results.size())));
-  if (results.empty()) results.push_back(llvm::Type::getInt1Ty(ctx)); // PTX has no results without bytes
+  if (results.empty()) results.push_back(llvm::Type::getInt1Ty(ctx)); // PTX has no empty results
   llvm::Type *resultType = llvm::StructType::get(ctx, results);
   instance = makeFunction(resultType, parameters, name);
-  // The point of it is that its code is there once.
+  // Inlining would duplicate the code.
   instance->addFnAttr(llvm::Attribute::NoInline);
 
   BodyEmitter body(*this, instance, lanes, facts);
@@ -318,7 +318,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
       Place place;
       place.pointee = ref.getPointee();
       place.local = &storage;
-      // The caller's variable has a life outside of this call's mask.
+      // The caller's local is visible to lanes outside of this call's mask.
       place.isReference = true;
       body.setPlace(parameter, place);
       continue;

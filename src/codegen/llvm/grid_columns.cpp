@@ -1,8 +1,9 @@
 // grid_columns.cpp: neighboring columns of a few rows for each thread
 //
-// Loops over several axes whose bodies only read and write around their own place: a thread takes four columns of its rows, so that one
-// access reads or writes all of them, and what neighbors read of each other is read once. Where containers are not aligned, columns are a
-// quarter of a row apart instead: then threads are neighbors, and their accesses are whole lines all the same.
+// For loops over several axes whose bodies access containers only at constant offsets from their own index. A thread takes four columns of
+// its rows: one access reads or writes all of them, and values that neighbors share are read once. If containers are not aligned, a
+// thread's columns are a quarter of a row apart instead: neighboring threads then take neighboring columns, and their accesses still cover
+// whole cache lines.
 #include "codegen/llvm/grid.h"
 
 #include "llvm/IR/MDBuilder.h"
@@ -13,12 +14,12 @@ namespace qd::codegen {
 
 /// Bytes of one access.
 constexpr int64_t kBytesOfAccess = 16;
-/// Bodies of at most this many operations are repeated for each column.
+/// Larger bodies are not repeated for each column.
 constexpr int64_t kColumnBody = 48;
-/// Rows of fewer iterations would leave too many threads without a column.
+/// Shorter rows would leave too many threads without a column.
 constexpr int64_t kRowOfColumns = 1024;
 
-/// Whether an index is that of the loop but for a constant.
+/// Whether an index is the loop's index plus a constant.
 static bool isShifted(Value index, BlockArgument of) {
   while (auto sum = index.getDefiningOp<ir::BinaryOp>()) {
     if (sum.getBinaryKind() != ir::BinaryKind::add && sum.getBinaryKind() != ir::BinaryKind::sub) return false;
@@ -29,14 +30,14 @@ static bool isShifted(Value index, BlockArgument of) {
   return index == of;
 }
 
-/// Whether a value of the loop's body is computed from an index.
+/// Whether a value in the loop's body is computed from an index.
 static bool dependsOn(Value value, BlockArgument index) {
   if (value == index) return true;
   Operation *op = value.getDefiningOp();
   return op && op->getBlock() == index.getOwner() && llvm::any_of(op->getOperands(), [&](Value part) { return dependsOn(part, index); });
 }
 
-/// Bytes of a scalar where elements along the last axis lie side by side, in rows that may all be aligned; 0: they do not.
+/// Size of a scalar if elements along the last axis are contiguous and rows may all be aligned; 0 otherwise.
 static int64_t getSideBySide(ModuleEmitter &module, ir::ElementOp element) {
   auto type = cast<ir::TensorType>(element.getTensor().getType());
   int64_t size = module.getByteSize(ir::getScalar(type.getElement()));
@@ -48,7 +49,7 @@ static int64_t getSideBySide(ModuleEmitter &module, ir::ElementOp element) {
   return type.getStrides().back() == size && llvm::all_of(type.getStrides().drop_back(), mayBeAligned) ? size : 0;
 }
 
-/// The columns that a thread takes: as many as one access holds, where everything is read and written around its own place.
+/// Number of columns per thread: as many as one access holds, if all accesses are at constant offsets from the index; 1 otherwise.
 unsigned GridTask::countColumns() {
   unsigned last = loop.getRank() - 1;
   BlockArgument index = loop.getBody().getArgument(last);
@@ -66,7 +67,7 @@ unsigned GridTask::countColumns() {
   return widest >= 4 ? unsigned(kBytesOfAccess / widest) : 1;
 }
 
-/// Collects the containers whose rows one access takes in parts, and the bits of their addresses and strides that must not be set.
+/// Collects the containers whose rows are accessed several columns at a time, and the address and stride bits that must be 0 for that.
 void GridTask::findAlignedRows(llvm::Value *&misaligned) {
   llvm::IRBuilder<> &at = body->builder;
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
@@ -83,7 +84,7 @@ void GridTask::findAlignedRows(llvm::Value *&misaligned) {
   }
 }
 
-/// Sets the index of the last axis for one of the columns that a thread takes.
+/// Sets the index of the last axis for one of the thread's columns.
 void GridTask::setColumn(llvm::Value *group, llvm::Value *column) {
   llvm::IRBuilder<> &at = body->builder;
   const Axis &axis = axes.back();
@@ -101,7 +102,7 @@ void GridTask::setColumn(llvm::Value *group, llvm::Value *column) {
   body->setValue(loop.getBody().getArgument(loop.getRank() - 1), {{place, LaneKind::uniform()}});
 }
 
-/// Scopes of the iterations that a thread takes at a time, column by column.
+/// Alias scopes of the iterations of one thread, column by column.
 std::vector<ModuleEmitter::IterationScopes> GridTask::makeIterationScopes() {
   llvm::MDBuilder metadata(module.ctx);
   llvm::MDNode *domain = metadata.createAnonymousAliasScopeDomain();
@@ -116,7 +117,7 @@ std::vector<ModuleEmitter::IterationScopes> GridTask::makeIterationScopes() {
   return result;
 }
 
-/// The iterations of all columns of a thread: straight where it has all columns and all rows.
+/// Emits the iterations of all columns of a thread: unrolled if it has all columns and all rows, a loop otherwise.
 void GridTask::emitColumns(llvm::Value *group, llvm::Value *allRows, llvm::function_ref<void()> emitSomeRows) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Type *type = group->getType();

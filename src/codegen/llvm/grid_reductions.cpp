@@ -1,8 +1,9 @@
-// grid_reductions.cpp: what all iterations of a loop combine into, on a grid
+// grid_reductions.cpp: reductions of a parallel loop on a grid
 //
-// qd.accumulator: registers, then the warp by shuffles, then the block through shared memory. Each block leaves its result in the scratch
-// block; the last one to do so combines them, each thread every `blockSize`-th, so that the order follows from the grid alone.
-// qd.private_copy: a copy in the shared memory of each block, added to the container by atomics; plain atomics where it does not fit.
+// qd.accumulator: combined in registers, then over the warp by shuffles, then over the block through shared memory. Each block stores its
+// result in the scratch block. The last block to do so combines the results, each thread every `blockSize`-th one, so that the order
+// depends on the grid only.
+// qd.private_copy: a copy in the shared memory of each block, added to the container by atomics; plain atomics if the copy does not fit.
 #include "codegen/llvm/grid.h"
 #include "runtime/kernel_abi.h"
 
@@ -12,7 +13,7 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Blocks that leave partial results; more of them do not run at a time.
+/// Maximum number of blocks with partial results; more blocks never run at a time.
 constexpr uint32_t kMaxBlocks = 2048;
 
 void GridTask::collectReductions() {
@@ -43,14 +44,14 @@ void GridTask::beginSums() {
   }
 }
 
-/// The values of all threads of the warp combined; the first one has the result.
+/// Combines the values of all threads of the warp; the first thread gets the result.
 llvm::Value *GridTask::combineWarp(ir::AtomicKind kind, Type type, llvm::Value *value) {
   for (unsigned distance = GridThreads::kWarp / 2; distance > 0; distance /= 2)
     value = body->emitAtomicCombine(kind, type, value, threads->shuffleDown(value, distance));
   return value;
 }
 
-/// The values of all threads of the block combined; the first one has the result.
+/// Combines the values of all threads of the block; the first thread gets the result.
 Components GridTask::combineBlock(const Reduction &reduction, Components values) {
   llvm::IRBuilder<> &at = body->builder;
   Type scalar = ir::getScalar(reduction.element);
@@ -69,7 +70,7 @@ Components GridTask::combineBlock(const Reduction &reduction, Components values)
   threads->synchronize();
   llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
   llvm::Value *isWarp = at.CreateICmpULT(lane, at.getInt32(warps)), *cell = at.CreateSelect(isWarp, lane, at.getInt32(0));
-  // Every warp does it, so that all threads take part in the shuffles; the first one counts.
+  // Every warp computes this, because all threads must take part in the shuffles; the result of the first warp is used.
   for (auto [i, component] : llvm::enumerate(values)) {
     llvm::Value *value = at.CreateSelect(isWarp, at.CreateLoad(component.value->getType(), getCell(i, cell)), identity);
     component = {combineWarp(reduction.kind, scalar, value)};
@@ -96,12 +97,12 @@ void GridTask::endSums() {
     values = combineBlock(*reduction, std::move(values));
     body->emitWhen(isFirst, "partial", [&] { body->storePacked(reduction->element, values, getPartial(*reduction, block)); });
   }
-  // The block that counts last sees what all have stored.
+  // The block that increments the counter last reads the results of all blocks.
   llvm::Value *isLastShared = threads->makeShared(at.getInt32Ty(), "qd_is_last");
   llvm::Value *state = body->loadAddress(body->offsetBy(body->context, offsetof(QdGpuLaunch, state)));
   llvm::Value *counter = body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * deviceTask.branch));
   body->emitWhen(isFirst, "count", [&] {
-    // LLVM makes a relaxed instruction of any ordering here: the fences order what was stored.
+    // LLVM emits a relaxed instruction for any ordering here, so fences order the stores.
     at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
     llvm::Value *before = at.CreateAtomicRMW(llvm::AtomicRMWInst::Add, counter, at.getInt32(1), llvm::Align(4),
                                              llvm::AtomicOrdering::Monotonic, module.atomicScope);
@@ -131,7 +132,7 @@ void GridTask::endSums() {
 
 //--- Copies in shared memory ---
 
-/// Bytes that the copy takes in shared memory.
+/// Bytes of the copy in shared memory.
 static llvm::Value *getSharedBytes(BodyEmitter &in, const Reduction &copy) {
   llvm::IRBuilder<> &at = in.builder;
   int64_t size = ir::getComponentCount(copy.element) * in.module.getByteSize(ir::getScalar(copy.element));
@@ -139,7 +140,7 @@ static llvm::Value *getSharedBytes(BodyEmitter &in, const Reduction &copy) {
   return at.CreateAnd(at.CreateAdd(bytes, at.getInt64(7)), at.getInt64(~uint64_t(7)));
 }
 
-/// Where they fit, and are no larger than what there is to combine.
+/// Whether the copies fit, and have no more scalars than there are updates.
 llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *bytes = at.getInt64(0), *scalars = at.getInt64(0);
@@ -156,7 +157,7 @@ llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
                       at.CreateICmpULE(scalars, at.CreateMul(iterations, at.getInt64(updates))));
 }
 
-/// `round` for every scalar of the copy, each by one thread of the block; it gets the number of the element and the address in the copy.
+/// Calls `visit` for every scalar of the copy, each on one thread of the block, with the element's number and the address in the copy.
 static void forEachScalar(BodyEmitter &in, GridThreads &threads, unsigned blockSize, const Reduction &copy, const Tensor &tensor,
                           llvm::function_ref<void(llvm::Value *element, unsigned component, llvm::Value *pointer)> visit) {
   llvm::IRBuilder<> &at = in.builder;

@@ -1,3 +1,8 @@
+// grid_task.cpp: the entry of one task on a grid
+//
+// In:   a qd.task; reductions, columns and thread intrinsics are in the grid_*.cpp files beside this one.
+// Out:  one kernel entry, and its DeviceTask: block size, expressions for the sizes of a launch, shared memory.
+// A thread takes several iterations at a time (lanes: neighboring rows, or one block's width apart) to wait for many loads at once.
 #include "codegen/llvm/grid.h"
 #include "ir/attributes.h"
 #include "passes/accesses.h"
@@ -11,35 +16,35 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Loops of at most this many iterations are numbered in 32 bits; a stride of the grid beyond them still fits.
+/// Loops with at most this many iterations have 32-bit flattened indices; adding a stride of the grid then does not overflow.
 constexpr uint64_t kMaxShortIterations = uint64_t(1) << 30;
-/// Bodies of at most this many operations take several iterations at a time, so that a thread waits for this many bytes at once.
+/// Bodies up to this size take several iterations at a time, so that a thread has this many bytes of loads in flight.
 constexpr int64_t kShortBody = 64;
 constexpr int64_t kBytesInFlight = 32;
 constexpr unsigned kMaxLanes = 4;
-/// Rows that a thread takes together: neighbors read much of the same.
+/// Bytes that a thread loads for its rows; neighboring rows read much of the same data.
 constexpr int64_t kBytesOfRows = 128;
-/// Threads that keep a large device busy: shorter loops had better spread.
+/// Number of threads that fill a large device; shorter loops are better spread over more threads.
 constexpr int64_t kFullGrid = 1 << 17;
-/// Rows of at least this many iterations begin a warp where a line of the cache begins.
+/// Rows with at least this many iterations start at a cache line, with a new warp.
 constexpr int64_t kLongRow = 256;
 constexpr unsigned kMaxRows = 8;
-/// Rows that go with several columns.
+/// Maximum number of rows if a thread also takes several columns.
 constexpr unsigned kRowsOfColumns = 4;
-/// Bodies of at most this many operations are emitted twice: for elements that are aligned, and for others.
+/// Bodies up to this size are emitted twice: for aligned elements, and for others.
 constexpr int64_t kVersionedBody = 1024;
-/// Threads of a multiprocessor that are enough where each has much to do: they get 64 registers or more.
+/// Threads per multiprocessor that suffice if each has much work: they then get at least 64 registers.
 constexpr unsigned kThreadsWithRegisters = 1024;
 
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
 void GridTask::emit(bool isLast) {
   module.wantsRegisters = false;
-  // More blocks than there are branches take turns.
+  // More blocks than branches share branches in turn.
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
     deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
-  // The assembler saves registers for a full multiprocessor unless it is told that fewer threads will do.
+  // The assembler limits registers for a full multiprocessor, unless it is told that fewer threads suffice.
   if (module.wantsRegisters) body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
   if (module.containsDeep(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
@@ -61,22 +66,22 @@ llvm::Function *GridTask::makeEntry() {
   llvm::AttrBuilder attributes(ctx);
   attributes.addByValAttr(launch);
   attributes.addAlignmentAttr(llvm::Align(8));
-  // Read where it lies: nobody changes it.
+  // The parameter is constant: read it in place.
   attributes.addAttribute("nvvm.grid_constant");
   entry->addParamAttrs(0, attributes);
   entry->addFnAttr("nvvm.maxntid", std::to_string(blockSize));
   return entry;
 }
 
-/// Iterations, or infinity where they are not known.
+/// Number of iterations, or infinity if unknown.
 double GridTask::countKnownIterations() {
   double count = 1;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) count *= double(findRounds(loop, axis).value_or(INT64_MAX));
   return count;
 }
 
-/// Begins the emission of the entry. Where the task is short, the one that follows may be launched when all blocks have come here, and
-/// waits in turn. That hides what launching takes, but each block pays for it: copies of many blocks were 24 % slower.
+/// Begins the entry. For short tasks, the next task may be launched once all blocks have arrived here; it then waits for this task's end
+/// itself. That hides the launch latency, but costs each block time: copies with many blocks were 24 % slower.
 void GridTask::beginEntry(const BodyFacts &facts) {
   body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
   body->task = index;
@@ -89,7 +94,7 @@ void GridTask::beginEntry(const BodyFacts &facts) {
     at.CreateCall(llvm::InlineAsm::get(type, code, "~{memory}", /*hasSideEffects=*/true));
 }
 
-/// Whether an earlier task failed or ended the kernel; null when none can.
+/// Whether an earlier task failed or ended the kernel; null if none can.
 llvm::Value *GridTask::hasStopped() {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *stopped = nullptr;
@@ -123,7 +128,7 @@ void GridTask::emitSerial(bool isLast) {
     llvm::Value *slot = body->offsetBy(body->getContextField(kScratch), *module.endSlot);
     at.CreateAlignedStore(at.getInt32(hasEnded), slot, llvm::Align(4));
   };
-  // First: whatever way the task is left, the slot says something. An earlier task that ended the kernel has been looked at above.
+  // Store this first, so that the slot is set however the task ends. The slot's old value was checked above.
   storeEnd(0);
   setUpReturns(*body, [&] {
     storeEnd(1);
@@ -137,7 +142,7 @@ void GridTask::emitSerial(bool isLast) {
 
 //--- Parallel tasks ---
 
-/// Bytes that an iteration reads from containers.
+/// Bytes that an iteration loads from containers.
 static int64_t countLoadedBytes(ModuleEmitter &module, ir::ForOp loop) {
   int64_t bytes = 0;
   for (ir::LoadOp load : loop.getBody().getOps<ir::LoadOp>())
@@ -146,9 +151,9 @@ static int64_t countLoadedBytes(ModuleEmitter &module, ir::ForOp loop) {
   return bytes;
 }
 
-/// Several iterations of a thread side by side, where they are short and straight.
+/// Chooses several lanes per thread for short bodies without control flow.
 void GridTask::chooseLanes() {
-  // What is copied is updated, and merged, one by one.
+  // Private copies are updated and merged one iteration at a time.
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return;
   auto isStraight = [&](Operation *op) {
     if (auto atomic = dyn_cast<ir::AtomicOp>(op)) {
@@ -184,7 +189,7 @@ void GridTask::chooseLanes() {
   if (lanes == 1) rowAxis.reset();
 }
 
-/// How the indices of the loop differ between lanes.
+/// Kinds of the loop's indices between lanes.
 LaneKinds GridTask::getIndexKinds() {
   LaneKinds kinds(loop.getRank(), rowAxis ? LaneKind::uniform() : LaneKind::varying());
   std::optional<int64_t> step = findStep(loop, rowAxis.value_or(loop.getRank() - 1));
@@ -202,7 +207,7 @@ void GridTask::emitParallel() {
   bool isOfBlock = module.isOfBlock(loop);
   if (!isOfBlock) chooseLanes();
   blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.maxThreads));
-  // Warps take part as a whole in what a block combines.
+  // Reductions of a block need whole warps.
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
   deviceTask.iterations = countIterations(loop, rowAxis, lanes, columns);
   deviceTask.perThread = rowAxis ? 1 : lanes;
@@ -227,12 +232,12 @@ void GridTask::emitParallel() {
   }
   drawsRandom = setUpRandom(*body, loop.getBody());
   axes = getAxes(*body, loop);
-  // A check of its own would make every launch wait for it: the host refuses such a launch where it knows the bounds.
+  // A failing check on the device would make every launch wait for it; the host rejects such launches if it can compute the bounds.
   llvm::Value *tooMany = hasTooManyIterations(*body, loop, axes);
   alignRows();
   llvm::Value *count = countSteps();
   if (tooMany) count = at.CreateSelect(tooMany, at.getInt64(INT64_MAX), count);
-  // Threads without iterations still take part in what blocks do together.
+  // Threads without iterations still take part in the block's barriers.
   if (llvm::Value *stopped = hasStopped()) count = at.CreateSelect(stopped, at.getInt64(0), count);
   auto constant = dyn_cast<llvm::ConstantInt>(count);
   total = constant && constant->getZExtValue() <= kMaxShortIterations ? at.CreateTrunc(count, at.getInt32Ty()) : count;
@@ -251,8 +256,8 @@ void GridTask::emitParallel() {
     module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << kMaxSharedBytes;
 }
 
-/// Lets rows that begin at another column than a multiple of a warp begin before, with threads that do nothing: those after them read and
-/// write whole lines of the cache, where the rows of the container begin with one.
+/// Starts rows at a multiple of the warp size: if the lower bound is no such multiple, idle threads take the columns before it. The other
+/// threads then access whole cache lines, if the container's rows start at one.
 void GridTask::alignRows() {
   if (!rowAxis || findRounds(loop, loop.getRank() - 1).value_or(kLongRow) < kLongRow) return;
   Axis &axis = axes.back();
@@ -263,7 +268,7 @@ void GridTask::alignRows() {
   axis.extent = body->builder.CreateAdd(axis.extent, body->builder.getInt64(idleColumns));
 }
 
-/// What threads take in turn: iterations, or those of a few rows.
+/// Number of steps that threads take in turn: iterations, or groups of rows and columns.
 llvm::Value *GridTask::countSteps() {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *count = at.getInt64(1);
@@ -271,7 +276,7 @@ llvm::Value *GridTask::countSteps() {
   return count;
 }
 
-/// Iterations along an axis, as many as a thread takes at a time counted as one.
+/// Number of groups of iterations along an axis that a thread takes at a time.
 llvm::Value *GridTask::getGroups(unsigned axis) {
   llvm::IRBuilder<> &at = body->builder;
   unsigned size = axis == rowAxis ? lanes : axis + 1 == axes.size() ? columns : 1;
@@ -279,7 +284,7 @@ llvm::Value *GridTask::getGroups(unsigned axis) {
   return size == 1 ? extent : at.CreateUDiv(at.CreateAdd(extent, at.getInt64(size - 1)), at.getInt64(size));
 }
 
-/// Bytes of an element that one access can take: vectors of two or four. 0: of others.
+/// Bytes of an element that one access can load: vectors of two or four components. 0: other elements.
 static int64_t getWholeBytes(ModuleEmitter &module, ir::TensorType type) {
   Type scalar = ir::getScalar(type.getElement());
   int64_t count = ir::getComponentCount(type.getElement()), size = module.getByteSize(scalar), bytes = count * size;
@@ -289,11 +294,11 @@ static int64_t getWholeBytes(ModuleEmitter &module, ir::TensorType type) {
   return isWhole && (type.isPacked() || llvm::all_of(type.getStrides(), isMultiple)) ? bytes : 0;
 }
 
-/// Whether all containers of which one access could take more than a scalar are aligned, which an address of another library's array need
-/// not be. Null: there are none.
+/// Whether all containers with elements wider than a scalar access are aligned; arrays of other libraries may not be. Null: there are no
+/// such containers.
 llvm::Value *GridTask::findAlignedElements() {
   llvm::IRBuilder<> &at = body->builder;
-  // Arrays that threads share would be there twice.
+  // Shared arrays would be allocated twice.
   if (module.isOfBlock(loop) || module.getSize(loop.getBody()) > kVersionedBody) return nullptr;
   llvm::Value *misaligned = nullptr;
   if (columns > 1) findAlignedRows(misaligned);
@@ -311,7 +316,7 @@ llvm::Value *GridTask::findAlignedElements() {
   return misaligned ? at.CreateIsNull(misaligned) : nullptr;
 }
 
-/// The loop, twice where that lets whole elements, or several, be read and written at a time.
+/// Emits the loop, in two versions if aligned containers allow accesses to whole elements or to several.
 void GridTask::emitVersions(bool sharedCopies) {
   if (!isAligned) return emitLoop(sharedCopies);
   auto emitAligned = [&] {
@@ -328,7 +333,7 @@ void GridTask::emitVersions(bool sharedCopies) {
   body->emitWhen(isAligned, "aligned", emitAligned, [&] { emitLoop(sharedCopies); });
 }
 
-/// All iterations of this thread: block after block of `blockSize * lanes`, in which each lane is `blockSize` further on.
+/// Emits all iterations of this thread: in strides of `blockSize * lanes` per block, where consecutive lanes are `blockSize` apart.
 void GridTask::emitLoop(bool sharedCopies) {
   llvm::IRBuilder<> &at = body->builder;
   beginCopies(sharedCopies);
@@ -346,12 +351,12 @@ void GridTask::emitLoop(bool sharedCopies) {
   llvm::Value *flat = at.CreateLoad(type, slot);
   at.CreateCondBr(at.CreateICmpULT(getLast(flat), total), full, rest);
   body->moveTo(full);
-  // Only here: loads that nothing orders could come before the wait at the entry.
+  // Only here: LLVM could move invariant loads before the wait at the entry.
   module.hasReadOnlyLoads = true;
   rowAxis ? emitRows(flat) : emitIteration(flat);
   module.hasReadOnlyLoads = false;
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
-  // The body is as long as it should be: `chooseLanes` has seen to that.
+  // Do not unroll: `chooseLanes` chooses the number of iterations per round.
   body->setUnrolling(at.CreateBr(header), 1);
   body->moveTo(rest);
   if (deviceTask.perThread > 1) {
@@ -365,7 +370,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   if (sharedCopies) endCopies();
 }
 
-/// The iteration of the last lane.
+/// Flattened index of the last lane's iteration.
 llvm::Value *GridTask::getLast(llvm::Value *flat) {
   if (deviceTask.perThread == 1) return flat;
   return body->builder.CreateAdd(flat, llvm::ConstantInt::get(flat->getType(), blockSize * (lanes - 1)), "", /*HasNUW=*/true);
@@ -381,7 +386,7 @@ void GridTask::emitIteration(llvm::Value *flat) {
   emitBody();
 }
 
-/// The iterations of neighboring rows. The last rows may be fewer.
+/// Emits the iterations of neighboring rows. The last group may have fewer rows.
 void GridTask::emitRows(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::SmallVector<llvm::Value *, 4> digits = getDigits(flat);
@@ -414,14 +419,14 @@ llvm::SmallVector<llvm::Value *, 4> GridTask::getDigits(llvm::Value *numbers) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (unsigned axis = 0; axis < axes.size(); ++axis) {
-    // Empty loops never come here, but their extents are divided by all the same.
+    // Empty loops never run this, but a division by a constant extent of 0 would be undefined.
     llvm::Value *extent = at.CreateTrunc(getLarger(at, getGroups(axis), at.getInt64(1)), total->getType());
     extents.push_back(numbers->getType()->isVectorTy() ? body->splat(extent) : extent);
   }
   return unflatten(at, numbers, extents);
 }
 
-/// An iteration's index is in range: saying so lets addresses be computed in 64 bits throughout.
+/// The index is in range: the no-wrap flags let LLVM compute addresses in 64 bits.
 void GridTask::setIndex(unsigned axis, llvm::Value *counter, LaneKind kind) {
   llvm::IRBuilder<> &at = body->builder;
   const auto &[lower, step, extent, type] = axes[axis];

@@ -1,3 +1,4 @@
+// grid_threads.cpp: intrinsics of a thread of a grid: its numbers, barriers, shuffles, fences and shared memory (NVPTX)
 #include "codegen/llvm/grid.h"
 #include "runtime/kernel_abi.h"
 
@@ -24,7 +25,7 @@ void GridThreads::synchronize() {
   builder.CreateIntrinsic(builder.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {builder.getInt32(0)});
 }
 
-/// Takes a value apart into words of 32 bits.
+/// Applies an exchange of 32-bit words to a value of any size.
 llvm::Value *GridThreads::exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord) {
   llvm::Type *type = value->getType();
   unsigned bits = unsigned(type->getPrimitiveSizeInBits()), words = (bits + 31) / 32;
@@ -52,8 +53,9 @@ llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane) {
   });
 }
 
-/// `void qd_grid_barrier(arrivals, failed, blocks)`. The first block adds what makes the sum of all arrivals the highest bit of the word,
-/// for whose change everybody waits: nothing has to be set back. A failed check may have kept others from coming.
+/// `void qd_grid_barrier(arrivals, failed, blocks)`. The first block adds 2^31 - (blocks - 1) and each other block adds 1, so that the sum
+/// of all arrivals flips the highest bit of the word. All blocks wait for that change, and no counter needs a reset. The wait also ends
+/// after a failed check, because blocks may then be missing.
 llvm::Function *GridThreads::getGridBarrier() {
   constexpr char kName[] = "qd_grid_barrier";
   if (llvm::Function *known = in.module.module->getFunction(kName)) return known;

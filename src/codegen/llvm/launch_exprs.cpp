@@ -1,4 +1,4 @@
-// launch_exprs.cpp: sizes that the host reads from the argument block
+// launch_exprs.cpp: builds the launch expressions of a grid: numbers of iterations and bytes, computed from the argument block
 #include "passes/launch_exprs.h"
 #include "codegen/llvm/grid.h"
 
@@ -13,7 +13,7 @@ using passes::combine, passes::findExtent, passes::findLaunchExpr, passes::limit
 static LaunchExpr countRounds(ir::ForOp loop, unsigned axis) {
   LaunchExpr length = combine(Kind::Sub, findLaunchExpr(loop.getUpper()[axis]), findLaunchExpr(loop.getLower()[axis]));
   if (!loop.getStep().empty()) {
-    // Up or down: -floor(-length / step).
+    // Rounds up for steps of either sign: -floor(-length / step).
     LaunchExpr rounds = combine(Kind::Div, combine(Kind::Sub, makeConstant(0), length), findLaunchExpr(loop.getStep()[axis]));
     length = combine(Kind::Sub, makeConstant(0), rounds);
   }
@@ -40,7 +40,7 @@ LaunchExpr countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsi
     product = combine(Kind::Mul, product, rounds);
   }
   if (!mayHaveTooManyIterations(loop)) return limitDepth(std::move(product));
-  // The largest number where there are too many: products end there.
+  // INT64_MAX if there are too many iterations: products saturate there.
   LaunchExpr most = makeConstant(INT64_MAX), tooMany = combine(Kind::Mul, combine(Kind::Div, all, most), most);
   return limitDepth(combine(Kind::Max, product, tooMany));
 }
@@ -51,7 +51,7 @@ LaunchExpr countBytes(ArrayRef<Value> tensors, ModuleEmitter &module) {
     auto type = cast<ir::TensorType>(tensor.getType());
     LaunchExpr bytes = makeConstant(ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement())));
     for (int64_t axis = 0; axis < type.getRank(); ++axis) bytes = combine(Kind::Mul, bytes, findExtent(tensor, axis));
-    // Each begins at a multiple of 8 bytes.
+    // Each copy starts at a multiple of 8 bytes.
     bytes = combine(Kind::Mul, combine(Kind::Div, combine(Kind::Add, bytes, makeConstant(7)), makeConstant(8)), makeConstant(8));
     sum = tensor == tensors.front() ? bytes : combine(Kind::Add, sum, bytes);
   }

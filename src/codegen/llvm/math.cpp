@@ -8,7 +8,7 @@ using namespace mlir;
 namespace qd::codegen {
 
 llvm::Value *BodyEmitter::callDevlib(llvm::StringRef name, Type type, ArrayRef<llvm::Value *> operands) {
-  // The library computes in f32 and f64; f16 goes through f32.
+  // The library computes in f32 and f64; f16 is converted to f32.
   if (type.isF16()) {
     Type single = Float32Type::get(type.getContext());
     llvm::SmallVector<llvm::Value *, 2> widened;
@@ -25,7 +25,7 @@ llvm::Value *BodyEmitter::callDevlib(llvm::StringRef name, Type type, ArrayRef<l
 
 llvm::Value *BodyEmitter::emitFma(Type type, llvm::Value *x, llvm::Value *y, llvm::Value *z) {
   if (type.isF16()) {
-    // The product of two halves is exact in f64, and no processor here has the instruction for halves.
+    // The product of two halves is exact in f64, and no supported processor has the instruction for halves.
     Type wide = Float64Type::get(type.getContext());
     llvm::Value *product = builder.CreateFMul(emitCast(type, wide, x), emitCast(type, wide, y));
     return emitCast(wide, type, builder.CreateFAdd(product, emitCast(type, wide, z)));
@@ -39,7 +39,7 @@ llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *v
   switch (kind) {
   case ir::UnaryKind::sqrt: return intrinsic(llvm::Intrinsic::sqrt);
   case ir::UnaryKind::rsqrt:
-    // Under fast_math LLVM makes an estimate and a Newton step of it; of a single number the estimate is too coarse on x64 (3.6 ulp).
+    // Under fast_math LLVM computes this from an estimate and a Newton step. For a scalar the estimate is too coarse on x64 (3.6 ulp).
     if (fast && (value->getType()->isVectorTy() || module.traits.hasGrids))
       return builder.CreateFDiv(llvm::ConstantFP::get(value->getType(), 1.0), intrinsic(llvm::Intrinsic::sqrt));
     return callDevlib("rsqrt", type, value);
@@ -55,12 +55,12 @@ llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *v
     return emitCast(type, result, callDevlib("exponent", type, value));
   }
   default:
-    // The rows that remain are routines of the device library by their own names.
+    // All other kinds are routines of the device library with the same names.
     return callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, value);
   }
 }
 
-/// Philox numbers, keyed by seed and launch, counted by iteration, call and task: the same on any number of lanes and threads.
+/// Philox numbers: the key is seed and launch, the counter is iteration, call and task. They do not depend on lanes or threads.
 Component BodyEmitter::emitRandom(Type type) {
   Type drawn = type;
   MLIRContext *ctx = type.getContext();
@@ -89,7 +89,7 @@ Component BodyEmitter::emitRandom(Type type) {
     number = builder.CreateTrunc(number, widen(builder.getInt1Ty()));
   else
     number = emitCast(drawn, type, number);
-  // A rounded half may reach 1.
+  // Rounding to half precision may give 1.
   if (type.isF16())
     number = builder.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, number, llvm::ConstantFP::get(number->getType(), 0x1.ffcp-1));
   return makeVarying(number);

@@ -1,7 +1,8 @@
 // memory.cpp: locals and containers
 //
-// Locals are slots on the stack, which LLVM turns into registers. A place in a container is a scalar address and what the other lanes add
-// to it, so that neighboring lanes become one wide access: contiguous ones directly, packed vectors with shuffles, the rest by gathering.
+// Locals are stack slots, which LLVM turns into registers. A place in a container is a scalar address and the offsets of the other lanes.
+// Accesses of neighboring lanes become one wide access: contiguous lanes directly, packed vectors with shuffles, all others by gathers and
+// scatters.
 #include "codegen/llvm/body.h"
 
 #include "llvm/Analysis/VectorUtils.h"
@@ -14,7 +15,7 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Packed vectors of more components are gathered: shuffling them apart costs more.
+/// Packed vectors with more components are gathered: shuffles would cost more.
 constexpr int64_t kShuffledComponents = 4;
 
 llvm::AllocaInst *BodyEmitter::makeSlot(llvm::Type *type, llvm::StringRef name) {
@@ -47,7 +48,7 @@ llvm::Value *BodyEmitter::fromMemory(Type scalar, llvm::Value *value) {
     llvm::Value *bits = builder.CreateShl(builder.CreateZExt(value, type->getWithNewBitWidth(32)), 16);
     return builder.CreateBitCast(bits, type->getWithNewType(builder.getFloatTy()));
   }
-  // Other libraries may have any byte but 0 for true.
+  // Other libraries may store any byte but 0 for true.
   return scalar.isInteger(1) ? builder.CreateIsNotNull(value) : value;
 }
 
@@ -89,14 +90,14 @@ void BodyEmitter::storePacked(Type type, const Components &value, llvm::Value *p
 
 namespace {
 
-/// An index as a value and what is added to it.
+/// An index as a value plus a constant.
 struct SplitIndex {
   llvm::Value *rest;
   int64_t constant = 0;
 };
 
-/// Takes constants out of a signed index, so that neighbors (i - 1, i + 1) have one address but for a constant. Where the sum wraps, it is
-/// within kSmallIndex of the ends of its range, and such an index is beyond every axis.
+/// Splits the constant off a signed index, so that neighbors (i - 1, i + 1) have the same address plus a constant. If the sum wraps, it is
+/// within kSmallIndex of the ends of its range, and such an index is out of bounds on every axis.
 SplitIndex splitIndex(llvm::Value *index) {
   constexpr int64_t kSmallIndex = 1 << 20;
   SplitIndex split{index};
@@ -113,13 +114,13 @@ SplitIndex splitIndex(llvm::Value *index) {
   return split;
 }
 
-/// The 64 bits that a signed index was cut from without a loss, null for other indices: LLVM would extend its 32 bits again.
+/// The 64-bit value that a signed index was truncated from without loss; null for other indices. LLVM would otherwise extend the 32 bits.
 llvm::Value *findUncut(llvm::Value *index, llvm::Type *wide) {
   auto *cut = dyn_cast<llvm::TruncInst>(index);
   return cut && cut->hasNoSignedWrap() && cut->getSrcTy() == wide ? cut->getOperand(0) : nullptr;
 }
 
-/// A sum of indices times strides: a scalar part, a stride from lane to lane, and a part that varies.
+/// A sum of indices times strides: a scalar part, a stride between lanes, and a varying part.
 class AddressSum {
 public:
   AddressSum(BodyEmitter &body, llvm::Type *varyingType, int64_t rowAlignment = 0)
@@ -140,7 +141,7 @@ public:
     } else if (more) {
       addConstant(more, stride);
     }
-    // Of other strides the tensor's alignment is known.
+    // For other strides the tensor's alignment is known.
     if (constant) keepMultiple(constant->getSExtValue() * (rest == body.firstColumn ? body.columns : 1));
     if (wide.kind.isScalar() && (wide.kind.isUniform() || constant)) {
       addOffset(builder.CreateMul(wide.value, stride));
@@ -195,13 +196,13 @@ private:
   llvm::Type *varyingType;
   llvm::Value *offset = nullptr, *varying = nullptr;
   int varyingParts = 0;
-  llvm::Value *rowOffset = nullptr, *rowStride = nullptr; // of the last part that was one row after the other
+  llvm::Value *rowOffset = nullptr, *rowStride = nullptr; // of the last part whose lanes are rows
   int64_t firstRow = 0, rowStep = 0;
   int64_t laneStride = 0, bytes = 0;
-  int64_t multiple; ///< bytes of which every part of the sum is a multiple, a power of two; 0: not known
+  int64_t multiple; ///< every part of the sum is a multiple of this many bytes, a power of two; 0: unknown
 };
 
-/// Whether 31 bits hold every index times its stride.
+/// Whether every index times its stride fits in 31 bits.
 bool hasSmallOffsets(ir::TensorType type) {
   int64_t span = ir::getComponentCount(type.getElement()) * std::max<int64_t>(type.getComponentStride(), 8);
   for (int64_t axis = 0; axis < type.getRank(); ++axis) {
@@ -223,10 +224,10 @@ bool hasSmallOffsets(ir::TensorType type) {
 
 } // namespace
 
-// passes/launch_exprs.cpp, which does not see the ABI, counts on it.
+// passes/launch_exprs.cpp, which does not include the ABI, depends on this layout.
 static_assert(offsetof(QdTensorArgument, extents_and_strides) == 8 && sizeof(*QdTensorArgument::extents_and_strides) == 8);
 
-/// A number of the QdTensorArgument behind the pointer to the data.
+/// Loads a number of the QdTensorArgument, after the pointer to the data.
 static llvm::Value *loadNumber(BodyEmitter &body, const Tensor &tensor, int64_t position) {
   int64_t offset = offsetof(QdTensorArgument, extents_and_strides) + position * int64_t(sizeof(int64_t));
   return body.loadInvariant(body.builder.getInt64Ty(), body.offsetBy(tensor.descriptor, offset));
@@ -323,7 +324,7 @@ void BodyEmitter::store(const Place &place, const Components &value, bool masked
     storeMemory(place, value);
 }
 
-/// Addresses of a component of an array on the stack, at an index that varies: slot index * lanes + lane.
+/// Addresses of the components of a stack array at a varying index: element index * lanes + lane.
 llvm::Value *BodyEmitter::getLocalPointers(const LocalStorage &local, const Component &index) {
   auto slots = cast<llvm::ArrayType>(local.array->getAllocatedType());
   llvm::Value *position = toVector(index);
@@ -391,13 +392,13 @@ void BodyEmitter::storeLocal(const Place &place, const Components &value, bool m
 
 //--- Containers ---
 
-/// Addresses of all lanes, `offset` bytes on.
+/// Addresses of all lanes, plus `offset` bytes.
 llvm::Value *BodyEmitter::getPointers(const Place &place, int64_t offset) {
   llvm::Value *offsets = place.offsets ? place.offsets : toVector({builder.getInt32(0), place.lanes});
   return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), offsets);
 }
 
-/// The address of a lane, `offset` bytes on.
+/// Address of one lane, plus `offset` bytes.
 llvm::Value *BodyEmitter::getLanePointer(const Place &place, int64_t offset, unsigned lane) {
   if (place.rows) {
     llvm::Value *distance = builder.CreateMul(place.rowStride, builder.getInt64(uint64_t(place.firstRow + place.rowStep * lane)));
@@ -408,8 +409,8 @@ llvm::Value *BodyEmitter::getLanePointer(const Place &place, int64_t offset, uns
   return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), distance);
 }
 
-/// Lane by lane: threads of a grid have neighbors of their own, and each access keeps what is known about it. Gives `count` components
-/// that lie side by side.
+/// Loads `count` contiguous components lane by lane. On grids the neighbors of an access are other threads, and separate accesses keep
+/// their alias metadata.
 llvm::SmallVector<llvm::Value *, 4> BodyEmitter::loadLanes(const Place &place, int64_t offset, unsigned count, llvm::Type *type,
                                                            llvm::Align align) {
   llvm::SmallVector<llvm::Value *, 4> parts(count, llvm::PoisonValue::get(widen(type))), slots;
@@ -436,7 +437,7 @@ llvm::SmallVector<llvm::Value *, 4> BodyEmitter::loadLanes(const Place &place, i
   return parts;
 }
 
-/// Values as one vector of scalars; one stays a scalar.
+/// Joins scalars to a vector; a single one stays a scalar.
 llvm::Value *BodyEmitter::joinScalars(ArrayRef<llvm::Value *> values) {
   if (values.size() == 1) return values[0];
   llvm::Value *joined = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), unsigned(values.size())));
@@ -456,14 +457,14 @@ void BodyEmitter::storeLanes(const Place &place, int64_t offset, ArrayRef<llvm::
   }
 }
 
-/// How many neighboring components of each lane one wide access takes: all that are packed, or one. 0: lanes are no neighbors.
+/// Number of adjacent components per lane that one wide access covers: all if they are packed, or one. 0: lanes are not adjacent.
 static int64_t getGroup(const Place &place, int64_t count, int64_t size) {
   if (place.lanes.isVarying()) return 0;
   if (place.componentStride == size && count <= kShuffledComponents && place.lanes.getStride() == count * size) return count;
   return place.lanes.getStride() == size ? 1 : 0;
 }
 
-/// The mask for `group` packed components in each lane.
+/// Repeats each lane of the mask for `group` packed components.
 static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, unsigned lanes, int64_t group) {
   return group == 1 ? mask : builder.CreateShuffleVector(mask, llvm::createReplicatedMask(unsigned(group), lanes));
 }
@@ -501,7 +502,8 @@ Components BodyEmitter::loadMemory(const Place &place) {
         all = builder.CreateMaskedLoad(wide, pointer, align, repeatMask(builder, mask, lanes, group), none);
       else
         all = builder.CreateAlignedLoad(wide, pointer, align);
-      // LLVM 22 moves a masked load to a select by its mask, past stores that stand between (llvm-project issue 215453); not a frozen one.
+      // LLVM 22 turns a select of a masked load by the same mask into the load and moves it past intervening stores (llvm-project issue
+      // 215453), but not if the value is frozen.
       llvm::Value *loaded = mask ? builder.CreateFreeze(all) : all;
       for (int64_t part = 0; part < group; ++part) {
         auto pattern = llvm::createStrideMask(unsigned(part), unsigned(group), lanes);
@@ -522,7 +524,7 @@ void BodyEmitter::storeMemory(const Place &place, const Components &value) {
     const Component &component = value[size_t(i)];
     llvm::Instruction *stored;
     llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
-    // All active lanes write one place: the last one stays.
+    // All active lanes write one place: the last lane's value remains.
     auto getLast = [&](const Component &own) {
       return toMemory(scalar, own.kind.isUniform() ? own.value : getLane(own, getLastLane(getMask())));
     };
@@ -541,7 +543,7 @@ void BodyEmitter::storeMemory(const Place &place, const Components &value) {
       llvm::Value *pointers = getPointers(place, i * place.componentStride);
       stored = builder.CreateMaskedScatter(toMemory(scalar, toVector(component)), pointers, align, getMask());
     } else {
-      // Components in a row, lane by lane: first all vectors end to end, then one shuffle.
+      // Interleave the components: concatenate all vectors, then shuffle once.
       llvm::SmallVector<llvm::Value *, 4> parts;
       for (int64_t part = i; part < i + group; ++part) parts.push_back(toMemory(scalar, toVector(value[size_t(part)])));
       llvm::Value *wide = llvm::concatenateVectors(builder, parts);

@@ -1,7 +1,7 @@
-// merged_tasks.cpp: tasks that a single block of threads does anyway, one after the other in one launch
+// merged_tasks.cpp: merges tasks that a single block of threads runs anyway into one launch
 //
-// A launch costs a device more than the few iterations of such a task take. The entries are put together: where one ends, all threads of
-// the block wait for each other, and go on with the next.
+// A launch costs a device more time than the few iterations of such a task. The merged entry runs the tasks in order, with a barrier of the
+// block between them.
 #include "codegen/llvm/grid.h"
 #include "ir/attributes.h"
 
@@ -12,10 +12,10 @@ using namespace mlir;
 namespace qd::codegen {
 
 namespace {
-/// Loops of more iterations take more than a block.
+/// Loops with more iterations need more than one block.
 constexpr int64_t kMaxIterations = 1024 * 4;
 
-/// Whether the task may turn out to be of one block.
+/// Whether one block may run the task; the number of iterations may be unknown yet.
 bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
   if (task->hasAttr(ir::kStreamBlock)) return false;
   if (!task.getParallel()) return true;
@@ -27,7 +27,7 @@ bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
   return count <= kMaxIterations;
 }
 
-/// Whether one block of the task's size has all iterations in its first round.
+/// Whether one block of the task's size runs all iterations in its first round.
 bool isOneBlock(const artifact::DeviceTask &deviceTask) {
   using Step = artifact::LaunchExpr::Step;
   if (deviceTask.sharedBytes.isKnown() || deviceTask.branch || !deviceTask.iterations.isKnown()) return false;
@@ -35,7 +35,7 @@ bool isOneBlock(const artifact::DeviceTask &deviceTask) {
   return deviceTask.iterations.evaluate(nullptr) <= int64_t(deviceTask.blockSize) * deviceTask.perThread;
 }
 
-/// Several entries as one.
+/// Merges entries into the first one.
 class Merger {
 public:
   Merger(ModuleEmitter &module, llvm::Function *first)
@@ -54,7 +54,7 @@ public:
       whole->splice(whole->end(), part);
       part->eraseFromParent();
     }
-    // Only in the first block of a function are they registers in the end.
+    // Move them to the entry block: LLVM turns only those allocas into registers.
     for (llvm::Instruction &instruction : llvm::make_early_inc_range(*blocks.front()))
       if (isa<llvm::AllocaInst>(instruction)) instruction.moveBefore(*start, start->begin());
     llvm::BasicBlock *next = llvm::BasicBlock::Create(module.ctx, "next", whole);
@@ -101,7 +101,7 @@ void mergeTasks(ModuleEmitter &module, size_t first) {
   for (size_t begin = first, end; begin < tasks.size(); begin = end) {
     artifact::DeviceTask merged = tasks[begin];
     end = begin + 1;
-    // The threads of a block divide its iterations among them: all loops must agree about how many these are.
+    // The threads of a block divide the iterations among themselves, so all loops need the same number of threads.
     auto fits = [&](const artifact::DeviceTask &task) {
       return isMergeable(task) && (task.blockSize == 1 || merged.blockSize == 1 || task.blockSize == merged.blockSize);
     };

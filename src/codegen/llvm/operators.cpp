@@ -1,7 +1,7 @@
 // operators.cpp: operators and conversions, element by element
 //
-// Integers wrap; shift counts are taken modulo the width; divisions never trap; conversions of floats out of range give some value, never
-// poison (freeze), because what follows from poison is anything at all.
+// Integers wrap; shift counts are taken modulo the width; divisions never trap. A conversion of a float out of range gives an arbitrary
+// value, but never poison (freeze), because poison makes all dependent behavior undefined.
 #include "codegen/llvm/body.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -53,7 +53,7 @@ Component BodyEmitter::select(const Component &condition, const Component &a, co
   return makeVarying(builder.CreateSelect(chooser, toVector(a), toVector(b)));
 }
 
-/// What is computed lane by lane: once when the operand is uniform.
+/// Applies an elementwise computation; once if the operand is uniform.
 Component BodyEmitter::apply(const Component &operand, llvm::function_ref<llvm::Value *(llvm::Value *)> compute) {
   return operand.kind.isUniform() ? Component{compute(operand.value)} : makeVarying(compute(toVector(operand)));
 }
@@ -122,7 +122,7 @@ static llvm::CmpInst::Predicate getPredicate(ir::BinaryKind kind, Type type) {
   return kPredicates[size_t(kind) - size_t(ir::BinaryKind::lt)][isa<FloatType>(type) ? 0 : type.isSignedInteger() ? 1 : 2];
 }
 
-/// Integer division. By a constant (but 0 and -1, which may trap) it is LLVM's own, which makes a product of it.
+/// Integer division. Division by a constant other than 0 and -1, which may trap, is LLVM's own: LLVM turns it into a multiplication.
 llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
   using B = ir::BinaryKind;
   bool isSigned = type.isSignedInteger(), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
@@ -135,7 +135,7 @@ llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Val
     if (wantsQuotient) return builder.CreateAShr(lhs, uint64_t(divisor->exactLogBase2()));
     return builder.CreateAnd(lhs, llvm::ConstantInt::get(lhs->getType(), *divisor - 1));
   }
-  // Down instead of toward zero, where there is a remainder of the other sign.
+  // Round down instead of toward zero: correct the quotient if there is a remainder of the other sign.
   llvm::Value *zero = llvm::Constant::getNullValue(lhs->getType());
   llvm::Value *quotient = builder.CreateSDiv(lhs, rhs);
   llvm::Value *remainder = builder.CreateSub(lhs, builder.CreateMul(quotient, rhs));
@@ -152,13 +152,13 @@ llvm::Value *BodyEmitter::emitPower(Type type, Type rhsType, llvm::Value *lhs, l
     return callDevlib("powi", type, {lhs, emitCast(rhsType, IntegerType::get(ctx, 32, IntegerType::Signed), rhs)});
   if (isa<FloatType>(type)) return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
   llvm::Value *exponent = emitCast(rhsType, wide, rhs);
-  // From 2^63 on an exponent would pass for a negative one: another one that gives the same power stands in for it.
+  // An exponent of 2^63 or more would count as negative: replace it by another exponent with the same power.
   if (rhsType.isUnsignedInteger(64)) {
     llvm::Value *top = builder.CreateShl(builder.CreateLShr(exponent, 63), 62);
     exponent = builder.CreateOr(builder.CreateAnd(exponent, uint64_t(INT64_MAX)), top);
   }
   llvm::Value *power = callDevlib("pow", wide, {emitCast(type, wide, lhs), exponent});
-  // The largest unsigned base would pass for -1, whose reciprocal is not 0.
+  // The largest unsigned base would count as -1, whose reciprocal is not 0.
   if (type.isUnsignedInteger(64) && rhsType.isSignedInteger()) {
     llvm::Value *isNegative = builder.CreateICmpSLT(exponent, llvm::Constant::getNullValue(exponent->getType()));
     llvm::Value *isMany = builder.CreateICmpUGT(lhs, llvm::ConstantInt::get(lhs->getType(), 1));
@@ -167,10 +167,10 @@ llvm::Value *BodyEmitter::emitPower(Type type, Type rhsType, llvm::Value *lhs, l
   return emitCast(wide, type, power);
 }
 
-/// -0.0 is below 0.0, which takes two more instructions than either of them; fast_math does without.
+/// -0.0 must order below 0.0, which takes two more instructions; fast_math omits them.
 static llvm::Value *emitExtremum(llvm::IRBuilderBase &builder, llvm::Intrinsic::ID intrinsic, llvm::Value *lhs, llvm::Value *rhs,
                                  bool isGrid) {
-  // LLVM 22 lowers the scalar form for AVX-512 to a NaN where it knows that one operand is none and the other one is. A fence hides that.
+  // LLVM 22 lowers the scalar form for AVX-512 to a NaN if it knows that one operand is a NaN and the other is not. A fence hides that.
   bool isScalar = lhs->getType()->isFloatingPointTy() && !isGrid && !llvm::isa<llvm::Constant>(lhs) && !llvm::isa<llvm::Constant>(rhs);
   if (isScalar && !builder.getFastMathFlags().approxFunc()) {
     lhs = builder.CreateArithmeticFence(lhs, lhs->getType());
@@ -262,7 +262,7 @@ llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *
   }
 }
 
-/// Through a single that is rounded to odd, so that only the last step rounds. The plain instruction would call a library.
+/// Converts through a float that is rounded to odd, so that only the last step rounds. The plain instruction would call a library.
 llvm::Value *BodyEmitter::emitDoubleToHalf(llvm::Value *value, llvm::Type *target) {
   llvm::Value *single = builder.CreateFPTrunc(value, value->getType()->getWithNewType(builder.getFloatTy()));
   llvm::Value *back = builder.CreateFPExt(single, value->getType());
@@ -281,20 +281,20 @@ llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
     if (isa<FloatType>(to)) return from.isF64() && to.isF16() ? emitDoubleToHalf(value, target) : builder.CreateFPCast(value, target);
     if (to.isInteger(1)) return builder.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
     unsigned bits = to.getIntOrFloatBitWidth();
-    // Outside the range: saturated, and 0 for a NaN; under fast_math whatever the instruction gives.
+    // Out of range: saturates, and gives 0 for a NaN; under fast_math the result is the instruction's.
     auto toInteger = [&](llvm::Value *number, llvm::Type *type) -> llvm::Value * {
       if (module.options.fastMath) return builder.CreateFreeze(builder.CreateFPToSI(number, type));
       return builder.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {type, number->getType()}, {number});
     };
     if (bits == 64 && to.isUnsignedInteger()) {
-      // Above 2^63 the signed conversion sees the value less 2^63; below zero it wraps.
+      // Above 2^63 the signed conversion gets the value minus 2^63; negative values wrap.
       if (from.isF16()) value = builder.CreateFPExt(value, value->getType()->getWithNewType(builder.getFloatTy()));
       llvm::Value *border = llvm::ConstantFP::get(value->getType(), 9223372036854775808.0);
       llvm::Value *high = toInteger(builder.CreateFSub(value, border), target);
       high = builder.CreateXor(high, llvm::ConstantInt::get(target, uint64_t(1) << 63));
       return builder.CreateSelect(builder.CreateFCmpOGE(value, border), high, toInteger(value, target));
     }
-    // Narrow integers wrap, so the conversion goes through a wider one.
+    // Narrow integers wrap, so convert to a wider integer first.
     unsigned wideBits = bits == 32 && to.isUnsignedInteger() ? 64 : std::max(bits, 32u);
     return builder.CreateTrunc(toInteger(value, target->getWithNewBitWidth(wideBits)), target);
   }

@@ -1,8 +1,8 @@
-// outlined_regions.cpp: from marked stretches of a function to functions
+// outlined_regions.cpp: turns marked regions of a function into functions
 //
-// First the blocks move. Then every value that is used outside of the function that defines it goes through the frame: it is stored where
-// it is made, and loaded where a region begins. So do locals; a region works on copies of them, which LLVM turns into values. Each step
-// walks the code once.
+// First the blocks move. Then every value used outside of the function that defines it is spilled to the frame: it is stored at its
+// definition and loaded where a region begins. Locals move to the frame, too; a region works on copies of them, which LLVM turns into
+// values. Each step walks the code once.
 #include "codegen/llvm/outlined_regions.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -14,13 +14,13 @@
 namespace qd::codegen {
 namespace {
 
-/// The attributes of `function` that hold for every stretch of it.
+/// Copies the attributes of `from` that hold for each of its regions.
 void copyAttributes(const llvm::Function &from, llvm::Function &to) {
   for (llvm::Attribute attribute : from.getAttributes().getFnAttrs())
     if (attribute.isStringAttribute()) to.addFnAttr(attribute);
 }
 
-/// Whether all that happens to the local is that it is loaded and stored in one region.
+/// Whether the local is only loaded and stored as a whole.
 bool isPlain(const llvm::AllocaInst &local) {
   return llvm::all_of(local.uses(), [&](const llvm::Use &use) {
     if (auto *load = llvm::dyn_cast<llvm::LoadInst>(use.getUser())) return load->getType() == local.getAllocatedType();
@@ -29,7 +29,7 @@ bool isPlain(const llvm::AllocaInst &local) {
   });
 }
 
-/// The local that the entry block finds a component of; null for other values.
+/// The local whose component address an instruction of the entry block computes; null for other instructions.
 llvm::AllocaInst *findLocal(llvm::Instruction *value) {
   auto *address = llvm::dyn_cast_or_null<llvm::GetElementPtrInst>(value);
   return address && address->hasAllConstantIndices() ? llvm::dyn_cast<llvm::AllocaInst>(address->getPointerOperand()) : nullptr;
@@ -44,7 +44,7 @@ public:
 
   void cut(llvm::ArrayRef<OutlinedRegion> regions) {
     for (const OutlinedRegion &region : regions) move(region);
-    // From here on all code is where it stays.
+    // Code does not move any more from here on.
     findCrossings();
     for (auto &[value, users] : crossings) {
       auto *local = llvm::dyn_cast<llvm::AllocaInst>(value);
@@ -83,7 +83,7 @@ private:
     for (unsigned index = 1; index < exits.size(); ++index) goOn->addCase(builder.getInt32(index), exits[index]);
   }
 
-  /// Makes what leads out of the function return, and lists where it led to.
+  /// Replaces branches out of the function by returns, and lists their targets.
   llvm::SetVector<llvm::BasicBlock *> returnAtExits(llvm::Function &function) {
     llvm::SetVector<llvm::BasicBlock *> exits;
     llvm::SmallVector<llvm::BasicBlock *> returns;
@@ -108,7 +108,7 @@ private:
     return exits;
   }
 
-  /// The block that returns a value, always a constant, from the whole function.
+  /// The block of the whole function that returns this value, always a constant.
   llvm::BasicBlock *getReturn(llvm::Value *value) {
     llvm::BasicBlock *&block = returnBlocks[value];
     if (!block) {
@@ -152,7 +152,7 @@ private:
       if (auto *local = llvm::dyn_cast<llvm::AllocaInst>(value))
         for (llvm::User *user : llvm::make_early_inc_range(local->users())) {
           auto *instruction = llvm::cast<llvm::Instruction>(user);
-          // Regions have their own address of a component now.
+          // Regions have their own copies of component addresses now.
           if (findLocal(instruction) && instruction->use_empty())
             instruction->eraseFromParent();
           else
@@ -179,7 +179,7 @@ private:
       llvm::BasicBlock &entry = function->getEntryBlock();
       llvm::IRBuilder<> builder(&*std::next(entry.begin(), function == &whole ? 1 : 0));
       llvm::Value *&place = places[function] = getMember(builder, member);
-      // Regions that are called from here use the frame, too.
+      // Regions that are called from here use the frame directly.
       if (!mayCopy || hosts.contains(function)) continue;
       llvm::Value *shared = place;
       place = builder.CreateAlloca(type);
@@ -215,7 +215,7 @@ private:
         builder.SetInsertPoint(before);
         return builder.CreateLoad(value.getType(), getMember(builder, member));
       };
-      // Functions that call regions get some values from them.
+      // Functions that call regions may get values from these, so they load at each use.
       if (hosts.contains(user->getFunction())) {
         auto *phi = llvm::dyn_cast<llvm::PHINode>(user);
         use->set(load(phi ? phi->getIncomingBlock(*use)->getTerminator() : user));
@@ -230,11 +230,12 @@ private:
   llvm::Function &whole;
   llvm::LLVMContext &ctx;
   llvm::AllocaInst *frame;
-  llvm::SmallVector<llvm::Function *> functions; ///< the whole one and the regions
-  llvm::DenseSet<llvm::Function *> hosts;        ///< that call regions
+  llvm::SmallVector<llvm::Function *> functions; ///< the whole function and the regions
+  llvm::DenseSet<llvm::Function *> hosts;        ///< functions that call regions
   llvm::DenseMap<llvm::Value *, llvm::BasicBlock *> returnBlocks;
-  llvm::MapVector<llvm::Value *, llvm::SetVector<llvm::Function *>> crossings; ///< value → the functions that use it; of locals, all
-  llvm::MapVector<llvm::Value *, unsigned> members;                            ///< of the frame
+  llvm::MapVector<llvm::Value *, llvm::SetVector<llvm::Function *>>
+      crossings; ///< value → functions that use it; for locals all, for other values those outside of its function
+  llvm::MapVector<llvm::Value *, unsigned> members; ///< index in the frame
 };
 
 } // namespace

@@ -1,8 +1,8 @@
-// reductions.cpp: what all iterations of a loop combine into
+// reductions.cpp: reductions of a parallel loop on the processor
 //
-// qd.accumulator: registers, one per lane; at the end of a chunk the lanes are combined and stored at the chunk's number, at the end of the
-// loop the chunks are combined in order. qd.private_copy: as many copies as chunks, merged element by element in order, when that is less
-// work than atomics; the container itself and atomics otherwise.
+// qd.accumulator: registers, one per lane. At the end of a chunk the lanes are combined and stored under the chunk's number; at the end of
+// the loop the chunks are combined in order. qd.private_copy: one copy per chunk, merged element by element in order, if that is less work
+// than atomics; otherwise the container itself, with atomics.
 #include "codegen/llvm/task.h"
 
 #include "llvm/IR/Constants.h"
@@ -11,14 +11,14 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Private copies may take this much memory together.
+/// Maximum total size of private copies.
 constexpr uint64_t kMaxCopyBytes = uint64_t(64) << 20;
-/// Scalars that copies may have together before fewer of them are made, and how many there are at least and at most.
+/// Total number of scalars above which fewer copies are made, and the minimum and maximum number of copies.
 constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMaxCopies = 64;
-/// Registers of one accumulator, where its loop is no longer than this and they are no more altogether than that.
+/// Registers per accumulator, for loops up to this size whose accumulators have at most that many registers together.
 constexpr unsigned kMaxSums = 4;
 constexpr int64_t kRepeatedSize = 40, kMaxRegisters = 8;
-/// Elements that one chunk of the merge takes.
+/// Elements per chunk of the merge.
 constexpr uint64_t kMergeChunk = 8192;
 
 void ParallelTask::collectReductions() {
@@ -62,7 +62,7 @@ Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data) {
   return result;
 }
 
-/// Private copy number `number`.
+/// The private copy with this number.
 Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number) {
   Tensor target = in.getTensor(copy.getTarget());
   llvm::IRBuilder<> &at = in.builder;
@@ -97,7 +97,7 @@ void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateC
     }
     Tensor copy = privateCopies ? getCopy(in, reduction, chunk) : in.getTensor(reduction.getTarget());
     in.setTensor(reduction.op->getResult(0), copy);
-    // The memory comes zeroed.
+    // The memory is already zeroed.
     if (!privateCopies || identity->isNullValue() || (isa<FloatType>(scalar) && reduction.kind == ir::AtomicKind::add)) continue;
     llvm::Value *count = at.CreateMul(getElementCount(in, copy), at.getInt64(uint64_t(ir::getComponentCount(reduction.element))));
     in.emitCountedLoop(
@@ -105,13 +105,13 @@ void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateC
   }
 }
 
-/// The accumulators that the next vector of iterations takes.
+/// Selects the accumulators for the next vector of iterations.
 void ParallelTask::useSums(BodyEmitter &in, unsigned number) {
   for (const Reduction &reduction : reductions)
     if (!reduction.isCopy()) in.setPlace(reduction.op->getResult(0), reduction.sums[number]);
 }
 
-/// Where the partial result of a chunk lies.
+/// Address of a chunk's partial result.
 llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reduction, llvm::Value *chunk) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *partials = at.CreateAlignedLoad(at.getPtrTy(), getSlotPointer(in, reduction.slot), llvm::Align(8));
@@ -153,7 +153,7 @@ uint64_t countUpdates(const Reduction &copy) {
   return updates * uint64_t(ir::getComponentCount(copy.element));
 }
 
-/// The number of private copies, and whether they are less work than atomics. Both follow from the problem only.
+/// Number of private copies, and whether they are less work than atomics. Both depend on the problem only.
 llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthwhile) {
   llvm::Value *scalars = builder.getInt64(0), *bytes = builder.getInt64(0);
   uint64_t updates = 0;
@@ -210,7 +210,7 @@ Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &eleme
     row.type = *flat;
     return in.getElement(row, {element}, {indexType});
   }
-  // Digits count from 0.
+  // The indices below count from 0, without the origin.
   Tensor plain = tensor;
   plain.type = ir::TensorType::get(tensor.type.getContext(), tensor.type.getElement(), tensor.type.getExtents(), tensor.type.getStrides(),
                                    tensor.type.getComponentStride(), {}, tensor.type.getTiles());

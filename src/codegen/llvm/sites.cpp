@@ -1,4 +1,4 @@
-// sites.cpp: prints and assertions: what the code hands to the runtime, and what the runtime makes of it
+// sites.cpp: prints, assertions and checks: their sites, and the calls that report their values to the runtime
 #include "codegen/llvm/body.h"
 #include "passes/source_locations.h"
 
@@ -55,7 +55,7 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   return entry->second;
 }
 
-/// The operands of a site in memory, each component widened to 64 bits.
+/// Stores the operands of a site in memory, each component widened to 64 bits.
 llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
   llvm::SmallVector<llvm::Value *, 8> words;
   for (Value operand : operands) {
@@ -68,15 +68,15 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
   }
   llvm::Type *type = llvm::ArrayType::get(builder.getInt64Ty(), std::max<size_t>(words.size(), 1));
   llvm::AllocaInst *block = makeSlot(type, "operands");
-  // Said here, because the layout of the target is not known yet: what is aligned to less is stored in halves, of which ptxas makes
-  // something else where the word is a float.
+  // Set here, because the target's layout is not known yet. LLVM stores words of smaller alignment in halves, and ptxas miscompiles these
+  // if the word is a float.
   block->setAlignment(llvm::Align(8));
   for (auto [i, word] : llvm::enumerate(words))
     builder.CreateAlignedStore(word, builder.CreateConstGEP2_64(type, block, 0, i), llvm::Align(8));
   return block;
 }
 
-/// Hands a site and its operands over: to the runtime, or (targets with grids) to routines that leave them for the host.
+/// Passes a site and its operands to the runtime or (targets with grids) to routines that record them for the host.
 void BodyEmitter::callSite(ApiField field, int site, ValueRange operands, llvm::Value *lane) {
   llvm::Value *number = builder.getInt32(uint32_t(site)), *block = packOperands(operands, lane);
   if (!module.traits.hasGrids) return void(callRuntime(field, {number, block}));
@@ -126,7 +126,7 @@ void BodyEmitter::emitClaim(ir::ClaimOp op) {
     else if (lanes > 1)
       address = builder.CreateAdd(address,
                                   builder.CreateMul(builder.CreateZExt(lane, word), builder.getInt64(uint64_t(place.lanes.getStride()))));
-    // Iterations differ in this number: the indices of no loop are far enough apart to wrap around to each other.
+    // A number that differs between iterations: no loop has indices so far apart that two iterations get the same number.
     llvm::Value *iteration = builder.getInt64(0);
     for (Value index : op.getIteration())
       iteration = builder.CreateAdd(builder.CreateMul(iteration, builder.getInt64(0x9E3779B97F4A7C15)),

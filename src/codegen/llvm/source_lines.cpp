@@ -1,3 +1,4 @@
+// source_lines.cpp: converts MLIR locations to LLVM debug locations, and gives each function its description at the end
 #include "codegen/llvm/source_lines.h"
 
 #include "mlir/IR/Operation.h"

@@ -1,9 +1,9 @@
 // uniformity.cpp: a fixpoint over the kinds of locals, and symbolic sets of active lanes
 //
-// A set of active lanes is a node of a tree (LaneSet). A divergent region makes a child; leaving lanes behind (break, continue and return
-// under divergence) makes a child that remembers which scope the lanes have left. Lanes that have left a scope never see what is declared
-// in it again. So a store needs no mask when all steps from the current set up to the set at the local's declaration are departures from
-// the local's scope or an outer one; the same question tells whether a jump takes all lanes that are live in its scope.
+// A set of active lanes is a node of a tree (LaneSet). A divergent region creates a child. A break, continue or return under divergence
+// creates a child, too, which records the scope that the missing lanes have left. Lanes that have left a scope never see the locals
+// declared in it again. A store therefore needs no mask if every step from the current set up to the set at the local's declaration is a
+// departure from the local's scope or an outer one. The same check determines whether a jump takes all lanes that are live in its scope.
 #include "codegen/llvm/uniformity.h"
 
 #include "codegen/llvm/values.h"
@@ -18,7 +18,7 @@ using namespace mlir;
 namespace qd::codegen {
 
 namespace {
-/// Passes over a body after which the locals that still change are taken as varying.
+/// Locals whose kinds still change after this many passes over a body become varying.
 constexpr int kPatientPasses = 12;
 
 enum Departure : unsigned { kNone = 0, kContinue = 1, kBreak = 2, kReturn = 4 };
@@ -30,7 +30,7 @@ public:
 
   void setArgument(Value value, LaneKinds kinds) { values[value] = std::move(kinds); }
 
-  /// `loop`: the parallel loop whose body it is, or null for a function.
+  /// `loop`: the parallel loop of the body, or null for a function.
   void run(Block &body, Operation *loop) {
     for (int pass = 0;; ++pass) {
       changed = false;
@@ -46,11 +46,11 @@ public:
 private:
   struct LaneSet {
     int parent = -1;
-    int leftScope = INT32_MAX; ///< depth of the innermost scope that the missing lanes have left; INT32_MAX: they come back
+    int leftScope = INT32_MAX; ///< depth of the innermost scope that the missing lanes have left; INT32_MAX: they are only masked
   };
   struct Scope {
     int laneSet;
-    unsigned leftBy; ///< which departures leave it
+    unsigned leftBy; ///< departures that leave the scope
   };
   struct LocalState {
     int laneSet;
@@ -58,7 +58,7 @@ private:
   };
   struct PlaceState {
     Value local;                  ///< null: in memory or unknown
-    std::optional<int> component; ///< of a local: none when chosen at run time or when the place is the whole
+    std::optional<int> component; ///< of a local; none: chosen at run time, or the whole local
     bool wholeLocal = true;
     bool uniformAddress = false;
   };
@@ -75,7 +75,7 @@ private:
     return true;
   }
 
-  /// The lanes that are active when some of them have left through `departures`.
+  /// Continues with the lanes that remain after some have left through `departures`.
   void leave(Operation *op, int before, unsigned departures) {
     current = before;
     if (departures == kNone) return;
@@ -91,7 +91,7 @@ private:
   const LaneKinds &getKinds(Value value) {
     auto found = values.find(value);
     if (found != values.end()) return found->second;
-    // Values of the enclosing task (bounds, arguments) are computed once for all lanes.
+    // Values of the enclosing task (bounds, arguments) are the same in all lanes.
     return values[value] = LaneKinds(ir::isValue(value.getType()) ? ir::getComponentCount(value.getType()) : 1, LaneKind::uniform());
   }
 
@@ -143,7 +143,7 @@ private:
       values[index] = {getIndexKind(getKind(op.getLower()[axis]), step, hasStep ? ir::findInteger(op.getStep()[axis]) : 1)};
     }
     bool divergent = !areUniform(op.getLower()) || !areUniform(op.getUpper()) || !uniformSteps;
-    // Lanes that are done with an inner axis wait for the others and take part in the next round of the outer one.
+    // Lanes that have finished an inner axis wait for the others and take part in the next iteration of the outer axis.
     bool waits = !areUniform(op.getLower().drop_front()) || !areUniform(op.getUpper().drop_front());
     return walkLoop(op, divergent, nullptr, op.getBody(), waits);
   }
@@ -217,7 +217,7 @@ private:
     return found == places.end() ? PlaceState{} : found->second;
   }
 
-  /// Where a store through `place` goes: a range of components.
+  /// The range of components that a store through `place` may change.
   MutableArrayRef<LaneKind> getTouched(const PlaceState &place) {
     MutableArrayRef<LaneKind> kinds = facts.locals[place.local];
     if (place.component && int64_t(kinds.size()) <= kSeparateComponents) return kinds.slice(size_t(*place.component), 1);
@@ -252,14 +252,14 @@ private:
       for (LaneKind kind : touched) joined = joined.join(kind);
       kinds.assign(count, joined);
     }
-    // Nothing stored yet: whatever is there is the same in all lanes.
+    // Not stored yet: the value is undefined, and the same in all lanes.
     for (LaneKind &kind : kinds) kind = kind.isUnset() ? LaneKind::uniform() : kind;
     return kinds;
   }
 
   //--- Everything else ---
 
-  /// The kinds of the components of a result, each from the operands' components that it is computed from.
+  /// Kinds of a result's components, each computed from the kinds of the corresponding components of the operands.
   LaneKinds combine(Operation *op, llvm::function_ref<LaneKind(ArrayRef<LaneKind> operands)> rule) {
     size_t count = size_t(ir::getComponentCount(op->getResult(0).getType()));
     LaneKinds kinds, own(op->getNumOperands(), LaneKind::uniform());

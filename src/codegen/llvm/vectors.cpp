@@ -27,7 +27,7 @@ Component BodyEmitter::isAt(const Component &index, size_t position) {
   return makeVarying(builder.CreateICmpEQ(toVector(index), splat(number)));
 }
 
-/// The component at a run-time index: a chain of selects, which costs one instruction for each component and no memory.
+/// Selects the component at a run-time index with a chain of selects: one instruction per component and no memory.
 Component BodyEmitter::choose(ArrayRef<Component> components, const Component &index) {
   Component result = components[0];
   for (size_t i = 1; i < components.size(); ++i) result = select(isAt(index, i), components[i], result);
@@ -36,12 +36,12 @@ Component BodyEmitter::choose(ArrayRef<Component> components, const Component &i
 
 Components BodyEmitter::emitMatmul(ir::MatmulOp op) {
   auto left = cast<VectorType>(op.getLhs().getType()), right = cast<VectorType>(op.getRhs().getType());
-  // A vector on the left is a row, on the right a column.
+  // A vector on the left is a row; on the right it is a column.
   int64_t rows = left.getRank() == 2 ? left.getDimSize(0) : 1;
   int64_t inner = left.getDimSize(left.getRank() - 1);
   int64_t columns = right.getRank() == 2 ? right.getDimSize(1) : 1;
   if (left.getRank() == 1 && right.getRank() == 2 && right.getDimSize(0) != inner) {
-    // A column times a row of one: an outer product.
+    // A column times a row is an outer product.
     rows = left.getDimSize(0);
     inner = 1;
   }
