@@ -1,3 +1,4 @@
+// emit_llvm.cpp: lowered IR → LLVM IR, with the stage's dump, its replacement by the option replay, and LLVM's verifier
 #include "backends/stages.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
@@ -14,7 +15,7 @@ std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext 
                                        const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) {
   stages.begin("LLVM IR");
   bool isReplayed = llvm::StringRef(options.replay).ends_with(".ll");
-  // Names are for people who read dumps.
+  // Only dumps need names.
   ctx.setDiscardValueNames(!stages.isWatched() && !isReplayed);
   codegen::EmitOptions emitOptions{options.fastMath,   options.parallel,  options.lanes,     options.blockSize,
                                    options.maxThreads, options.pieceSize, options.lineTables};

@@ -1,3 +1,4 @@
+// emit_object.cpp: optimized LLVM IR → object or assembly, by LLVM's code generator for any target
 #include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 
@@ -9,7 +10,8 @@
 
 namespace qd::backends {
 
-/// From this many instructions on, passes that compare all hoisted constants with each other cost more than they bring.
+/// Modules with at least this many instructions skip passes that compare all hoisted constants with each other: these cost more than they
+/// save.
 constexpr unsigned kLargeModule = 10000;
 
 Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
@@ -17,11 +19,11 @@ Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::Code
   llvm::raw_svector_ostream output(result);
   LeakOnCancel ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
   llvm::legacy::PassManager &pipeline = *ownedPipeline;
-  // What addPassesToEmitFile does, but for the choice of passes.
+  // The same as addPassesToEmitFile, except for the choice of passes.
   auto *modules = new llvm::MachineModuleInfoWrapperPass(&machine);
   llvm::TargetPassConfig *config = static_cast<llvm::CodeGenTargetMachineImpl &>(machine).createPassConfig(pipeline);
   config->setDisableVerify(true);
-  // Processors that we care for order instructions themselves.
+  // The supported processors reorder instructions in hardware.
   config->disablePass(&llvm::PostRASchedulerID);
   if (module.getInstructionCount() > kLargeModule) {
     config->disablePass(&llvm::EarlyMachineLICMID);

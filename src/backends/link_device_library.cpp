@@ -1,3 +1,4 @@
+// link_device_library.cpp: links the routines of the device library (devlib/) that a module calls, and decides which are inlined
 #include "backends/steps.h"
 #include "devlib/bitcode.h"
 
@@ -34,7 +35,7 @@ void linkDeviceLibrary(llvm::Module &module) {
       lanes.insert(count);
   for (int count : lanes) {
     std::string_view bitcode = devlib::getBitcode(count);
-    // Lazily: function bodies that nothing calls are never read.
+    // Lazily: bodies of functions without calls are never read.
     auto library = take(llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext()));
     library->setTargetTriple(module.getTargetTriple());
     library->setDataLayout(module.getDataLayout());

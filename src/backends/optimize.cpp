@@ -1,3 +1,7 @@
+// optimize.cpp: the pass pipeline that all targets share
+//
+// In:   LLVM IR as emitted, with the device library linked.
+// Out:  IR for instruction selection. Targets add passes of their own (backends/cpu/optimize.cpp, backends/cuda/target.cpp).
 #include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
@@ -37,8 +41,8 @@ namespace qd::backends {
 
 namespace {
 
-/// A pipeline for functions that have loops besides those over the iterations of a parallel loop, which nothing unrolls.
-/// Saves a sixth of the time that the others take.
+/// A pipeline for functions with inner loops; the loop over the iterations of a parallel loop is never unrolled. Skipping it elsewhere
+/// saves a sixth of these passes' time.
 struct WithInnerLoops : llvm::PassInfoMixin<WithInnerLoops> {
   llvm::FunctionPassManager pipeline;
 
@@ -50,9 +54,9 @@ struct WithInnerLoops : llvm::PassInfoMixin<WithInnerLoops> {
 
 } // namespace
 
-/// What runs over each function. Tuned for compile time: each pass is linear in practice, and there for what it does to emitted code:
-/// locals become values (SROA), what the emitter computes twice is computed once (EarlyCSE), uniform work leaves the loops (LICM), short
-/// loops of constant length are unrolled. Vectorization is the emitter's.
+/// The passes over each function, chosen for compile time. Each is linear in practice, and serves a property of emitted code: locals become
+/// values (SROA), values that the emitter computes twice are computed once (EarlyCSE), uniform work leaves the loops (LICM), short loops of
+/// constant length are unrolled. The emitter has vectorized already.
 static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
   llvm::FunctionPassManager pipeline;
   pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
@@ -70,7 +74,7 @@ static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
   unrolling.addPass(llvm::LoopFullUnrollPass());
   inner.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
   if (unrollsLongLoops) inner.pipeline.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(/*OptLevel=*/2)));
-  // Unrolling makes component indices constant: their arrays become values only now.
+  // After unrolling, component indices are constants, so SROA can turn the remaining arrays into values.
   inner.pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   inner.pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   pipeline.addPass(std::move(inner));
@@ -84,13 +88,13 @@ static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
 
 namespace {
 
-/// Registers analyses that are made without arguments.
+/// Registers analyses that have no arguments.
 template <typename... List, typename Manager> void add(Manager &manager) {
   (manager.registerPass([] { return List(); }), ...);
 }
 
-/// What the passes ask about the code, by the unit of code. llvm::PassBuilder would register more, and bring all of LLVM's passes along. A
-/// pass that is new in the pipeline may ask for more: `nm -C` of its object lists them as undefined `llvm::…Analysis::Key`.
+/// The analyses that the passes use, by unit of code. llvm::PassBuilder would register more and link all of LLVM's passes. A new pass in
+/// the pipeline may need more analyses: `nm -C` of its object lists them as undefined `llvm::…Analysis::Key`.
 struct Analyses {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -125,7 +129,7 @@ struct Analyses {
 } // namespace
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  // A thread of a GPU has nothing else to do while it waits, and ptxas leaves loops as they are.
+  // A GPU thread has no other work while it waits, and ptxas does not unroll loops.
   bool isGpu = machine.getTargetTriple().isGPU();
   LeakOnCancel owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));
   llvm::ModulePassManager pipeline;

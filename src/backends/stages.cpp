@@ -1,3 +1,4 @@
+// stages.cpp: times, dumps and the end of the stages of one compile
 #include "backends/stages.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -10,7 +11,7 @@ namespace qd::backends {
 /// "1_frontend.mlir" → "frontend"
 static llvm::StringRef getStageName(llvm::StringRef file) { return llvm::sys::path::stem(file).ltrim("0123456789_"); }
 
-/// A folder of its own for each specialization of a kernel.
+/// Creates a folder for this specialization of a kernel.
 static std::string makeFolder(llvm::StringRef parent, llvm::StringRef kernel) {
   for (unsigned count = 0;; ++count) {
     llvm::SmallString<128> path(parent);
@@ -31,7 +32,7 @@ void Stages::dump(llvm::StringRef file, Print print) {
   if (folder.empty()) return;
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, file);
-  // A dump that cannot be written is not worth failing a compile for.
+  // A dump that cannot be written does not fail the compile.
   std::error_code error;
   llvm::raw_fd_ostream output(path, error);
   if (!error) print(output);

@@ -1,4 +1,4 @@
-// targets.cpp: the list of targets
+// targets.cpp: finds a target by name
 #include "backends/cpu/processor.h"
 #include "backends/target.h"
 

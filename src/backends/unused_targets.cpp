@@ -1,21 +1,21 @@
-// unused_targets.cpp: empty entries for the parts of LLVM that we do not carry
+// unused_targets.cpp: empty functions in place of parts of LLVM that we do not link
 //
-// lld registers every target that the distribution's LLVM was built with, though linking machine code needs none of them. Empty functions
-// in their place keep 20 code generators out of `_compiler`. A target that we start to generate code for leaves this list.
+// lld registers every target that the distribution's LLVM was built with, though linking machine code needs none of them. These empty
+// functions keep 20 code generators out of `_compiler`. Remove a target from this list when we generate code for it.
 //
-// Objects with bitcode, which lld would optimize, never reach it: without its optimizer `_compiler` is a fifth smaller, and loads faster.
+// lld never gets bitcode objects from us. Without its bitcode optimizer `_compiler` is a fifth smaller and loads faster.
 #include "llvm/LTO/LTO.h"
 
 namespace lld::elf {
 struct Ctx;
 class BitcodeFile;
-/// In place of lld's class of this name, which has nothing to do here.
+/// Replaces lld's class of this name, which is never used.
 class BitcodeCompiler {
 public:
   BitcodeCompiler(Ctx &);
   ~BitcodeCompiler();
   void add(BitcodeFile &);
-  llvm::SmallVector<void *, 0> compile(); ///< lld's has pointers to its own files
+  llvm::SmallVector<void *, 0> compile(); ///< lld's version points to its own files
 };
 BitcodeCompiler::BitcodeCompiler(Ctx &) {}
 BitcodeCompiler::~BitcodeCompiler() = default;

@@ -1,4 +1,4 @@
-// device.cpp: kernels as shared objects in this process, and the functions that they call.
+// device.cpp: runs kernels as shared libraries in this process, and defines the functions that they call
 #include "backends/cpu/device.h"
 
 #include "backends/cpu/device_library.h"
@@ -36,8 +36,8 @@ using support::ErrorKind;
 
 namespace {
 
-// How long a chunk of a task took last time. A loop that is done before a sleeping thread would wake up runs on its caller alone.
-// Saves 2-5 µs of system calls for each small loop; a lost or mixed-up entry only costs time.
+// Duration of a chunk of each task in its last launch. A loop that ends before a sleeping thread could start runs on the calling thread
+// only. This saves 2-5 µs of system calls per small loop; a lost or mixed-up entry only costs time.
 struct ChunkCost {
   std::atomic<QdTaskFunction> task{nullptr};
   std::atomic<float> nanoseconds{0};
@@ -57,12 +57,12 @@ struct Loop {
 
   void run(int64_t chunk) {
     int64_t begin = chunk * chunkSize;
-    runtime::InKernel inKernel(KernelRun::from(context).artifact); // the thread may be another one than that of the launch
+    runtime::InKernel inKernel(KernelRun::from(context).artifact); // chunks also run on threads that did not launch the kernel
     task(context, begin, std::min(iterations - begin, chunkSize) + begin, chunk);
   }
 };
 
-/// Tells code that runs on the launching thread only that nobody else works on its memory.
+/// Sets `single_threaded` in the context while only the launching thread runs, so that compiled code can skip atomics.
 class SingleThreaded {
 public:
   SingleThreaded(QdKernelContext *context, bool isSingleThreaded) : context(context), before(context->single_threaded) {
@@ -135,8 +135,8 @@ const QdRuntimeApi kApi = {
 
 struct Library : runtime::LoadedKernel {
   QdKernelFunction entry;
-  void *handle = nullptr;                ///< of a file
-  std::unique_ptr<MappedLibrary> mapped; ///< else
+  void *handle = nullptr;                ///< of a library loaded from a file
+  std::unique_ptr<MappedLibrary> mapped; ///< otherwise
 
   explicit Library(void *handle) : entry(reinterpret_cast<QdKernelFunction>(dlsym(handle, "qd_kernel"))), handle(handle) {}
   explicit Library(std::unique_ptr<MappedLibrary> library)
@@ -150,8 +150,8 @@ struct Library : runtime::LoadedKernel {
   }
 };
 
-/// A path of the file that nobody used before: the loader takes equal names for one library, and descriptors are used again.
-/// A number is spelled in its slashes: every bit is `//` or `/.`.
+/// A path to the file that was never used before: the loader identifies libraries by path, and descriptor numbers are reused. The slashes
+/// encode a counter: each bit is `//` or `/.`.
 std::string makeUniquePath(const support::File &file) {
   static std::atomic<uint64_t> counter{0};
   std::string path = "/proc/self/fd";
@@ -159,14 +159,14 @@ std::string makeUniquePath(const support::File &file) {
   return path + "/" + std::to_string(file.get());
 }
 
-/// Puts the library where debuggers and profilers find it, and keeps it there for them. Its path.
+/// Writes the library to a folder where debuggers and profilers find it, also later. Returns its path.
 std::string keepLibrary(const artifact::Artifact &artifact) {
   std::error_code error;
-  std::filesystem::create_directories(artifact.libraryFolder, error); // what went wrong shows when the file is opened
+  std::filesystem::create_directories(artifact.libraryFolder, error); // opening the file reports an error
   std::string digest = support::toHex(support::computeDigest(artifact.binary.data(), artifact.binary.size())).substr(0, 16);
   std::string name = artifact.kernel.substr(artifact.kernel.rfind('.') + 1) + "-" + digest + ".so";
   std::string path = std::filesystem::absolute(artifact.libraryFolder, error) / name;
-  // Another process may have the file mapped: it is replaced, never written over.
+  // Another process may have the file mapped, so replace it instead of overwriting it.
   std::string unfinished = path + "." + std::to_string(getpid());
   support::File file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
   if (!file || !file.write(artifact.binary.data(), artifact.binary.size()) || rename(unfinished.c_str(), path.c_str()) != 0)
@@ -184,13 +184,13 @@ public:
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!artifact.libraryFolder.empty()) return openLibrary(keepLibrary(artifact));
     const std::vector<uint8_t> &binary = artifact.binary;
-    // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
+    // Use a copy in memory: if a file were truncated later, the process would die of a bus error.
     support::File file = support::makeMemoryFile(binary.data(), binary.size());
     return file ? openLibrary(makeUniquePath(file)) : mapLibrary(binary);
   }
 
 private:
-  /// Without a file: a limit of the size of files counts those in memory, too, and some systems have none.
+  /// Maps a library without a file: the limit of file sizes includes files in memory, and some systems have none.
   static std::unique_ptr<runtime::LoadedKernel> mapLibrary(const std::vector<uint8_t> &binary) {
     std::unique_ptr<MappedLibrary> mapped = MappedLibrary::map(binary);
     if (!mapped) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));
@@ -204,7 +204,7 @@ private:
     if (!handle) {
       const char *text = dlerror();
       std::string why = text ? text : "out of memory";
-      // A file that is open can be opened again, unless there is no memory for its name.
+      // An open file can be opened again, unless memory runs out.
       constexpr std::string_view kForMemory[] = {"cannot open shared object file", "annot allocate memory", "out of memory",
                                                  "failed to map"};
       bool isForMemory = std::any_of(std::begin(kForMemory), std::end(kForMemory),
@@ -220,7 +220,8 @@ private:
 std::string describeProcessor() {
   std::string text;
 #if defined(__x86_64__)
-  // Family, model and every feature word, as the processor reports them; leaf 1's EBX holds the number of the current core and is left out.
+  // Family, model and every feature word, as the processor reports them. Leaf 1's EBX is excluded, because it contains the number of the
+  // current core.
   auto add = [&](unsigned leaf, unsigned subleaf, bool withEbx) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
@@ -232,7 +233,7 @@ std::string describeProcessor() {
   add(7, 1, true);
   unsigned a, b, c, d;
   if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE)) {
-    // Which registers the system saves.
+    // The registers that the system saves.
     asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
     text.append(std::to_string(a));
   }
@@ -247,7 +248,7 @@ std::string describeProcessor() {
 }
 
 std::string CpuDevice::describe() const {
-  // Asked once: under a hypervisor each question leaves the virtual machine, which takes 20 to 70 µs.
+  // Computed once: under a hypervisor each cpuid leaves the virtual machine, which takes 20 to 70 µs.
   static const auto *text = new std::string(describeProcessor());
   return *text;
 }

@@ -1,3 +1,4 @@
+// device_library.cpp: maps a shared library from bytes: segments, tables, relocations, page protection
 #include "backends/cpu/device_library.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ static uint64_t roundUp(uint64_t size) {
   return (size + page - 1) / page * page;
 }
 
-/// The segments that are loaded; none where the bytes are no library of this kind, or end early.
+/// The segments of this type; none if the bytes are no library of this kind, or are incomplete.
 static std::vector<Elf64_Phdr> listSegments(const std::vector<uint8_t> &binary, uint32_t type) {
   Elf64_Ehdr header;
   if (binary.size() < sizeof header) return {};
@@ -100,7 +101,7 @@ bool MappedLibrary::protect(const std::vector<uint8_t> &binary) const {
   uint64_t protectedUpTo = 0;
   for (const Elf64_Phdr &segment : listSegments(binary, PT_LOAD)) {
     uint64_t begin = segment.p_vaddr / page * page, end = roundUp(segment.p_vaddr + segment.p_memsz);
-    // Segments stand in the order of their addresses; none shares a page with another.
+    // Segments are ordered by address, and none shares a page with another.
     bool isWritable = segment.p_flags & PF_W, isCode = segment.p_flags & PF_X;
     if (begin < protectedUpTo || (isWritable && isCode)) return false;
     int access = PROT_READ | (isWritable ? PROT_WRITE : 0) | (isCode ? PROT_EXEC : 0);

@@ -1,3 +1,4 @@
+// object.cpp: objects → shared library, by lld inside the process, without files on disk
 #include "backends/cpu/steps.h"
 #include "support/file.h"
 
@@ -22,7 +23,7 @@ LLD_HAS_DRIVER(elf)
 
 namespace qd::backends::cpu {
 
-// lld keeps its state in globals. A fork waits for the thread that links: in the child there would be nobody to finish and to unlock.
+// lld has global state. A fork waits for the linking thread: in the child no thread would finish and unlock the mutex.
 static std::mutex linking;
 [[maybe_unused]] static const int registered = pthread_atfork([] { linking.lock(); }, [] { linking.unlock(); }, [] { linking.unlock(); });
 
@@ -33,7 +34,7 @@ static support::File requireFile(support::File file) {
 
 namespace {
 
-/// Bytes that lld opens by a path: a file in memory or, where the process may not make files of that size, a pipe that a thread fills.
+/// Bytes that lld opens by path: a file in memory or, if the process may not create files of that size, a pipe that a thread fills.
 class Input {
 public:
   explicit Input(const Object &object) : file(support::makeMemoryFile(object.data(), object.size())) {
@@ -44,12 +45,12 @@ public:
     writer = std::async(std::launch::async, [&object, end = ends[1]] {
       sigset_t broken;
       sigemptyset(&broken);
-      sigaddset(&broken, SIGPIPE); // lld has ended early
+      sigaddset(&broken, SIGPIPE); // lld may end early
       pthread_sigmask(SIG_BLOCK, &broken, nullptr);
       (void)support::File(end).write(object.data(), object.size());
     });
   }
-  ~Input() { file.close(); } // and then waits for the writer, which has no reader any more
+  ~Input() { file.close(); } // then waits for the writer, whose pipe has no reader any more
   std::string getPath() const { return file.getPath(); }
 
 private:
@@ -57,8 +58,8 @@ private:
   std::future<void> writer;
 };
 
-/// A pipe whose bytes a thread collects, so that whoever writes never waits for long. An exception may pass while descriptors that lld has
-/// opened are left behind: the end of the pipe is then not awaited.
+/// A pipe whose bytes a thread collects, so that the writer never blocks for long. After an exception, descriptors that lld has opened may
+/// stay open: the collector then does not wait for the end of the pipe.
 class Collector {
 public:
   Collector() {
@@ -73,7 +74,7 @@ public:
   Collector &operator=(const Collector &) = delete;
 
   std::string getPath() const { return writing.getPath(); }
-  /// All bytes. Others have closed the pipe.
+  /// Returns all bytes. The caller has closed all other writing ends.
   std::vector<uint8_t> finish() {
     join();
     if (isLost) throw std::bad_alloc();
@@ -93,27 +94,27 @@ private:
     for (;;) {
       pollfd waiting{reading.get(), POLLIN, 0};
       bool wasOver = isOver;
-      if (poll(&waiting, 1, kMilliseconds) == 0 && wasOver) return; // nobody writes, and nobody will
+      if (poll(&waiting, 1, kMilliseconds) == 0 && wasOver) return; // no writer is left
       if (!waiting.revents) continue;
       ssize_t count = read(reading.get(), buffer, sizeof buffer);
       if (count == 0 || (count < 0 && errno != EINTR)) return;
       try {
         if (!isLost) bytes.insert(bytes.end(), buffer, buffer + std::max<ssize_t>(count, 0));
-      } catch (const std::bad_alloc &) { isLost = true; } // the rest is read all the same: lld waits for it
+      } catch (const std::bad_alloc &) { isLost = true; } // continue to read: lld waits for it
     }
   }
 
   support::File reading, writing;
   std::vector<uint8_t> bytes;
   std::atomic<bool> isOver{false};
-  bool isLost = false; ///< read when the thread has ended
+  bool isLost = false; ///< read after the thread has ended
   std::thread worker;
 };
 
 } // namespace
 
-// lld reads and writes files. The library goes through a pipe: lld replaces regular files by renaming, which no descriptor survives, and a
-// temporary folder is one more thing that may be full or read-only.
+// lld reads and writes files. The library goes through a pipe, for two reasons: lld replaces regular files by renaming, which descriptors
+// do not follow, and a temporary folder may be full or read-only.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip) {
   Collector library;
   std::vector<std::string> words = {"ld.lld", "-shared",         "--threads=1",    "-z", "norelro",

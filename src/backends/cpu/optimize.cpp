@@ -1,3 +1,7 @@
+// optimize.cpp: optimizations and workarounds for the code generators of processors
+//
+// Runs after the shared pipeline (backends/optimize.cpp). Long functions get tables of literals and short blocks, because the code
+// generator is quadratic in both.
 #include "backends/cpu/steps.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -16,20 +20,21 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
     if (function.isIntrinsic()) continue;
     function.addFnAttr("target-cpu", processor.name);
     function.addFnAttr("target-features", processor.features);
-    // Some processors are tuned for narrower registers by default; our loops are written for the widest.
+    // Some processors are tuned for narrower registers by default; emitted loops use the widest.
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("min-legal-vector-width", width);
-    // Newer x86 processors guess that what rbp points to is on the stack: as the base of an array's row it costs a stencil 10 %.
+    // Newer x86 processors predict that addresses relative to rbp are on the stack: with rbp as the base of an array's row, a stencil loses
+    // 10 %.
     function.addFnAttr("frame-pointer", "all");
     function.setDoesNotThrow();
   }
 }
 
-/// The code generator looks for each literal among all literals of the function. Of this many on they are read from a table instead, which
-/// costs an instruction for each.
+/// The code generator searches each literal among all literals of the function. Functions with at least this many load them from a table
+/// instead, at one instruction each.
 constexpr unsigned kManyLiterals = 4096;
 
-/// The float that an operand is in every lane; null for other operands, and for zero, which needs no memory.
+/// The float that an operand has in every lane; null for other operands, and for zero, which needs no memory.
 static llvm::ConstantFP *findLiteral(llvm::Value *operand) {
   auto *constant = llvm::dyn_cast<llvm::Constant>(operand);
   if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
@@ -37,7 +42,7 @@ static llvm::ConstantFP *findLiteral(llvm::Value *operand) {
   return literal && !literal->isZero() ? literal : nullptr;
 }
 
-/// Puts the literals of a function that has many into tables, one for each type.
+/// Puts the literals of a function with many literals into tables, one per type.
 static void tabulateLiterals(llvm::Function &function) {
   llvm::MapVector<llvm::Type *, llvm::MapVector<llvm::ConstantFP *, llvm::SmallVector<llvm::Use *, 2>>> tables;
   for (llvm::Instruction &instruction : llvm::instructions(function)) {
@@ -51,7 +56,7 @@ static void tabulateLiterals(llvm::Function &function) {
     llvm::SmallVector<llvm::Constant *> values(llvm::make_first_range(literals));
     auto *table = new llvm::GlobalVariable(*function.getParent(), listType, /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
                                            llvm::ConstantArray::get(listType, values), "literals");
-    // Else the loads would become literals again.
+    // Otherwise the loads would be folded back to literals.
     table->setExternallyInitialized(true);
     for (auto [index, entry] : llvm::enumerate(literals)) {
       for (llvm::Use *use : entry.second) {
@@ -65,12 +70,12 @@ static void tabulateLiterals(llvm::Function &function) {
   }
 }
 
-/// Partitions of the code generator take time that grows with the square of a block's length: they walk all uses of a constant in it. So
-/// blocks are cut into pieces of this many instructions.
+/// The code generator takes time quadratic in a block's length, because it walks all uses of a constant in the block. Longer blocks are
+/// therefore split after this many instructions.
 constexpr unsigned kLongestBlock = 512;
 
-/// Cuts a long block by branches that are never taken but that nobody can fold: they test a zero of which the code generator knows nothing.
-/// Costs three instructions for each piece.
+/// Splits a long block by branches that are never taken, but that no pass can fold: they test a zero that the code generator cannot see.
+/// This costs three instructions per split.
 static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
   std::vector<llvm::Instruction *> cuts;
   unsigned count = 0;
@@ -88,7 +93,7 @@ static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
   llvm::Type *number = llvm::Type::getInt32Ty(ctx);
   auto *type = llvm::FunctionType::get(number, {number}, false);
   llvm::InlineAsm *unknown = llvm::InlineAsm::get(type, "", "=r,0", false);
-  // From the last cut to the first: each cut moves what stands behind it.
+  // From last to first: each split moves the instructions after it.
   for (llvm::Instruction *cut : llvm::reverse(cuts)) {
     llvm::BasicBlock *rest = block.splitBasicBlock(cut->getIterator(), "outlined");
     block.getTerminator()->eraseFromParent();
@@ -107,7 +112,7 @@ static void splitLongBlocks(llvm::Module &module) {
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   backends::optimize(module, machine, optLevel);
   for (llvm::Function &function : module) tabulateLiterals(function);
-  // Last: nothing after it may join the pieces.
+  // Last: no later pass may join the blocks.
   splitLongBlocks(module);
 }
 

@@ -1,8 +1,8 @@
-// partitions.cpp: the functions of one kernel compiled side by side, and compiled again only where they changed
+// partitions.cpp: compiles the functions of one kernel in parallel, and recompiles only changed partitions
 //
-// LLVM's contexts belong to one thread, so the partitions travel as bitcode: every thread reads the module without the bodies of
-// functions that another partition has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every
-// partition has for itself.
+// An LLVM context belongs to one thread, so partitions are passed as bitcode: every thread reads the module without the bodies of functions
+// in other partitions. Functions become hidden symbols, which lld links. Every partition has its own copy of constants and of functions
+// that are always inlined.
 #include "backends/cpu/steps.h"
 #include "backends/leak_on_cancel.h"
 #include "support/large_stack.h"
@@ -16,11 +16,11 @@
 namespace qd::backends::cpu {
 namespace {
 
-/// A partition of fewer instructions is not worth a thread: reading the module takes as long.
+/// A smaller partition is not worth a thread: reading the module takes as long.
 constexpr unsigned kMinPartition = 1000;
-/// A kernel of fewer instructions is soon compiled again as a whole.
+/// A smaller kernel compiles quickly as a whole.
 constexpr unsigned kWorthKeeping = 10000;
-/// A partition that is kept has this many instructions, where it has several functions.
+/// Minimum number of instructions of a stored partition with several functions.
 constexpr unsigned kSmallestKept = 2000;
 
 bool isShared(const llvm::Function &function) { return function.isDeclaration() || function.hasFnAttribute(llvm::Attribute::AlwaysInline); }
@@ -40,7 +40,7 @@ Sizes measure(const llvm::Module &module) {
   return sizes;
 }
 
-/// Evenly: the longest functions first, each to the partition that has least.
+/// Balances the partitions: the longest functions first, each to the smallest partition.
 void assignEvenly(const llvm::Module &module, Partitions &partitions) {
   std::vector<std::tuple<unsigned, size_t, llvm::StringRef>> functions;
   for (const llvm::Function &function : module)
@@ -54,7 +54,7 @@ void assignEvenly(const llvm::Module &module, Partitions &partitions) {
   }
 }
 
-/// Neighbors, up to a size that an edit of another function does not move.
+/// Groups neighboring functions, up to a size. An edit of one function then does not move the borders of other partitions.
 void assignNeighbors(const llvm::Module &module, Partitions &partitions) {
   unsigned load = 0;
   for (const llvm::Function &function : module) {
@@ -77,7 +77,7 @@ void makeVisibleToParts(llvm::Module &module) {
   }
 }
 
-/// Removes what nothing refers to: of a partition, what other partitions need.
+/// Removes unused functions and variables: those that only other partitions need.
 void removeUnused(llvm::Module &module) {
   auto isUnused = [](llvm::GlobalValue &value) { return value.use_empty() && (value.isDeclaration() || value.isDiscardableIfUnused()); };
   for (bool hasChanged = true; hasChanged;) {
@@ -102,7 +102,7 @@ Object writeBitcode(const llvm::Module &module) {
   return bitcode;
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct PartitionCompiler {
   const Object bitcode;
   const Partitions &partitions;
@@ -115,7 +115,7 @@ struct PartitionCompiler {
     LeakOnCancel ctx(std::make_unique<llvm::LLVMContext>());
     ctx->setOptPassGate(gate);
     ctx->setDiscardValueNames(true);
-    // Lazily: bodies that another partition has are never read.
+    // Lazily: the bodies of other partitions' functions are never read.
     LeakOnCancel module(take(llvm::getLazyBitcodeModule({llvm::StringRef(bitcode.data(), bitcode.size()), "partition"}, *ctx)));
     for (llvm::Function &function : *module)
       if (!isShared(function) && partitions.of.lookup(function.getName()) != partition) function.deleteBody();
@@ -147,7 +147,7 @@ private:
 Partitions choosePartitions(const llvm::Module &module, const TargetOptions &options) {
   Partitions partitions;
   Sizes sizes = measure(module);
-  // Line tables say where a function stands in the file, which every edit before it changes.
+  // Line tables contain the line of each function, which every edit above it changes.
   partitions.areKept = options.objects && !options.lineTables && sizes.total >= kWorthKeeping && sizes.largest < sizes.total;
   if (partitions.areKept) {
     assignNeighbors(module, partitions);

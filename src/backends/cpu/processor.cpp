@@ -1,3 +1,4 @@
+// processor.cpp: describes the processor to compile for: LLVM's name and features, the traits that follow, and the TargetMachine
 #include "backends/cpu/processor.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -13,7 +14,7 @@ template <auto... initialize> static void initializeOnce() {
   (void)once;
 }
 
-/// Registers the one code generator that is needed; the other is never touched.
+/// Registers the one code generator that is needed; the other stays unused.
 static const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
   if (triple.isAArch64())
     initializeOnce<LLVMInitializeAArch64TargetInfo, LLVMInitializeAArch64Target, LLVMInitializeAArch64TargetMC,
@@ -24,8 +25,8 @@ static const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
   return llvm::TargetRegistry::lookupTarget(triple, error);
 }
 
-/// Traits follow from what LLVM thinks the processor can do. What `detected` says of a feature counts for more than its name; only such
-/// features are listed, because LLVM reads the list again and again.
+/// Derives the traits from LLVM's list of features for the processor. `detected` overrides the features that the name implies; only the
+/// differences are listed, because LLVM parses the list often.
 static Processor describe(llvm::Triple triple, std::string name, const llvm::StringMap<bool> &detected) {
   Processor processor{std::move(triple), std::move(name), {}, {}};
   const llvm::Target *target = findLlvmTarget(processor.triple);
@@ -70,7 +71,7 @@ Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name) 
 
 std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Processor &processor, int optLevel) {
   llvm::TargetOptions options;
-  // Every fast-math freedom stands on the instructions themselves.
+  // Instructions carry all fast-math flags themselves.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.ExceptionModel = llvm::ExceptionHandling::None;
   options.TrapUnreachable = false;

@@ -33,7 +33,7 @@ public:
     linkDeviceLibrary(module);
     setProcessor(module, processor, *machine);
     stages.finish("device library");
-    // Who looks at the stages sees the module in one piece.
+    // Dumped stages show the module as a whole.
     Partitions partitions;
     if (!stages.isWatched()) partitions = choosePartitions(module, options);
     bool isWhole = partitions.count < 2;
@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  /// One object of the whole module, all stages dumped. None when the stages stop.
+  /// Compiles the module as a whole to one object and dumps all stages. Empty if the stages stop.
   std::vector<Object> compileWhole(llvm::Module &module, llvm::TargetMachine &machine, const TargetOptions &options, Stages &stages) const {
     optimize(module, machine, options.optLevel);
     if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return {};

@@ -1,3 +1,4 @@
+// api.cpp: loads NVIDIA's driver, checks its version, and formats its errors
 #include "backends/cuda/api.h"
 
 #include <dlfcn.h>
@@ -7,10 +8,10 @@
 
 namespace qd::cuda {
 
-// Of the driver that was found last: there is one in a process, but for tests.
+// The driver that was found last. A process has one, except in tests.
 static const Api *latest;
 
-// The first that takes the PTX that is written for it.
+// The oldest driver that accepts the emitted PTX.
 static constexpr int kOldestDriver = 11080;
 
 static std::string formatVersion(int version) {
@@ -19,7 +20,7 @@ static std::string formatVersion(int version) {
 
 static std::string load(const std::string &library, Api &api) {
   void *handle = nullptr;
-  // The last is where Windows puts it for Linux programs.
+  // Windows provides the last one for Linux programs.
   std::vector<std::string> names = {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
   if (!library.empty()) names = {library};
   for (const std::string &name : names)
@@ -49,7 +50,7 @@ static std::string load(const std::string &library, Api &api) {
 
 const Driver &findDriver(const std::string &library) {
   static std::mutex mutex;
-  static auto *found = new std::map<std::string, Driver>; // stays at its place
+  static auto *found = new std::map<std::string, Driver>; // entries keep their addresses
   std::lock_guard lock(mutex);
   auto [entry, isNew] = found->try_emplace(library);
   if (isNew) entry->second.absence = load(library, entry->second.api);

@@ -1,3 +1,4 @@
+// device.cpp: an NVIDIA GPU as a runtime::Device: its options, memory and streams, and PTX → loaded kernel
 #include "backends/cuda/device.h"
 
 #include "backends/cuda/device_launch.h"
@@ -13,7 +14,7 @@ using support::ErrorKind;
 
 namespace {
 
-// Compiled code calls nothing of the runtime's.
+// Compiled code calls no function of the runtime.
 const QdRuntimeApi kNoApi{};
 
 bool isCubin(const std::vector<uint8_t> &binary) {
@@ -31,7 +32,7 @@ public:
     Memory::Scope scope(*memory);
     memory->check(api.setContextLimit(kStackBytes, size_t(options.stackBytes)), "take the option cuda_stack_limit");
   }
-  /// What the pool keeps belongs to the runtime that ends.
+  /// Returns the pool's unused memory, which belongs to the ending runtime.
   ~CudaDevice() override {
     try {
       memory->trim();
@@ -42,7 +43,7 @@ public:
 
   std::string_view getTarget() const override { return "cuda"; }
   std::string getArchitecture() const override { return architecture; }
-  /// Machine code of a newer linker may not load with an older driver.
+  /// The description includes the driver, because machine code of a newer linker may not load with an older driver.
   std::string describe() const override { return architecture + " driver " + std::to_string(api.driverVersion); }
   const QdRuntimeApi &getApi() const override { return kNoApi; }
   void synchronize() override { memory->synchronize(); }
@@ -55,7 +56,7 @@ public:
   }
 
 private:
-  /// PTX as machine code of this device, by the driver.
+  /// Compiles PTX to machine code of this device with the driver.
   std::vector<uint8_t> assemble(const artifact::Artifact &artifact) {
     Memory::Scope scope(*memory);
     std::array<char, 4096> errors{};

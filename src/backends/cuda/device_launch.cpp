@@ -1,3 +1,7 @@
+// device_launch.cpp: launches a kernel on a GPU: sizes of grids, parameters, graphs, and the reports of checks and prints
+//
+// In:   the artifact's DeviceTasks, and the argument block of each launch.
+// Out:  tasks in a stream, launched one by one or as a graph; failures and prints, if the kernel has any, after a wait.
 #include "backends/cuda/device_launch.h"
 
 #include "support/log.h"
@@ -12,7 +16,7 @@ using artifact::Site;
 using support::Error;
 using support::ErrorKind;
 
-// Words of one launch's prints; what does not fit is left out.
+// Size of a launch's print buffer in words; further prints are dropped.
 static constexpr size_t kPrintWords = 128 << 10;
 
 //--- What failed ---
@@ -77,7 +81,7 @@ GpuKernel::Lane &GpuKernel::getLane(Stream stream) {
 
 GpuKernel::~GpuKernel() {
   try {
-    // The code of kernels that run must stay.
+    // Running kernels still need their code.
     memory->synchronize();
     Memory::Scope scope(*memory);
     for (const std::unique_ptr<Lane> &lane : lanes) {
@@ -86,7 +90,7 @@ GpuKernel::~GpuKernel() {
     }
     memory->api.unloadModule(module);
   } catch (const Error &) {
-    // After a fault or a fork there is nothing left to give back.
+    // After a fault or a fork nothing can be released.
   }
 }
 
@@ -117,7 +121,7 @@ void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
   head->state = reinterpret_cast<QdGpuState *>(getAddress(lane.state));
   head->failure = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
   head->prints = reinterpret_cast<QdGpuPrints *>(lane.prints.get());
-  // What the code does not look at stays what it was, so that graphs need no new parameters.
+  // Members that the code does not read keep their values, so that graphs need no new parameters.
   head->random_seed = drawsRandom ? run.context.random_seed : 0;
   head->launch_index = drawsRandom ? run.context.launch_index : 0;
   if (lane.argumentCopy)
@@ -165,17 +169,19 @@ void GpuKernel::launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first
   }
 }
 
-/// Whether the device wants another round. A byte is read after each: what stands in device code for that needs NVIDIA's own libraries.
+/// Whether to repeat the tasks. The host reads the condition, a byte, after each round; the alternative in device code needs NVIDIA's own
+/// libraries.
 bool GpuKernel::isRepeated(Lane &lane, const artifact::Repeat &repeat) {
   memory->check(memory->api.synchronizeStream(lane.stream), "finish what was launched");
   auto *report = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
-  if (report && __atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false; // the tasks after a failure do nothing
+  if (report && __atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false; // tasks after a failure have no effect
   uint8_t condition;
   memory->read(&condition, static_cast<const uint8_t *>(lane.scratch->getData()) + repeat.slot, 1);
   return condition != 0;
 }
 
-/// Branches begin after what stands before the first of them, and what follows them waits for the last task of each.
+/// Builds the graph of the tasks. Branches follow the task before the first of them, and the task after them waits for the last task of
+/// each branch.
 void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers) {
   const Api &api = memory->api;
   memory->check(api.createGraph(&lane.graph, 0), "make a graph");
@@ -203,7 +209,7 @@ void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers)
   memory->check(api.instantiateGraph(&lane.executable, lane.graph, 0), "make a graph");
 }
 
-/// A graph costs half of a plain launch, even of one task, and much less per task.
+/// Launches the tasks as a graph. It costs half of a plain launch even for one task, and much less per task.
 void GpuKernel::launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged) {
   const Api &api = memory->api;
   void *pointers[] = {lane.parameters.data()};
@@ -221,30 +227,30 @@ void GpuKernel::launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged
 void GpuKernel::run(runtime::KernelRun &run) {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock.owns_lock()) {
-    run.observer->poll(); // who has the lock may need the GIL
+    run.observer->poll(); // the owner of the lock may need the GIL
     lock.lock();
   }
   Memory::Scope scope(*memory);
   Lane &lane = getLane(static_cast<Stream>(run.stream));
   writeParameters(lane, run);
   memory->order.beginLaunch(lane.stream);
-  // A graph is worth its making from the second launch on.
+  // Building a graph pays from the second launch on.
   if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() || ++lane.launches == 1) {
     size_t repeat = 0;
     launchTasks(lane, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
   } else {
     bool isChanged = lane.parameters != lane.launched;
     if (isChanged) lane.launched = lane.parameters;
-    // How large the grids are may say the copy of the arguments alone.
+    // The sizes of the grids may depend on arguments that only the copy contains.
     launchGraph(lane, run.context.arguments, isChanged || lane.argumentCopy);
   }
   memory->order.endLaunch(lane.stream);
-  // Checks are there in debug mode only, where what fails has to be told at its launch.
+  // Checks exist in debug mode only, where each launch reports its failure.
   if (resultBytes || hasPrint || lane.failure.get()) waitAndReport(lane, run);
 }
 
 void GpuKernel::waitAndReport(Lane &lane, runtime::KernelRun &run) {
-  // Where the observer cancels the run, the kernel goes on: nothing tells a grid to stop.
+  // If the observer cancels the run, the wait ends but the kernel continues: a grid cannot be stopped.
   if (!memory->waitFor(lane.stream, [&] { return run.observer->poll(), !run.context.failed; })) return;
   if (resultBytes) memcpy(run.context.result, lane.result.get(), resultBytes);
   if (hasPrint) takePrints(lane, run);
@@ -258,7 +264,7 @@ void GpuKernel::takePrints(Lane &lane, runtime::KernelRun &run) {
   uint64_t used = std::min(printed->used, printed->capacity);
   for (uint64_t at = 0; at < used;) {
     uint64_t site = printed->words[at];
-    if (site >= sites.size() || at + 1 + sites[size_t(site)].countValues() > used) break; // of the one that did not fit nothing is there
+    if (site >= sites.size() || at + 1 + sites[size_t(site)].countValues() > used) break; // a record that did not fit is not written
     run.print(int32_t(site), printed->words + at + 1);
     at += 1 + sites[size_t(site)].countValues();
   }

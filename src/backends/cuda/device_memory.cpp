@@ -1,3 +1,4 @@
+// device_memory.cpp: the memory of one GPU: opening the device, allocation, waiting, pinned memory and staged copies
 #include "backends/cuda/device_memory.h"
 
 #include "runtime/copy.h"
@@ -15,10 +16,10 @@ using support::ErrorKind;
 
 // Kernels may read a whole vector at the last element.
 static constexpr size_t kTail = 64;
-// What the pool may keep when nothing is in use; other libraries in the process want memory, too.
+// Amount of unused memory that the pool retains; other libraries in the process need memory, too.
 static constexpr uint64_t kKeptBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
-// Copies of up to this many bytes are one call of the driver.
+// Smaller copies are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
 static constexpr size_t kHugePage = 2 << 20;
 
@@ -28,7 +29,7 @@ static std::atomic<bool> isForked{false};
 
 std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
   static std::mutex mutex;
-  // Never destroyed: blocks are given back until the process ends.
+  // Never destroyed: memory is released until the process ends.
   static auto *opened = new std::vector<std::shared_ptr<Memory>>;
   static const bool isWatched = [] { return pthread_atfork(nullptr, nullptr, [] { isForked = true; }) == 0; }();
   (void)isWatched;
@@ -41,11 +42,11 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
   for (std::shared_ptr<Memory> &memory : *opened) {
     if (memory->ordinal != ordinal || &memory->api != &api) continue;
     if (memory->isLost) {
-      api.setCurrentContext(nullptr); // where another library has left the lost one, every call fails
+      api.setCurrentContext(nullptr); // if another library left the lost context current, every call fails
       cuda::check(api.resetPrimaryContext(ordinal), "start again after a fault");
       try {
         memory.reset(new Memory(api, ordinal));
-      } catch (const DriverError &) { // the driver gives no new context while another library's runtime knows of the lost one
+      } catch (const DriverError &) { // the driver gives no new context while another library's runtime still uses the lost one
         throw Error(ErrorKind::Runtime, "the GPU cannot be used again in this process: a kernel has faulted, and another library of this "
                                         "process (torch?) uses the GPU, too; start the process again");
       }
@@ -59,14 +60,14 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
 
 Memory::Memory(const Api &api, int number) : api(api), order(api) {
   cuda::check(api.getDevice(&ordinal, number), "be opened");
-  // The context that the CUDA runtime, and with it torch, uses.
+  // The primary context, which the CUDA runtime and torch use, too.
   cuda::check(api.retainPrimaryContext(&context, ordinal), "make a context");
   if (!getAttribute(kMemoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
   uint64_t kept = kKeptBytes;
   cuda::check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
 }
 
-/// The driver makes its pool and loads routines of its own when they are used first, which should not be in the first launch.
+/// Makes the driver create its pool and load its own routines, which it does at first use, before the first launch.
 void Memory::warmUp() {
   Scope scope(*this);
   Address address = tryAllocate(1);
@@ -94,7 +95,7 @@ Memory::Scope::Scope(const Memory &memory) : api(memory.api) {
   api.getCurrentContext(&before);
   if (before == memory.context) return;
   cuda::check(api.setCurrentContext(memory.context), "be used by this thread");
-  // A thread without a context works on the first device, whose context may as well stay.
+  // A thread without a context uses the first device anyway, so that device's context can stay current.
   isRestored = before || memory.ordinal != 0;
 }
 
@@ -105,7 +106,7 @@ Memory::Scope::~Scope() {
 void Memory::check(Status status, const char *action) {
   if (status == kSuccess) [[likely]]
     return;
-  // Faults of kernels (illegal addresses and instructions, traps, time-outs) have these numbers; the context is of no use after them.
+  // These codes are faults of kernels (illegal addresses and instructions, traps, time-outs), after which the context is unusable.
   if (status == 700 || status == 702 || status == 709 || status == 710 || (status >= 714 && status <= 719)) {
     isLost = true;
     throw Error(ErrorKind::Runtime, "a kernel has faulted: " + describe(status) +
@@ -124,7 +125,7 @@ bool Memory::waitFor(Stream stream, const std::function<bool()> &goesOn) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kShortWait = std::chrono::milliseconds(1);
   constexpr auto kNap = std::chrono::microseconds(50);
-  // Short waits keep the processor, as the driver's own do.
+  // Short waits spin, like the driver's own.
   Clock::time_point begin = Clock::now();
   for (Status status; (status = api.queryStream(stream)) != kSuccess;) {
     if (status != kNotReady) check(status, "finish what was launched");
@@ -150,7 +151,7 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
   if (bytes > SIZE_MAX - kTail) bytes = SIZE_MAX - kTail;
   Address address = tryAllocate(bytes + kTail);
   if (!address) {
-    // Blocks that kernels still use come back when these are done.
+    // Blocks that kernels still use are freed when the kernels end.
     trim();
     address = tryAllocate(bytes + kTail);
   }
@@ -174,7 +175,7 @@ void Memory::release(void *data) noexcept {
     Scope scope(*this);
     order.join();
     pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
-  } catch (const Error &) {} // the driver has ended already
+  } catch (const Error &) {} // the driver has shut down already
 }
 
 void Memory::trim() {
@@ -215,7 +216,7 @@ unsigned char *Memory::takeShared(size_t bytes) {
   };
   if (bytes > kSlabBytes / 4) return allocatePinned(bytes);
   if (bytes > slabLeft) {
-    slab = allocatePinned(kSlabBytes); // what is left of the one before stays unused
+    slab = allocatePinned(kSlabBytes); // the remainder of the previous slab stays unused
     slabLeft = kSlabBytes;
   }
   slabLeft -= bytes;
@@ -245,7 +246,7 @@ Memory::Shared::~Shared() {
 
 //--- Copies ---
 
-/// What goes through a stage at a time: several chunks, so that both sides have something to do.
+/// Bytes per staged copy: several chunks per transfer, so that host and device work at the same time.
 static size_t getChunk(size_t bytes, size_t most) {
   if (bytes <= kSmallCopy) return kSmallCopy;
   return std::min(most, std::max(kHugePage, bytes / 4 / kHugePage * kHugePage));
@@ -289,7 +290,7 @@ void Memory::write(void *data, const void *host, size_t bytes) {
   Scope scope(*this);
   StreamOrder::Change change(order);
   if (bytes <= kSmallCopy) {
-    // The driver takes its own copy of pageable memory before it returns.
+    // The driver copies pageable memory before it returns.
     check(api.copyToDevice(Address(data), host, bytes, nullptr), "copy from the host");
     return;
   }

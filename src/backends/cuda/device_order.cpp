@@ -1,3 +1,4 @@
+// device_order.cpp: orders memory operations in the default stream with launches in other streams, by events
 #include "backends/cuda/device_order.h"
 
 namespace qd::cuda {
@@ -24,7 +25,7 @@ void StreamOrder::follow(Stream stream) {
 void StreamOrder::mark(Stream stream) {
   std::lock_guard lock(mutex);
   Side &side = find(stream);
-  // At once, not when it is waited for: a stream of another library may be gone by then.
+  // Record now, not when the event is waited for: a stream of another library may be gone by then.
   check(api.recordEvent(side.mark, stream), "order streams");
   if (!side.isAhead) aheadCount.fetch_add(1, std::memory_order_release);
   side.isAhead = true;

@@ -1,3 +1,4 @@
+// device_streams.cpp: streams and events of the driver, for qd.Stream and qd.Event
 #include "backends/cuda/device_streams.h"
 
 namespace qd::cuda {
@@ -11,7 +12,7 @@ public:
   void *makeStream() override {
     Memory::Scope scope(*memory);
     Stream made = nullptr;
-    // The memory is ordered with it by events: see StreamOrder.
+    // Events order the memory operations with it: see StreamOrder.
     memory->check(api.createStream(&made, kNonBlocking), "make a stream");
     return made;
   }

@@ -1,4 +1,4 @@
-// target.cpp: the CUDA target: lowered IR → LLVM IR → PTX. The driver of the device makes machine code of it.
+// target.cpp: the CUDA target: lowered IR → LLVM IR → PTX. The device's driver compiles the PTX to machine code.
 #include "backends/leak_on_cancel.h"
 #include "backends/stages.h"
 #include "backends/steps.h"
@@ -36,14 +36,14 @@ unsigned getNumber(llvm::StringRef capability) {
   return number;
 }
 
-/// The oldest version of PTX that has what the code needs, so that old drivers take it; newer devices bring their own.
+/// The oldest version of PTX that has the features of the code, so that old drivers accept it. For newer devices it is LLVM's default.
 std::string chooseFeatures(llvm::StringRef capability) {
   unsigned number = getNumber(capability);
   return number < 90 ? "+ptx78" : number == 90 ? "+ptx81" : "";
 }
 
-/// What the device has for an approximate f32 quotient, whose operands are scalars: 2 ulp or less, also for divisors beyond 2^126, where
-/// LLVM's own choice is 0. Denormal operands count as 0.
+/// The device's approximate f32 quotient of scalars: at most 2 ulp, also for divisors above 2^126, where LLVM's own lowering gives 0.
+/// Denormal operands count as 0.
 llvm::Value *emitFastQuotient(llvm::IRBuilder<> &builder, llvm::Value *left, llvm::Value *right) {
   namespace I = llvm::Intrinsic;
   namespace P = llvm::PatternMatch;
@@ -54,7 +54,7 @@ llvm::Value *emitFastQuotient(llvm::IRBuilder<> &builder, llvm::Value *left, llv
   return builder.CreateIntrinsic(builder.getFloatTy(), I::nvvm_rcp_approx_ftz_f, {right});
 }
 
-/// Takes the device's own instructions where functions may be approximate.
+/// Uses the device's own instructions where approximate functions are allowed.
 void useFastInstructions(llvm::Module &module) {
   auto isFast = [](const llvm::Instruction &instruction) {
     bool isQuotient = instruction.getOpcode() == llvm::Instruction::FDiv;
@@ -71,7 +71,7 @@ void useFastInstructions(llvm::Module &module) {
     for (unsigned i = 0; vector && i < vector->getNumElements(); ++i) {
       llvm::Value *a = builder.CreateExtractElement(left, i), *b = builder.CreateExtractElement(right, i), *radicand;
       using namespace llvm::PatternMatch;
-      // The root of one lane, so that the pattern below sees it.
+      // Take the root per lane, so that emitFastQuotient recognizes it.
       if (match(right, m_Intrinsic<llvm::Intrinsic::sqrt>(m_Value(radicand))))
         b = builder.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, builder.CreateExtractElement(radicand, i));
       result = builder.CreateInsertElement(result, emitFastQuotient(builder, a, b), i);
@@ -81,8 +81,8 @@ void useFastInstructions(llvm::Module &module) {
   }
 }
 
-/// Negates 16-bit integers in 32 bits. ptxas takes the negation and a conversion to 32 bits after it for a negation in 32 bits, which for
-/// the smallest number is another one (CUDA 13.0; this function goes when ptxas is right).
+/// Negates 16-bit integers in 32 bits. ptxas merges the negation and a following conversion to 32 bits into a 32-bit negation, which is
+/// wrong for the smallest integer (CUDA 13.0; remove this function when ptxas is fixed).
 void widenNegations(llvm::Module &module) {
   llvm::SmallVector<llvm::Instruction *> negations;
   for (llvm::Function &function : module)
@@ -148,7 +148,7 @@ public:
 private:
   std::unique_ptr<llvm::TargetMachine> makeTargetMachine(int optLevel) const {
     llvm::TargetOptions options;
-    // Every fast-math freedom stands on the instructions themselves.
+    // Instructions carry all fast-math flags themselves.
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
     options.ExceptionModel = llvm::ExceptionHandling::None;
     options.TrapUnreachable = false;

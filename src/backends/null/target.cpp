@@ -1,3 +1,4 @@
+// target.cpp: the null target, which compiles up to LLVM IR and makes no binary (for tests and dumps)
 #include "backends/steps.h"
 
 #include "mlir/IR/BuiltinOps.h"
