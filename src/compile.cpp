@@ -1,4 +1,8 @@
-// compile.cpp: the whole compiler, in the order in which it happens
+// compile.cpp: the whole compiler, in the order of its steps
+//
+// In:   a request of the frontend (a function and its arguments), options and a target.
+// Out:  an artifact, or the reason why there is none.
+// Here: the waiting thread, interruptions, memory limits, and the disk caches of code and partitions.
 #include "compile.h"
 
 #include "artifact/disk_cache.h"
@@ -35,7 +39,7 @@ using support::Option;
 
 namespace {
 
-/// What LLVM calls fatal becomes an exception: no input may end the process.
+/// LLVM's fatal errors become exceptions: no input may end the process.
 struct InternalError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -51,8 +55,8 @@ void installFatalErrorHandler() {
   (void)once;
 }
 
-/// Held by a compile. Those that are the first of their process fill tables of LLVM and MLIR, under locks that a child of a fork would
-/// never get: a fork waits for them, for a while.
+/// A running compile. The first compiles of a process fill tables of LLVM and MLIR under locks. A child forked meanwhile could never take
+/// these locks, so a fork waits for the compiles, up to 200 ms.
 class Compiling {
 public:
   Compiling() {
@@ -75,7 +79,7 @@ private:
   static inline std::atomic<bool> areTablesFull{false};
 };
 
-/// A context of its own for each compile: making one costs less than sharing would. Keeps the first error that the stages report.
+/// A separate MLIR context for each compile: creating one costs less than sharing. Stores the first error that the stages report.
 class CompileContext {
 public:
   CompileContext() : context(mlir::MLIRContext::Threading::DISABLED) {
@@ -107,7 +111,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.checkNans = options.getBool(Option::check_nan);
   result.checkRaces = options.getBool(Option::check_races);
   result.privatize = options.getBool(Option::make_thread_local);
-  // A failed check names the iteration that fails first.
+  // A failed check must report the first failing iteration.
   result.widen = options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
   result.verify = options.getBool(Option::verify);
   return result;
@@ -129,7 +133,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   return result;
 }
 
-/// The option replay for one kernel, whose name stands for `{kernel}` in it; nothing where there is no such file.
+/// The file of the option replay for one kernel, whose name replaces `{kernel}` in the path; empty if that file does not exist.
 std::string findReplay(std::string path, const std::string &kernel) {
   constexpr std::string_view mark = "{kernel}";
   size_t place = path.find(mark);
@@ -138,7 +142,7 @@ std::string findReplay(std::string path, const std::string &kernel) {
   return llvm::sys::fs::exists(path) ? path : "";
 }
 
-/// The option replay: an edited stage takes the place of the compiled one.
+/// Applies the option replay: an edited stage replaces the compiled one.
 mlir::OwningOpRef<mlir::ModuleOp> replay(const support::Options &options, mlir::OwningOpRef<mlir::ModuleOp> module) {
   const std::string &path = options.getText(Option::replay);
   if (!llvm::StringRef(path).ends_with(".mlir")) return module;
@@ -158,14 +162,14 @@ CompileFailure describeInternalError(const backends::Stages &stages, llvm::Strin
   return {CompileFailure::Kind::Internal, {"", text, {}}};
 }
 
-/// Code on disk for kernels whose compile ran Python code of the user: the launcher has no key for those, so they are found by what the
-/// frontend made of them.
+/// Caches code on disk for kernels whose compile runs Python code of the user. The launcher cannot compute a key for those, so the key is
+/// the frontend's IR.
 class CodeCache {
 public:
   CodeCache(mlir::ModuleOp module, llvm::StringRef scope, const support::Options &options) : cache(artifact::readCacheOptions(options)) {
     std::string text = scope.str();
     llvm::raw_string_ostream output(text);
-    // Texts of failed checks name places; where accesses or results are checked, every operation has such a text.
+    // Texts of failed checks contain source locations; if accesses or results are checked, every operation has such a text.
     passes::PipelineOptions checks = makePipelineOptions(options);
     bool wantsPlaces = checks.checkBounds || checks.checkNans || checks.checkRaces || !options.getText(Option::line_tables).empty();
     module.print(output, wantsPlaces ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
@@ -175,7 +179,7 @@ public:
     key = support::computeDigest(text);
   }
 
-  /// Gives the artifact the code that is there; the rest of it is the frontend's.
+  /// Takes the code of the artifact from the cache; all other members come from the frontend.
   bool find(artifact::Artifact &artifact) {
     bool isFound = false;
     cache.find(key, [&](artifact::Artifact &&found) {
@@ -191,7 +195,7 @@ public:
   void publish(const artifact::Artifact &artifact) { cache.publish(key, artifact); }
 
 private:
-  /// What the code rests on.
+  /// Copies the assumptions of the cached code about its inputs.
   static void takeAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
     for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
       to[i].isUnaliased = from[i].isUnaliased;
@@ -204,7 +208,7 @@ private:
   support::Digest key;
 };
 
-/// Objects of partitions on disk, beside the kernels. An edit of one task finds the others here.
+/// Stores the objects of partitions on disk, beside the kernels. After an edit of one task the others' objects are found here.
 class DiskObjects : public backends::ObjectStore {
 public:
   DiskObjects(llvm::StringRef scope, const support::Options &options) : scope(support::computeDigest(scope)), cache(readOptions(options)) {}
@@ -226,7 +230,7 @@ public:
   }
 
 private:
-  /// The kernel is published right after its partitions, and cleans for all of them.
+  /// Does not clean the cache: the kernel is published directly after its partitions, and cleans it for all of them.
   static artifact::DiskCacheOptions readOptions(const support::Options &options) {
     artifact::DiskCacheOptions result = artifact::readCacheOptions(options);
     result.policy = artifact::CleaningPolicy::Never;
@@ -242,16 +246,16 @@ private:
   std::mutex mutex;
 };
 
-/// Everything after the frontend. Owns all that it touches: the thread that waits for it may leave.
+/// Everything after the frontend. Owns all its data, because the waiting thread may leave.
 class Lowering : public std::enable_shared_from_this<Lowering> {
 public:
-  /// `cacheScope`: what code on disk belongs to; empty: nothing is kept.
+  /// `cacheScope`: key of the stored objects, beside their source; empty: none are stored.
   Lowering(const support::Options &options, std::shared_ptr<const backends::Target> target, llvm::StringRef cacheScope)
       : options(options), target(std::move(target)) {
     if (!cacheScope.empty()) objects.emplace(cacheScope, options);
   }
 
-  /// False when a stage stops.
+  /// Returns false if a stage stops the compile.
   bool begin(mlir::OwningOpRef<mlir::ModuleOp> built, backends::Stages::Clock::time_point started, llvm::StringRef sourceText) {
     module = std::move(built);
     const std::string &onlyKernel = options.getText(Option::dump_kernel);
@@ -271,7 +275,7 @@ public:
         if (isWatched) module = replay(options, std::move(module));
         if (succeeded) succeeded = module && lower();
       } catch (const std::bad_alloc &) { throw; } catch (const std::system_error &error) {
-        if (error.code() == std::errc::resource_unavailable_try_again) throw; // no memory for a thread
+        if (error.code() == std::errc::resource_unavailable_try_again) throw; // memory for a thread ran out
         crash = error.what();
       } catch (const std::exception &error) { crash = error.what(); }
       module = nullptr;
@@ -280,10 +284,11 @@ public:
     compiling.reset();
   }
 
-  /// An exception passed through frames of LLVM or MLIR, which may have left their data half changed: to destroy it could end the process.
+  /// Never destroys this object: an exception passed through frames of LLVM or MLIR and may have left their data inconsistent, so a
+  /// destructor could end the process.
   void leak() { self = shared_from_this(); }
 
-  /// What `run` came to: nothing when there is an artifact.
+  /// The failure of `run`; nothing if there is an artifact.
   std::optional<CompileFailure> takeFailure() {
     if (self || memory.ranOut()) return CompileFailure{CompileFailure::Kind::Memory, {}};
     if (crash) return describeInternalError(*stages, *crash);
@@ -297,9 +302,9 @@ public:
   support::MemoryWatch memory;
   CompileContext context;
   artifact::Artifact artifact;
-  std::optional<Compiling> compiling;       ///< from where the GIL is given away until `run` is over
-  mlir::OwningOpRef<mlir::ModuleOp> module; ///< until `run`
-  std::optional<backends::Stages> stages;   ///< from `begin` on
+  std::optional<Compiling> compiling;       ///< from the release of the GIL to the end of `run`
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< until the end of `run`
+  std::optional<backends::Stages> stages;   ///< set by `begin`
 
 private:
   bool lower() {
@@ -308,7 +313,7 @@ private:
     if (!stages->finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module->print(output); })) return true;
     passes::findReplacedRegions(*module, artifact);
     passes::collectAssumptions(*module, artifact);
-    // From here on every outermost loop is a task, and what crosses tasks has a slot.
+    // From here on every outermost loop is a task, and values that cross tasks have scratch slots.
     module->walk([&](mlir::Operation *) { ++artifact.operations; });
 
     artifact.libraryFolder = options.getText(Option::line_tables);
@@ -320,7 +325,7 @@ private:
   support::Options options;
   std::shared_ptr<const backends::Target> target;
   std::optional<DiskObjects> objects;
-  std::shared_ptr<Lowering> self; ///< of one that is never to be destroyed
+  std::shared_ptr<Lowering> self; ///< set if the object must never be destroyed
   bool isWatched = false, succeeded = false;
   std::optional<std::string> crash;
 };
@@ -350,10 +355,10 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   }
   work->memory.check();
   if (!module) return std::nullopt;
-  // From here on the module holds no reference to a Python object.
+  // From here on the module contains no references to Python objects.
   work->compiling.emplace();
   observer.leavePython();
-  // While accesses still stand as the user wrote them.
+  // Before the passes change the accesses that the user wrote.
   if (request.mode == support::AutodiffMode::None || request.mode == support::AutodiffMode::Fused)
     passes::findAccessedRegions(*module, artifact);
   bool succeeded = work->begin(std::move(module), started, sourceText);
@@ -373,7 +378,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     line.update(kernel, work->stages->getActivity());
     return observer.keepWaiting();
   };
-  // Nested regions are walked by recursion, and LLVM recurses over expressions.
+  // Run on a large stack: nested regions are walked by recursion, and LLVM recurses over expressions.
   if (!support::runLeakingOnCancel([work] { work->run(); }, keepWaiting)) {
     work->stages->abandon();
     failure.kind = CompileFailure::Kind::Interrupted;

@@ -1,6 +1,6 @@
 // devlib.cpp: exports the routines of exports.def for QD_DEVLIB_LANES lanes
 //
-// Where to begin: vector.h says how everything here is written. One header holds one family of functions.
+// Begin reading at vector.h, which explains the style of all headers here. Each header contains one family of functions.
 #include "devlib/error_function.h"
 #include "devlib/exponential.h"
 #include "devlib/integer.h"
@@ -45,7 +45,7 @@ using namespace qd::devlib;
 #include "devlib/exports.def"
 
 #if QD_DEVLIB_LANES == 1
-// Called from places that are hardly ever reached: they are not worth a copy each.
+// Called from cold code only, which is not worth copies of the routine.
 #define QD_CALLED extern "C" __attribute__((noinline, cold))
 QD_CALLED void qd_leave_failure_x1(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
   leaveFailure(launch, site, values, count);

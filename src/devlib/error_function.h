@@ -1,9 +1,9 @@
 // error_function.h: erf and erfc
 //
-// Near 0, erf(x) = x + x P(x^2). Further out erfc(x) = e^(-x^2) G(q) / (1 + 2 x) with q = (x - 4) / (x + 4), where G is nearly constant
+// Near 0, erf(x) = x + x P(x^2). For larger x, erfc(x) = e^(-x^2) G(q) / (1 + 2 x) with q = (x - 4) / (x + 4), where G is nearly constant
 // (M. M. Shepherd, J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity", Math. Comp. 36, 1981).
-// The polynomials are Chebyshev fits of our own. In f64 the square, the exponential and the quotient are pairs; erfc of an f32 is computed
-// in f64, because e^(-x^2) would lose what rounding takes from the square.
+// The polynomials are our own Chebyshev fits. In f64 the square, the exponential and the quotient are pairs. erfc of an f32 is computed in
+// f64, because e^(-x^2) would amplify the rounding error of the square.
 #pragma once
 
 #include "devlib/exponential.h"
@@ -26,7 +26,7 @@ QD_INLINE F64 erfSmall(F64 x) {
              x);
 }
 
-/// erfc(x) for x >= 0.5; beyond 28 it is 0 in either format.
+/// erfc(x) for x >= 0.5; for x > 28 it is 0 in both formats.
 QD_INLINE F64 erfcLarge(F64 x) {
   x = select(x > F64(28.0), F64(28.0), x);
   Pair<F64> square = multiplyExactly(x, x);
@@ -47,7 +47,7 @@ QD_INLINE F64 erfcLarge(F64 x) {
   return scale(product.high + low, parts.shifted - toBits(F64(Format<F64>::kRound)));
 }
 
-/// The same with what an f32 needs of it, for x up to 11.
+/// The same with the precision that an f32 needs, for x up to 11.
 QD_INLINE F64 erfcForSingle(F64 x) {
   F64 q = (x - 4) / (x + 4);
   F64 top = polynomial(q, 0x1.3ba5916e7e262p+0, -0x1.1df1ad0fe078fp-3, 0x1.f7f5ea59439a2p-7, 0x1.16eced24917edp-4, -0x1.9ddb49030dfd5p-4,
@@ -56,7 +56,7 @@ QD_INLINE F64 erfcForSingle(F64 x) {
   return joinNormal(splitExp(-x * x)) * top / (1 + 2 * x);
 }
 
-/// erf(x) for x >= 1: 1 - erfc(x) by a polynomial around 2.45 in f32, where it is 1 from 3.95 on.
+/// erf(x) for x >= 1: 1 - erfc(x) by a polynomial around 2.45 in f32; from 3.95 on the result is 1.
 QD_INLINE F32 erfLarge(F32 x) {
   F32 u = (select(x > F32(3.95f), F32(3.95f), x) - 2.45f) * (1 / 1.5f);
   return 1 + polynomial(u, -0x1.162d3cp-11f, 0x1.124458p-8f, -0x1.f7f766p-7f, 0x1.1af7c4p-5f, -0x1.a97438p-5f, 0x1.b263fcp-5f,

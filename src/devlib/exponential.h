@@ -1,8 +1,8 @@
 // exponential.h: exp, exp2, sinh, cosh, tanh
 //
-// x = n * ln 2 + r with |r| <= ln 2 / 2, e^r by a minimax polynomial, 2^n added to the exponent bits. Where the result is not a normal
-// number (or x is no number) a cold path scales in two steps, so that a denormal result is rounded once. sinh, cosh, tanh take e^x as a
-// pair in f64.
+// x = n * ln 2 + r with |r| <= ln 2 / 2; e^r is a minimax polynomial, and 2^n is added to the exponent bits. If the result is not a normal
+// number (or x is NaN), a cold path scales in two steps, so that a denormal result is rounded once. sinh, cosh and tanh use e^x as a pair
+// in f64.
 #pragma once
 
 #include "devlib/vector.h"
@@ -14,17 +14,17 @@ template <class F> struct Exponent {
   static constexpr decltype(kLog2E) kLn2[2] = {pick<F>(0x1.62e430p-1f, 0x1.62e42fefa39efp-1),
                                                pick<F>(-0x1.05c610p-29f, 0x1.abc9e3b39803fp-56)};
   static constexpr auto kNormal = pick<F>(87.0f, 708.0);   // e^x and e^-x are normal below
-  static constexpr auto kOverflow = pick<F>(90.0f, 712.0); // e^x is infinite from here on, 0 below the next
+  static constexpr auto kOverflow = pick<F>(90.0f, 712.0); // e^x is infinite from here on, and 0 below kUnderflow
   static constexpr auto kUnderflow = pick<F>(-110.0f, -746.0);
   static constexpr auto kNormal2 = pick<F>(126.0f, 1022.0);
   static constexpr auto kOverflow2 = pick<F>(130.0f, 1026.0);
   static constexpr auto kUnderflow2 = pick<F>(-160.0f, -1080.0);
-  static constexpr auto kSinhSmall = pick<F>(1.0f, 0.5); // below, sinh and tanh are polynomials
+  static constexpr auto kSinhSmall = pick<F>(1.0f, 0.5); // below this, sinh and tanh are polynomials
   static constexpr auto kTanhSmall = pick<F>(0.55f, 0.5);
-  static constexpr auto kTanhOne = pick<F>(10.0f, 22.0); // tanh rounds to 1 from here on
+  static constexpr auto kTanhOne = pick<F>(10.0f, 22.0); // from this on, tanh rounds to 1
 };
 
-/// e^x = 2^n * (1 + high + low); n sits in the low bits of `shifted`.
+/// e^x = 2^n * (1 + high + low); n is in the low bits of `shifted`.
 template <class F> struct ExponentialParts {
   F high, low;
   BitsOf<F> shifted;
@@ -65,7 +65,7 @@ QD_INLINE ExponentialParts<F64> splitExp2(F64 x, F64 low) {
 }
 QD_INLINE ExponentialParts<F64> splitExp2(F64 x) { return splitExp2(x, F64(0.0)); }
 
-/// The value of the parts, where it is normal.
+/// The value of the parts, if it is normal.
 template <class F> QD_INLINE F joinNormal(ExponentialParts<F> parts) {
   F value = 1 + (parts.high + parts.low);
   return fromBits(toBits(value) + (parts.shifted << Format<F>::kFractionBits));
@@ -75,7 +75,7 @@ template <class F> QD_INLINE F join(ExponentialParts<F> parts) {
   return scale(1 + (parts.high + parts.low), parts.shifted - toBits(F(Format<F>::kRound)));
 }
 
-/// Limits x to [low, high]; NaN passes.
+/// Limits x to [low, high]; NaN stays NaN.
 template <class F, class T> QD_INLINE F clamp(F x, T low, T high) {
   x = select(x > high, F(high), x);
   return select(x < low, F(low), x);
@@ -107,14 +107,14 @@ template <class F> QD_INLINE F halfSum(F x, int sign) {
   Pair<F> value = expPair(parts);
   F two = powerOfTwo<F>(parts.shifted - toBits(F(Format<F>::kRound)) - 1);
   F high = value.high * two, low = value.low * two;
-  // A quarter of the reciprocal of half of e^x, with the remainder of the division.
+  // A quarter of the reciprocal of e^x / 2, with the remainder of the division.
   F reciprocal = F(0.25) / high;
   F rest = fma(-reciprocal, high, F(0.25)) - reciprocal * low;
   Pair<F> sum = addOrdered(high, sign * reciprocal);
   return sum.high + (sum.low + (low + sign * (rest * 4 * reciprocal)));
 }
 
-/// sinh and cosh of x >= 0 where e^x may overflow and e^-x no longer counts.
+/// sinh and cosh of x >= 0 where e^x may overflow and e^-x is negligible.
 template <class F> QD_INLINE F halfExp(F x) {
   ExponentialParts<F> parts = splitExp(select(x > Exponent<F>::kOverflow, F(Exponent<F>::kOverflow), x));
   return scale(1 + (parts.high + parts.low), parts.shifted - toBits(F(Format<F>::kRound)) - 1);
@@ -170,10 +170,10 @@ template <class F> QD_INLINE F cosh(F x) {
   return halfSum(magnitude, 1);
 }
 
-/// 1 - 2 / (e^2x + 1) for tanh(x) above kTanhSmall; f64 with the remainder of the division.
+/// 1 - 2 / (e^2x + 1) for tanh(x) above kTanhSmall; f64 adds the remainder of the division.
 QD_INLINE F32 tanhLarge(F32 x) {
   ExponentialParts<F32> parts = splitExp(2 * x);
-  F32 two = powerOfTwo<F32>(parts.shifted); // of the shifted value only the bits of n are left
+  F32 two = powerOfTwo<F32>(parts.shifted); // uses only the bits of n
   return 1 - 2 / fma(1 + (parts.high + parts.low), two, F32(1));
 }
 QD_INLINE F64 tanhLarge(F64 x) {

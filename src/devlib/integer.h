@@ -1,7 +1,7 @@
 // integer.h: integer division and powers that wrap and never trap
 //
-// No vector unit divides integers, and LLVM would take the lanes apart. Up to 32 bits the quotient of two floats of twice the precision,
-// truncated, is the exact integer quotient: two distinct quotients differ by more than the rounding error.
+// Vector units do not divide integers, and LLVM would divide lane by lane. Up to 32 bits, the truncated quotient of two floats of twice the
+// precision is the exact integer quotient: two distinct quotients differ by more than the rounding error.
 #pragma once
 
 #include "devlib/vector.h"
@@ -52,7 +52,7 @@ template <class T> QD_INLINE Lanes<T> modulo(Lanes<T> a, Lanes<T> b) {
   return rest;
 }
 
-/// By squaring, as often as the largest exponent of the lanes asks for.
+/// Squares as often as the largest exponent of the lanes requires.
 template <class T> QD_INLINE Lanes<T> power(Lanes<T> base, Lanes<T> exponent) {
   using V = Lanes<T>;
   V left = exponent, square = base, value = V(1);

@@ -1,8 +1,7 @@
 // inverse_trigonometric.h: asin, acos, atan, atan2
 //
-// asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) brings |x| > 0.5 below 0.5; atan takes the smaller of |x| and 1/|x|,
-// and near 1 the angle to the diagonal. Minimax polynomials do
-// the rest. In f64 the rounding errors of the root and of the quotient are carried along.
+// asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) maps |x| > 0.5 below 0.5. atan uses the smaller of |x| and 1/|x| and, near 1, the angle to the
+// diagonal. Minimax polynomials compute the rest. In f64 the rounding errors of the root and of the quotient are part of the result.
 #pragma once
 
 #include "devlib/vector.h"
@@ -21,7 +20,7 @@ QD_INLINE F64 asinTail(F64 z) {
                         -0x1.0a5ab35ac1aa1p-6, 0x1.059cbab562ef6p-5);
 }
 
-/// asin(root) of the reduced argument as a pair; `big` where it stands for half of pi/2 - asin(|x|).
+/// asin(root) of the reduced argument as a pair; `big` where it is half of pi/2 - asin(|x|).
 template <class F> struct AsinParts {
   F high, low;
   decltype(F{} < F{}) big;
@@ -33,7 +32,7 @@ template <class F> QD_INLINE AsinParts<F> reduceAsin(F x) {
   F root = sqrt(z);
   F low = F(0);
   if constexpr (!kIsSingle<F>) {
-    // What rounding took from the root; there is none to correct at 0.
+    // The rounding error of the root; nothing to correct at 0.
     F rest = fma(-root, root, z) / (root + root);
     low = select(big & (z > 0), rest, F(0));
   }
@@ -51,7 +50,7 @@ template <class F> QD_INLINE F asin(F x) {
 template <class F> QD_INLINE F acos(F x) {
   AsinParts<F> parts = reduceAsin(x);
   auto negative = x < 0;
-  // big: 2a or pi - 2a; else pi/2 - a, with a of the sign of x.
+  // big: 2a or pi - 2a; otherwise pi/2 - a, where a has the sign of x.
   F turns = select(parts.big, select(negative, F(2), F(0)), F(1));
   F factor = select(parts.big, select(negative, F(-2), F(2)), select(negative, F(1), F(-1)));
   Pair<F> sum = addOrdered(turns * HalfPi<F>::kHigh, factor * parts.high);
@@ -61,7 +60,7 @@ template <class F> QD_INLINE F acos(F x) {
 /// atan(over / under) for 0 <= over <= under, as a pair.
 QD_INLINE Pair<F32> atanOfRatio(F32 over, F32 under) {
   F32 t = select(under == 0, F32(0), over / under), z = t * t;
-  // The terms alternate and hardly shrink near 1: only nested they do not cancel.
+  // The terms alternate and hardly decrease near 1, so they cancel unless nested.
   F32 tail = horner(z, -0x1.55553ep-2f, 0x1.9991fcp-3f, -0x1.2421aap-3f, 0x1.c09974p-4f, -0x1.5832cep-4f, 0x1.dac340p-5f, -0x1.fec302p-6f,
                     0x1.6595c4p-7f, -0x1.d6103ep-10f);
   return {t, t * (z * tail)};
@@ -74,7 +73,7 @@ QD_INLINE Pair<F64> atanOfRatio(F64 over, F64 under) {
   Pair<F64> bottom = {select(steep, below.high, under), select(steep, below.low, F64(0))};
   F64 t = top.high / bottom.high;
   F64 low = (fma(-t, bottom.high, top.high) + fma(-t, bottom.low, top.low)) / bottom.high;
-  low = select(abs(low) < 1, low, F64(0)); // infinite or zero operands leave NaN
+  low = select(abs(low) < 1, low, F64(0)); // NaN from infinite or zero operands becomes 0
   t = select(under == 0, F64(0), t);
   F64 z = t * t;
   F64 tail = z * polynomial(z, -0x1.555555555553cp-2, 0x1.9999999995733p-3, -0x1.24924922a6521p-3, 0x1.c71c70e36ebf1p-4,
@@ -101,13 +100,13 @@ template <class F> QD_INLINE F atan2(F y, F x) {
   F up = abs(y), across = abs(x);
   auto steep = up > across, left = toBits(x) < 0;
   F over = select(steep, across, up), under = select(steep, up, across);
-  // The sum of the two must not overflow, and two infinities are as good as two ones.
+  // The sum of the two must not overflow, and two infinities can be treated as two ones.
   auto huge = under > (pick<F>(F(0x1p126), F(0x1p1022)));
   auto bothInfinite = over == Format<F>::kInfinity;
   over = select(bothInfinite, F(1), select(huge, over * F(0.25), over));
   under = select(bothInfinite, F(1), select(huge, under * F(0.25), under));
   Pair<F> angle = atanOfRatio(over, under);
-  // Right of the y axis atan(y/x); beyond the diagonals pi/2 minus the other angle; on the left pi minus, pi/2 plus.
+  // Right of the y axis: atan(y/x); beyond the diagonals: pi/2 minus the other angle; on the left: pi minus, pi/2 plus.
   F turns = select(steep, F(1), select(left, F(2), F(0)));
   F sign = select(steep, F(-1), F(1)), value = turn(turns, select(left, -sign, sign), angle);
   return select((x != x) | (y != y), F(Format<F>::kNan), copysign(value, y));

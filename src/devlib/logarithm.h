@@ -1,8 +1,8 @@
 // logarithm.h: log, log2, pow
 //
-// x = 2^n * m with m in [sqrt(1/2), sqrt(2)), f = m - 1. f32 takes a polynomial in f, f64 the series of 2 atanh(s) with s = f / (2 + f).
-// pow takes log2(x) to 2^-66 as a pair (f32: in f64 arithmetic), multiplies by y exactly, and raises 2 to that. What is not positive and
-// normal goes the cold way.
+// x = 2^n * m with m in [sqrt(1/2), sqrt(2)), f = m - 1. f32 uses a polynomial in f, f64 the series of 2 atanh(s) with s = f / (2 + f). pow
+// computes log2(x) to 2^-66 as a pair (f32: in f64 arithmetic), multiplies it by y exactly, and raises 2 to the result. Arguments that are
+// not positive and normal take a cold path.
 #pragma once
 
 #include "devlib/exponential.h"
@@ -52,7 +52,7 @@ template <class F> struct Log2E {
   static constexpr auto kHigh = pick<F>(0x1.715476p+0f, 0x1.71547652b82fep+0), kLow = pick<F>(0x1.4ae0c0p-26f, 0x1.777d0ffda0d24p-56);
 };
 
-/// log(1 + f) as a pair. f64 keeps what rounding takes from f^2 / 2.
+/// log(1 + f) as a pair. f64 includes the rounding error of f^2 / 2.
 QD_INLINE Pair<F32> logPair(F32 f) { return addOrdered(f, logTail(f)); }
 QD_INLINE Pair<F64> logPair(F64 f) {
   Pair<F64> square = multiplyExactly(f, f), sum = addOrdered(f, -0.5 * square.high);
@@ -70,13 +70,13 @@ template <class F> QD_INLINE F log2Inside(F x, F more) {
 
 template <class F> QD_INLINE auto isNormalPositive(F x) { return (x >= Format<F>::kSmallestNormal) & (x < Format<F>::kInfinity); }
 
-/// x scaled to a normal number where it is denormal, and what that adds to its exponent.
+/// x, scaled to a normal number if it is denormal, and the resulting change of its exponent.
 template <class F> QD_INLINE Pair<F> scaleDenormal(F x) {
   auto denormal = x < Format<F>::kSmallestNormal;
   return {select(denormal, x * (pick<F>(F(0x1p24), F(0x1p54))), x), select(denormal, pick<F>(F(-24), F(-54)), F(0))};
 }
 
-/// The logarithms of 0, negative numbers, infinity and NaN over `value`.
+/// Replaces `value` by the logarithm for 0, negative numbers, infinity and NaN.
 template <class F> QD_INLINE F fixLog(F x, F value) {
   value = select(x == Format<F>::kInfinity, x, value);
   value = select(x == 0, F(-Format<F>::kInfinity), value);
@@ -144,7 +144,7 @@ QD_INLINE F64 exp2Medium(F64 x) {
   return fromBits(toBits(p) + (toBits(shifted) << 52));
 }
 
-/// The sign and the special values of pow(x, y) (C99 F.9.4.4) over `value`, which is |x|^y where both are finite.
+/// Applies the sign and the special values of pow(x, y) (C99 F.9.4.4) to `value`, which is |x|^y where both are finite.
 template <class F> QD_INLINE F fixPow(F x, F y, F value) {
   F magnitude = abs(x), half = y * F(0.5);
   auto whole = trunc(y) == y;
@@ -180,7 +180,8 @@ QD_INLINE F64 pow(F64 x, F64 y) {
   return joinNormal(splitExp2(product.high, fma(y, logarithm.low, product.low)));
 }
 
-/// f32 pow with the exponent in f64, which holds an i32 too. f32 has no denormals in f64, and its powers never overflow there.
+/// f32 pow with the exponent in f64, which can hold an i32 too. Denormals of f32 are normal in f64, and powers of f32 never overflow f64
+/// here.
 QD_INLINE F64 powerMedium(F64 magnitude, F64 y) { return exp2Medium(clamp(y * log2Medium(magnitude), -300.0, 300.0)); }
 
 QD_COLD F32 powOutside(F32 x, F64 y) {

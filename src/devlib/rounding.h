@@ -7,21 +7,21 @@ namespace qd::devlib {
 
 QD_INLINE F32 rsqrt(F32 x) { return 1 / sqrt(x); }
 
-/// One step of Newton's iteration on the rounding errors of the root and of the division.
+/// One Newton step, which corrects the rounding errors of the root and of the division.
 QD_INLINE F64 rsqrt(F64 x) {
   auto small = x < 0x1p-900;
   F64 scaled = select(small, x * 0x1p200, x), root = sqrt(scaled), y = 1 / root;
   F64 error = fma(-y, root, F64(1)), rootError = fma(-root, root, scaled);
   F64 better = fma(y, fma(-0.5 * rootError * y, y, error), y);
-  // 0, infinity and NaN leave NaN in the step.
+  // 0, infinity and NaN give NaN in the step.
   y = select((y > 0) & (y < Format<F64>::kInfinity), better, y);
   return select(small, y * 0x1p100, y);
 }
 
-/// Halves away from zero. What is added is the largest number below one half: one half itself would carry 0.49999997 to 1.
+/// Rounds halves away from zero. Adds the largest number below one half, because one half itself would carry 0.49999997 to 1.
 template <class F> QD_INLINE F round(F x) { return trunc(x + copysign(pick<F>(F(0x1.fffffep-2f), F(0x1.fffffffffffffp-2)), x)); }
 
-/// frexp: the mantissa in [0.5, 1), and the exponent as a number. Zero, infinities and NaN are their own mantissa, with exponent 0.
+/// frexp: the mantissa in [0.5, 1), and the exponent as a float. Zero, infinities and NaN are their own mantissa, with exponent 0.
 template <class F> QD_INLINE Pair<F> splitExponent(F x) {
   using M = Format<F>;
   constexpr BitsOf<F> mask = BitsOf<F>{} + (2 * M::kBias + 1), half = BitsOf<F>{} + (M::kBias - 1);
@@ -36,7 +36,8 @@ template <class F> QD_INLINE Pair<F> splitExponent(F x) {
 template <class F> QD_INLINE F mantissa(F x) { return splitExponent(x).high; }
 template <class F> QD_INLINE F exponent(F x) { return splitExponent(x).low; }
 
-/// ldexp: steps of a whole range of exponents, and the rest. A step down stops above the denormal numbers, so that only the rest rounds.
+/// ldexp: steps of a whole range of exponents, and the remainder. A step down stops above the denormal numbers, so that only the last step
+/// rounds.
 template <class F> QD_INLINE F scaleByPower(F x, F power) {
   constexpr int bias = Format<F>::kBias, most = 4 * bias, down = Format<F>::kFractionBits + 2 - bias;
   power = select(power > most, F{} + most, power);
@@ -65,7 +66,7 @@ template <class T> QD_INLINE T divideLong(T x, T y) {
   int exponent = static_cast<int>(left >> kWidth), target = static_cast<int>(right >> kWidth);
   left &= kHidden - 1;
   right &= kHidden - 1;
-  // A denormal number has no hidden bit and the exponent of the smallest normal one.
+  // A denormal number has no hidden bit, and the exponent of the smallest normal number.
   exponent ? left |= kHidden : ++exponent;
   target ? right |= kHidden : ++target;
   left %= right;
@@ -95,7 +96,7 @@ template <class F> QD_COLD F remainderOutside(F x, F y) {
   return result;
 }
 
-/// C's fmod. The remainder after one exact step is right as long as the quotient is; else long division.
+/// C's fmod. The remainder after one exact step is correct as long as the quotient is; otherwise long division.
 template <class F> QD_INLINE F remainder(F x, F y) {
   F size = abs(x), unit = abs(y), quotient = size / unit;
   if (any(!(quotient < F(int64_t(1) << (Format<F>::kFractionBits - 1))))) return remainderOutside(x, y);

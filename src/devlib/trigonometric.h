@@ -1,16 +1,17 @@
 // trigonometric.h: sin, cos, tan
 //
 // |x| is reduced to r = |x| - k * pi/2 by a product with pi/2 in three parts (W. J. Cody, W. Waite, Software Manual for the Elementary
-// Functions, 1980): with fma the first step is exact, and the rounding error of the second is kept in a low part. From 2^20 (f32) or 2^26
-// (f64) on, a cold path multiplies by as many bits of 2/pi as the exponent asks for (M. Payne, R. Hanek, Radian reduction for trigonometric
-// functions, SIGNUM Newsletter 18, 1983). Polynomials are minimax on [-pi/4, pi/4] and the 3 % more that the rounding of k can ask for.
+// Functions, 1980): with fma the first step is exact, and the rounding error of the second step goes into a low part. From 2^20 (f32) or
+// 2^26 (f64) on, a cold path multiplies by as many bits of 2/pi as the exponent requires (M. Payne, R. Hanek, Radian reduction for
+// trigonometric functions, SIGNUM Newsletter 18, 1983). Polynomials are minimax on [-pi/4, pi/4], extended by the 3 % that rounding of k
+// can add.
 #pragma once
 
 #include "devlib/vector.h"
 
 namespace qd::devlib {
 
-/// An angle as quadrant * pi/2 + high + low. Only the two lowest bits of `quadrant` count.
+/// An angle as quadrant * pi/2 + high + low. Only the two lowest bits of `quadrant` are used.
 template <class F> struct Angle {
   F high, low;
   BitsOf<F> quadrant;
@@ -29,7 +30,7 @@ template <class F> QD_INLINE Angle<F> reduceAngle(F x) {
   F shifted = fma(x, F(Circle<F>::kTwoOverPi), F(Format<F>::kRound));
   F k = Format<F>::kRound - shifted; // minus the number of quadrants
   F first = fma(k, F(Circle<F>::kHalfPi[0]), x);
-  // Near a multiple of pi/2 the two cancel: what is left is exact only if the product is.
+  // Near a multiple of pi/2 the two cancel: the difference is exact only if the product is.
   Pair<F> second = multiplyExactly(k, F(Circle<F>::kHalfPi[1]));
   F high = first + second.high;
   F low = ((first - high) + second.high) + fma(k, F(Circle<F>::kHalfPi[2]), second.low);
@@ -52,7 +53,7 @@ QD_COLD LargeAngle reduceLargeAngle(double x) {
   uint64_t bits = __builtin_bit_cast(uint64_t, x);
   int exponent = static_cast<int>(bits >> 52) - 1023 - 52;
   uint64_t fraction = (bits & 0x000fffffffffffff) | 0x0010000000000000;
-  // Bits of 2/pi that give whole turns are skipped: the 192 bits that are kept begin with weight 2.
+  // Bits of 2/pi that give whole turns are skipped: the 192 bits that are used begin with weight 2.
   int start = exponent - 2 + 64, word = start >> 6, shift = start & 63;
   uint64_t window[3];
   for (int i = 0; i < 3; ++i) window[i] = kTwoOverPi[word + i] << shift | (shift ? kTwoOverPi[word + i + 1] >> (64 - shift) : 0);
@@ -68,7 +69,7 @@ QD_COLD LargeAngle reduceLargeAngle(double x) {
   bool negative = words[0] >> 63;
   if (negative) {
     ++quadrant;
-    for (uint64_t &part : words) part = ~part; // one unit of 2^-192 off, far below the result
+    for (uint64_t &part : words) part = ~part; // off by one unit of 2^-192, far below the result
   }
   int leading = 0;
   if (words[0] == 0) {
@@ -93,7 +94,7 @@ QD_COLD LargeAngle reduceLargeAngle(double x) {
   return {negative ? -sum : sum, negative ? -error : error, quadrant};
 }
 
-/// Reduces any x >= 0, lane by lane where it is large. Infinity and NaN become NaN.
+/// Reduces any x >= 0, lane by lane if a lane is large. Infinity and NaN become NaN.
 template <class F> QD_INLINE Angle<F> reduceAnyAngle(F x) {
   Angle<F> angle = reduceAngle(x);
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -137,7 +138,7 @@ QD_INLINE Pair<F64> cosParts(F64 r, F64 low, F64 z) {
   return {high, ((1.0 - high) - half) + fma(z * z, p, -r * low)};
 }
 
-/// Sine of the angle advanced by `quarters` right angles, its sign flipped where `sign` has its top bit.
+/// Sine of the angle plus `quarters` right angles, negated where `sign` has its top bit set.
 template <class F> QD_INLINE F sinOfAngle(Angle<F> angle, int quarters, BitsOf<F> sign) {
   F z = angle.high * angle.high;
   Pair<F> sine = sinParts(angle.high, angle.low, z), cosine = cosParts(angle.high, angle.low, z);
@@ -160,14 +161,14 @@ template <class F> QD_INLINE F tanOfAngle(Angle<F> angle, BitsOf<F> sign) {
   return flipSign(value, (angle.quadrant << Format<F>::kTopBit) ^ sign);
 }
 
-// Lanes do not see each other: what a cold path gives for an ordinary lane is what the usual path gives.
+// A lane's result must not depend on other lanes: the cold path gives the same result for an ordinary lane as the usual path.
 template <class F> QD_COLD F sineLarge(F x, int quarters) {
   return sinOfAngle(reduceAnyAngle(abs(x)), quarters, quarters ? BitsOf<F>(0) : toBits(x));
 }
 template <class F> QD_COLD F tanLarge(F x) { return tanOfAngle(reduceAnyAngle(abs(x)), toBits(x)); }
 
-/// sin(x + quarters * pi/2) for 0 or 1 quarters. What is usual comes before the branch: there sine and cosine of one angle share most of
-/// it.
+/// sin(x + quarters * pi/2) for 0 or 1 quarters. The usual path is computed before the branch, so that sine and cosine of one angle share
+/// most of it.
 template <class F> QD_INLINE F sine(F x, int quarters) {
   F magnitude = abs(x), value = sinOfAngle(reduceAngle(magnitude), quarters, quarters ? BitsOf<F>(0) : toBits(x));
   return any(magnitude >= Circle<F>::kLarge) ? sineLarge(x, quarters) : value;
@@ -191,7 +192,7 @@ QD_INLINE F32 sinByHalfTurns(F32 x, int quarters) {
   r = fma(k, F32(-0x1.777a5cp-24f), r);
   r = fma(k, F32(-0x1.ee59dap-49f), r);
   F32 z = r * r;
-  // sin(r) = r + r * t: the two leading terms of t are summed with one rounding, or the error would reach 2 ulp at pi/2.
+  // sin(r) = r + r * t: the two leading terms of t are summed with one rounding, because the error would otherwise reach 2 ulp at pi/2.
   F32 t = fma(z, F32(-0x1.555556p-3f), z * z * polynomial(z, 0x1.11110cp-7f, -0x1.a01794p-13f, 0x1.716768p-19f, -0x1.999aaap-26f));
   return flipSign(fma(r, t, r), (toBits(shifted) << 31) ^ sign);
 }
@@ -205,7 +206,7 @@ QD_INLINE F32 fastSine(F32 x, int quarters) {
 }
 QD_INLINE F32 fastSin(F32 x) { return fastSine(x, 0); }
 QD_INLINE F32 fastCos(F32 x) { return fastSine(x, 1); }
-// One polynomial on the wider interval costs f64 its last ulp.
+// A single polynomial on the wider interval would cost f64 its last ulp.
 QD_INLINE F64 fastSin(F64 x) { return sin(x); }
 QD_INLINE F64 fastCos(F64 x) { return cos(x); }
 

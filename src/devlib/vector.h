@@ -1,10 +1,10 @@
-// vector.h: the values that the device library computes with, and the few operations that everything else is written in
+// vector.h: the values that the device library computes with, and the basic operations of all its functions
 //
 // A translation unit is compiled for one number of lanes, QD_DEVLIB_LANES. F32 is that many floats: a clang vector, or a plain float at one
 // lane, so the same source serves a GPU. Operators work on both; comparisons give a mask for `select` and `any`.
-// No loop, table or call is reached in the usual case. What is rare (huge angles, denormal results, infinities) is decided for all lanes at
-// once: `if (any(rare))` calls a cold function that is not inlined (LLVM takes such a branch for unlikely), so that the code inside a
-// kernel stays short.
+// The usual path has no loops, tables or calls. Rare cases (huge angles, denormal results, infinities) are tested for all lanes at once:
+// `if (any(rare))` calls a cold function that is not inlined (LLVM treats such a branch as unlikely), so that the code in a kernel stays
+// short.
 #pragma once
 
 #include <stdint.h>
@@ -39,7 +39,7 @@ using U64 = Lanes<uint64_t>;
 using Mask32 = decltype(F32{} < F32{});
 using Mask64 = decltype(F64{} < F64{});
 
-/// An unevaluated sum: `low` is what rounding took from `high`.
+/// An unevaluated sum: `low` is the rounding error of `high`.
 template <class F> struct Pair {
   F high, low;
 };
@@ -72,7 +72,7 @@ template <class V> QD_INLINE V trunc(V x) { return __builtin_elementwise_trunc(x
 template <class V> QD_INLINE V floor(V x) { return __builtin_elementwise_floor(x); }
 template <class V> QD_INLINE V copysign(V magnitude, V sign) { return __builtin_elementwise_copysign(magnitude, sign); }
 
-/// Lane `lane` of a value, for the cold paths that go lane by lane.
+/// Lane `lane` of a value, for cold paths that work lane by lane.
 template <class V> QD_INLINE auto getLane(const V &value, int lane) {
   if constexpr (kLanes == 1)
     return value;
@@ -86,7 +86,7 @@ template <class V, class T> QD_INLINE void setLane(V &value, int lane, T scalar)
     value[lane] = scalar;
 }
 
-/// The one of two constants, or lists of constants, that is for the format of F.
+/// The one of two constants, or lists of constants, that belongs to the format of F.
 template <class F> inline constexpr bool kIsSingle = false;
 template <> inline constexpr bool kIsSingle<F32> = true;
 template <class F, class Single, class Twice> constexpr auto pick(Single single, Twice twice) {
@@ -98,7 +98,7 @@ template <class F, class Single, class Twice> constexpr auto pick(Single single,
 
 template <class F> using BitsOf = decltype(toBits(F()));
 
-/// Constants of a floating-point format. Adding `kRound` leaves the nearest integer in the low bits of the sum.
+/// Constants of a floating-point format. Adding `kRound` puts the nearest integer into the low bits of the sum.
 template <class F> struct Format {
   static constexpr int kFractionBits = pick<F>(23, 52);
   static constexpr int kTopBit = pick<F>(31, 63);
@@ -113,7 +113,7 @@ template <class F> struct Format {
 /// 2^n for a normal result.
 template <class F> QD_INLINE F powerOfTwo(BitsOf<F> n) { return fromBits((n + Format<F>::kBias) << Format<F>::kFractionBits); }
 
-/// x * 2^n for any n within twice the normal range; rounds once, when the result is denormal.
+/// x * 2^n for any n within twice the normal range; rounds once, if the result is denormal.
 template <class F> QD_INLINE F scale(F x, BitsOf<F> n) {
   BitsOf<F> half = n >> 1;
   return x * powerOfTwo<F>(half) * powerOfTwo<F>(n - half);
@@ -122,13 +122,13 @@ template <class F> QD_INLINE F scale(F x, BitsOf<F> n) {
 /// Flips the sign of x where the top bit of `sign` is set.
 template <class F> QD_INLINE F flipSign(F x, BitsOf<F> sign) { return fromBits(toBits(x) ^ (sign & Format<F>::kSign)); }
 
-/// a + b, exact as a pair where |a| >= |b| or a = 0.
+/// a + b as an exact pair, if |a| >= |b| or a = 0.
 template <class F> QD_INLINE Pair<F> addOrdered(F a, F b) {
   F sum = a + b;
   return {sum, (a - sum) + b};
 }
 
-/// a * b, exact as a pair.
+/// a * b as an exact pair.
 template <class F> QD_INLINE Pair<F> multiplyExactly(F a, F b) {
   F product = a * b;
   return {product, fma(a, b, -product)};
@@ -144,7 +144,7 @@ template <class F, class... Coefficients> QD_INLINE F horner(F x, Coefficients..
   return sum;
 }
 
-/// The same for small x: from nine coefficients on the even and the odd ones form two chains, which halves the latency.
+/// The same for small x: from nine coefficients on, the even and the odd ones form two chains, which halves the latency.
 template <class F, class... Coefficients> QD_INLINE F polynomial(F x, Coefficients... coefficients) {
   constexpr int count = sizeof...(Coefficients);
   if constexpr (count < 9) {
