@@ -184,7 +184,7 @@ public:
     bool isFound = false;
     cache.find(key, [&](artifact::Artifact &&found) {
       std::swap(artifact.kernel, found.kernel);
-      takeAssumptions(found.inputs, artifact.inputs);
+      copyAssumptions(found.inputs, artifact.inputs);
       std::swap(artifact.inputs, found.inputs);
       std::swap(artifact.dependencies, found.dependencies);
       artifact = std::move(found);
@@ -196,7 +196,7 @@ public:
 
 private:
   /// Copies the assumptions of the cached code about its inputs.
-  static void takeAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
+  static void copyAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
     for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
       to[i].isUnaliased = from[i].isUnaliased;
       to[i].manyAxes = from[i].manyAxes;
@@ -262,8 +262,8 @@ public:
     llvm::StringRef shortName = llvm::StringRef(artifact.kernel).rsplit('.').second;
     std::string name = shortName.empty() ? artifact.kernel : shortName.str();
     options.set(int(Option::replay), findReplay(options.getText(Option::replay), name));
-    isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
-    stages.emplace(name, isWatched ? options.getText(Option::dump) : "", isWatched ? options.getText(Option::stop_after) : "");
+    isDumped = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
+    stages.emplace(name, isDumped ? options.getText(Option::dump) : "", isDumped ? options.getText(Option::stop_after) : "");
     stages->startAt(started);
     stages->dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
     return succeeded = stages->finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
@@ -272,7 +272,7 @@ public:
   void run() noexcept {
     try {
       try {
-        if (isWatched) module = replay(options, std::move(module));
+        if (isDumped) module = replay(options, std::move(module));
         if (succeeded) succeeded = module && lower();
       } catch (const std::bad_alloc &) { throw; } catch (const std::system_error &error) {
         if (error.code() == std::errc::resource_unavailable_try_again) throw; // memory for a thread ran out
@@ -326,7 +326,7 @@ private:
   std::shared_ptr<const backends::Target> target;
   std::optional<DiskObjects> objects;
   std::shared_ptr<Lowering> self; ///< set if the object must never be destroyed
-  bool isWatched = false, succeeded = false;
+  bool isDumped = false, succeeded = false;
   std::optional<std::string> crash;
 };
 

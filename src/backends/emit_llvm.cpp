@@ -16,7 +16,7 @@ std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext 
   stages.begin("LLVM IR");
   bool isReplayed = llvm::StringRef(options.replay).ends_with(".ll");
   // Only dumps need names.
-  ctx.setDiscardValueNames(!stages.isWatched() && !isReplayed);
+  ctx.setDiscardValueNames(!stages.wantsDumps() && !isReplayed);
   codegen::EmitOptions emitOptions{options.fastMath,   options.parallel,  options.lanes,     options.blockSize,
                                    options.maxThreads, options.pieceSize, options.lineTables};
   std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, traits, emitOptions, artifact);

@@ -46,7 +46,7 @@ public:
   const std::vector<Time> &getTimes() const { return times; }
 
   /// Whether any dump is wanted.
-  bool isWatched() const { return !folder.empty() || !last.empty(); }
+  bool wantsDumps() const { return !folder.empty() || !last.empty(); }
   /// Whether to build a stage that only a dump shows.
   bool wants(llvm::StringRef stage) const { return !folder.empty() || stage == last; }
 

@@ -43,7 +43,7 @@ struct ChunkCost {
   std::atomic<float> nanoseconds{0};
 };
 std::array<ChunkCost, 512> chunkCosts;
-constexpr float kWorthWaking = 8000; // nanoseconds
+constexpr float kMinParallelNanoseconds = 8000; // nanoseconds
 
 ChunkCost &getChunkCost(QdTaskFunction task) {
   auto bits = reinterpret_cast<uintptr_t>(task);
@@ -85,7 +85,7 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
   }
   ChunkCost &cost = getChunkCost(task);
   bool isKnown = cost.task.load(std::memory_order_relaxed) == task;
-  if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kWorthWaking) maxThreads = 1;
+  if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kMinParallelNanoseconds) maxThreads = 1;
   SingleThreaded scope(context, maxThreads == 1);
   runtime::ChunkedWork work;
   work.run = [](void *data, int64_t chunk) { static_cast<Loop *>(data)->run(chunk); };
@@ -160,7 +160,7 @@ std::string makeUniquePath(const support::File &file) {
 }
 
 /// Writes the library to a folder where debuggers and profilers find it, also later. Returns its path.
-std::string keepLibrary(const artifact::Artifact &artifact) {
+std::string writeLibrary(const artifact::Artifact &artifact) {
   std::error_code error;
   std::filesystem::create_directories(artifact.libraryFolder, error); // opening the file reports an error
   std::string digest = support::toHex(support::computeDigest(artifact.binary.data(), artifact.binary.size())).substr(0, 16);
@@ -182,7 +182,7 @@ public:
   void synchronize() override {}
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
-    if (!artifact.libraryFolder.empty()) return openLibrary(keepLibrary(artifact));
+    if (!artifact.libraryFolder.empty()) return openLibrary(writeLibrary(artifact));
     const std::vector<uint8_t> &binary = artifact.binary;
     // Use a copy in memory: if a file were truncated later, the process would die of a bus error.
     support::File file = support::makeMemoryFile(binary.data(), binary.size());
@@ -205,11 +205,11 @@ private:
       const char *text = dlerror();
       std::string why = text ? text : "out of memory";
       // An open file can be opened again, unless memory runs out.
-      constexpr std::string_view kForMemory[] = {"cannot open shared object file", "annot allocate memory", "out of memory",
-                                                 "failed to map"};
-      bool isForMemory = std::any_of(std::begin(kForMemory), std::end(kForMemory),
-                                     [&](std::string_view part) { return why.find(part) != std::string::npos; });
-      throw Error(isForMemory ? ErrorKind::Memory : ErrorKind::Format, "a compiled kernel cannot be mapped: " + why);
+      constexpr std::string_view kMemoryMessages[] = {"cannot open shared object file", "annot allocate memory", "out of memory",
+                                                      "failed to map"};
+      bool isOutOfMemory = std::any_of(std::begin(kMemoryMessages), std::end(kMemoryMessages),
+                                       [&](std::string_view part) { return why.find(part) != std::string::npos; });
+      throw Error(isOutOfMemory ? ErrorKind::Memory : ErrorKind::Format, "a compiled kernel cannot be mapped: " + why);
     }
     auto library = std::make_unique<Library>(handle);
     if (!library->entry) throw Error(ErrorKind::Format, "a compiled kernel has no entry");

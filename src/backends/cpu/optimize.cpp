@@ -95,7 +95,7 @@ static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
   llvm::InlineAsm *unknown = llvm::InlineAsm::get(type, "", "=r,0", false);
   // From last to first: each split moves the instructions after it.
   for (llvm::Instruction *cut : llvm::reverse(cuts)) {
-    llvm::BasicBlock *rest = block.splitBasicBlock(cut->getIterator(), "outlined");
+    llvm::BasicBlock *rest = block.splitBasicBlock(cut->getIterator(), "split");
     block.getTerminator()->eraseFromParent();
     llvm::IRBuilder<> builder(&block);
     builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateCall(type, unknown, builder.getInt32(0))), never, rest);

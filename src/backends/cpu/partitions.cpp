@@ -19,9 +19,9 @@ namespace {
 /// A smaller partition is not worth a thread: reading the module takes as long.
 constexpr unsigned kMinPartition = 1000;
 /// A smaller kernel compiles quickly as a whole.
-constexpr unsigned kWorthKeeping = 10000;
+constexpr unsigned kMinStoredKernel = 10000;
 /// Minimum number of instructions of a stored partition with several functions.
-constexpr unsigned kSmallestKept = 2000;
+constexpr unsigned kMinStoredPartition = 2000;
 
 bool isShared(const llvm::Function &function) { return function.isDeclaration() || function.hasFnAttribute(llvm::Attribute::AlwaysInline); }
 
@@ -60,7 +60,7 @@ void assignNeighbors(const llvm::Module &module, Partitions &partitions) {
   for (const llvm::Function &function : module) {
     if (isShared(function)) continue;
     unsigned size = function.getInstructionCount();
-    if (load == 0 || load >= kSmallestKept || size >= kSmallestKept) {
+    if (load == 0 || load >= kMinStoredPartition || size >= kMinStoredPartition) {
       ++partitions.count;
       load = 0;
     }
@@ -69,7 +69,7 @@ void assignNeighbors(const llvm::Module &module, Partitions &partitions) {
   }
 }
 
-void makeVisibleToParts(llvm::Module &module) {
+void makeVisibleToPartitions(llvm::Module &module) {
   for (llvm::Function &function : module) {
     if (isShared(function) || !function.hasLocalLinkage()) continue;
     function.setLinkage(llvm::GlobalValue::ExternalLinkage);
@@ -120,7 +120,7 @@ struct PartitionCompiler {
     for (llvm::Function &function : *module)
       if (!isShared(function) && partitions.of.lookup(function.getName()) != partition) function.deleteBody();
     if (llvm::Error error = module->materializeAll()) throw std::runtime_error(llvm::toString(std::move(error)));
-    if (!partitions.areKept) return compile(*module);
+    if (!partitions.areStored) return compile(*module);
     removeUnused(*module);
     Object source = writeBitcode(*module);
     llvm::StringRef key(source.data(), source.size());
@@ -148,8 +148,8 @@ Partitions choosePartitions(const llvm::Module &module, const TargetOptions &opt
   Partitions partitions;
   Sizes sizes = measure(module);
   // Line tables contain the line of each function, which every edit above it changes.
-  partitions.areKept = options.objects && !options.lineTables && sizes.total >= kWorthKeeping && sizes.largest < sizes.total;
-  if (partitions.areKept) {
+  partitions.areStored = options.objects && !options.lineTables && sizes.total >= kMinStoredKernel && sizes.largest < sizes.total;
+  if (partitions.areStored) {
     assignNeighbors(module, partitions);
   } else if (sizes.largest > 0) {
     partitions.count = std::min({options.threads, sizes.total / kMinPartition, sizes.total / sizes.largest});
@@ -160,7 +160,7 @@ Partitions choosePartitions(const llvm::Module &module, const TargetOptions &opt
 
 std::vector<Object> compilePartitions(llvm::Module &module, const Processor &processor, const TargetOptions &options,
                                       Partitions &partitions, CancelGate &gate) {
-  makeVisibleToParts(module);
+  makeVisibleToPartitions(module);
   PartitionCompiler compiler{writeBitcode(module), partitions, processor, options, gate};
   std::vector<Object> objects(partitions.count);
   std::atomic<unsigned> next{0};

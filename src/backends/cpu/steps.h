@@ -23,7 +23,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 struct Partitions {
   llvm::StringMap<unsigned> of; ///< key: name of the function
   unsigned count = 0;           ///< fewer than 2: the module is compiled as a whole
-  bool areKept = false;         ///< objects are looked up and stored
+  bool areStored = false;       ///< objects are looked up and stored
   unsigned found = 0;           ///< number of objects found
 };
 

@@ -35,13 +35,13 @@ public:
     stages.finish("device library");
     // Dumped stages show the module as a whole.
     Partitions partitions;
-    if (!stages.isWatched()) partitions = choosePartitions(module, options);
+    if (!stages.wantsDumps()) partitions = choosePartitions(module, options);
     bool isWhole = partitions.count < 2;
     stages.begin(isWhole ? "optimizing" : "machine code");
     std::vector<Object> objects =
         isWhole ? compileWhole(module, *machine, options, stages) : compilePartitions(module, processor, options, partitions, gate);
     if (stages.isStopped() || gate.isEnabled()) return mlir::success();
-    if (partitions.areKept)
+    if (partitions.areStored)
       stages.finish(llvm::formatv("{0} partitions, {1} of them compiled before", partitions.count, partitions.found).str());
     else if (!isWhole)
       stages.finish("partitions");

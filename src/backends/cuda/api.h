@@ -65,7 +65,7 @@ struct FillNode {
 struct GraphEdge {
   unsigned char from = 0, to = 0, kind = 0, reserved[5] = {};
   /// The dependent node may start when all blocks of the other node have begun; it waits for the other's end itself.
-  static GraphEdge makeEarly() { return {.from = 1, .kind = 1}; }
+  static GraphEdge makeEarlyLaunch() { return {.from = 1, .kind = 1}; }
 };
 
 // Member name, symbol in the library, arguments. Drivers of CUDA 11.8 or later have all of these; otherwise the driver cannot be used.

@@ -37,7 +37,7 @@ public:
     try {
       memory->trim();
     } catch (const Error &) {
-      // A fault has ended the device.
+      // After a fault there is nothing to release.
     }
   }
 

@@ -21,14 +21,14 @@ static constexpr size_t kPrintWords = 128 << 10;
 
 //--- What failed ---
 
-void GpuKernel::takeFailure(Lane &lane, runtime::KernelRun &run) {
-  auto *report = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
+void GpuKernel::takeFailure(StreamState &streamState, runtime::KernelRun &run) {
+  auto *report = reinterpret_cast<QdGpuFailure *>(streamState.failure.get());
   if (!report || !__atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return;
   std::vector<uint64_t> values(std::begin(report->values), std::end(report->values));
   if (size_t(report->site) < sites.size()) values.resize(std::max(values.size(), sites[size_t(report->site)].countValues()));
   run.fail(report->site, values.data());
   report->failed = report->claimed = 0;
-  memory->fill(lane.state->getData(), 0, sizeof(QdGpuState));
+  memory->fill(streamState.state->getData(), 0, sizeof(QdGpuState));
 }
 
 //--- Loading ---
@@ -50,33 +50,33 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &ar
     Task task{deviceTask};
     memory->check(api.getFunction(&task.function, module, deviceTask.entry.c_str()), "find a task of a compiled kernel");
     int blocks = 1;
-    memory->check(api.getOccupancy(&blocks, task.function, int(deviceTask.blockSize), 0), "say how many blocks run at a time");
+    memory->check(api.getOccupancy(&blocks, task.function, int(deviceTask.blockSize), 0), "compute the occupancy of a task");
     task.residentBlocks = std::max(1u, unsigned(blocks) * processors);
     waitsForGrids |= deviceTask.isTogether;
     tasks.push_back(std::move(task));
   }
-  getLane(nullptr);
+  getStreamState(nullptr);
 }
 
-GpuKernel::Lane &GpuKernel::getLane(Stream stream) {
-  for (std::unique_ptr<Lane> &lane : lanes)
-    if (lane->stream == stream) return *lane;
-  auto lane = std::make_unique<Lane>();
-  lane->stream = stream;
-  lane->state = memory->allocate(sizeof(QdGpuState));
-  if (scratchBytes) lane->scratch = memory->allocate(scratchBytes);
-  if (argumentBytes > QD_GPU_INLINE_ARGUMENTS) lane->argumentCopy = memory->allocate(argumentBytes);
-  if (resultBytes) lane->result = Memory::Shared(*memory, resultBytes);
-  if (hasChecks(sites)) lane->failure = Memory::Shared(*memory, sizeof(QdGpuFailure));
+GpuKernel::StreamState &GpuKernel::getStreamState(Stream stream) {
+  for (std::unique_ptr<StreamState> &streamState : streamStates)
+    if (streamState->stream == stream) return *streamState;
+  auto streamState = std::make_unique<StreamState>();
+  streamState->stream = stream;
+  streamState->state = memory->allocate(sizeof(QdGpuState));
+  if (scratchBytes) streamState->scratch = memory->allocate(scratchBytes);
+  if (argumentBytes > QD_GPU_INLINE_ARGUMENTS) streamState->argumentCopy = memory->allocate(argumentBytes);
+  if (resultBytes) streamState->result = Memory::Shared(*memory, resultBytes);
+  if (hasChecks(sites)) streamState->failure = Memory::Shared(*memory, sizeof(QdGpuFailure));
   if (hasPrint) {
-    lane->prints = Memory::Shared(*memory, sizeof(QdGpuPrints) + kPrintWords * sizeof(uint64_t));
-    auto *printed = reinterpret_cast<QdGpuPrints *>(lane->prints.get());
+    streamState->prints = Memory::Shared(*memory, sizeof(QdGpuPrints) + kPrintWords * sizeof(uint64_t));
+    auto *printed = reinterpret_cast<QdGpuPrints *>(streamState->prints.get());
     printed->capacity = kPrintWords;
     memset(printed->words, 0xff, kPrintWords * sizeof(uint64_t)); // no site
   }
-  lane->parameters.resize(sizeof(QdGpuLaunch) + (lane->argumentCopy ? 0 : argumentBytes));
-  lane->nodes.resize(tasks.size());
-  return *lanes.emplace_back(std::move(lane));
+  streamState->parameters.resize(sizeof(QdGpuLaunch) + (streamState->argumentCopy ? 0 : argumentBytes));
+  streamState->nodes.resize(tasks.size());
+  return *streamStates.emplace_back(std::move(streamState));
 }
 
 GpuKernel::~GpuKernel() {
@@ -84,9 +84,9 @@ GpuKernel::~GpuKernel() {
     // Running kernels still need their code.
     memory->synchronize();
     Memory::Scope scope(*memory);
-    for (const std::unique_ptr<Lane> &lane : lanes) {
-      if (lane->executable) memory->api.destroyExecutableGraph(lane->executable);
-      if (lane->graph) memory->api.destroyGraph(lane->graph);
+    for (const std::unique_ptr<StreamState> &streamState : streamStates) {
+      if (streamState->executable) memory->api.destroyExecutableGraph(streamState->executable);
+      if (streamState->graph) memory->api.destroyGraph(streamState->graph);
     }
     memory->api.unloadModule(module);
   } catch (const Error &) {
@@ -112,22 +112,22 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
           kernelParameters, nullptr,          nullptr, nullptr};
 }
 
-void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
-  auto *head = reinterpret_cast<QdGpuLaunch *>(lane.parameters.data());
+void GpuKernel::writeParameters(StreamState &streamState, runtime::KernelRun &run) {
+  auto *head = reinterpret_cast<QdGpuLaunch *>(streamState.parameters.data());
   auto getAddress = [](const runtime::BufferRef &buffer) { return static_cast<unsigned char *>(buffer ? buffer->getData() : nullptr); };
-  head->arguments = getAddress(lane.argumentCopy);
-  head->result = lane.result.get();
-  head->scratch = getAddress(lane.scratch);
-  head->state = reinterpret_cast<QdGpuState *>(getAddress(lane.state));
-  head->failure = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
-  head->prints = reinterpret_cast<QdGpuPrints *>(lane.prints.get());
+  head->arguments = getAddress(streamState.argumentCopy);
+  head->result = streamState.result.get();
+  head->scratch = getAddress(streamState.scratch);
+  head->state = reinterpret_cast<QdGpuState *>(getAddress(streamState.state));
+  head->failure = reinterpret_cast<QdGpuFailure *>(streamState.failure.get());
+  head->prints = reinterpret_cast<QdGpuPrints *>(streamState.prints.get());
   // Members that the code does not read keep their values, so that graphs need no new parameters.
   head->random_seed = drawsRandom ? run.context.random_seed : 0;
   head->launch_index = drawsRandom ? run.context.launch_index : 0;
-  if (lane.argumentCopy)
-    memory->write(lane.argumentCopy->getData(), run.context.arguments, argumentBytes);
+  if (streamState.argumentCopy)
+    memory->write(streamState.argumentCopy->getData(), run.context.arguments, argumentBytes);
   else
-    memcpy(lane.parameters.data() + sizeof *head, run.context.arguments, argumentBytes);
+    memcpy(streamState.parameters.data() + sizeof *head, run.context.arguments, argumentBytes);
 }
 
 void GpuKernel::checkTogether(const Task &task, unsigned blocks, const uint8_t *arguments) const {
@@ -140,30 +140,31 @@ void GpuKernel::checkTogether(const Task &task, unsigned blocks, const uint8_t *
                                         " of them can run at the same time on this device: let each thread do more");
 }
 
-void GpuKernel::launchTask(Lane &lane, const Task &task, const uint8_t *arguments) {
-  void *pointers[] = {lane.parameters.data()};
+void GpuKernel::launchTask(StreamState &streamState, const Task &task, const uint8_t *arguments) {
+  void *pointers[] = {streamState.parameters.data()};
   KernelNode node = makeNode(task, arguments, pointers);
   const Api &api = memory->api;
   if (task.deviceTask.isTogether && task.deviceTask.iterations.evaluate(arguments) <= 0) return;
   if (task.deviceTask.isTogether) checkTogether(task, node.gridX, arguments);
-  memory->check(task.deviceTask.isTogether
-                    ? api.launchTogether(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers)
-                    : api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
-                "launch a kernel");
+  memory->check(
+      task.deviceTask.isTogether
+          ? api.launchTogether(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, streamState.stream, pointers)
+          : api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, streamState.stream, pointers, nullptr),
+      "launch a kernel");
 }
 
-void GpuKernel::launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat) {
+void GpuKernel::launchTasks(StreamState &streamState, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat) {
   while (first < end) {
     if (repeat == repeats.size() || repeats[repeat].firstTask != first) {
-      launchTask(lane, tasks[first++], arguments);
+      launchTask(streamState, tasks[first++], arguments);
       continue;
     }
     const artifact::Repeat &own = repeats[repeat];
     size_t inner;
     do {
       inner = repeat + 1;
-      launchTasks(lane, arguments, own.firstTask, own.endTask, inner);
-    } while (isRepeated(lane, own));
+      launchTasks(streamState, arguments, own.firstTask, own.endTask, inner);
+    } while (isRepeated(streamState, own));
     repeat = inner;
     first = own.endTask;
   }
@@ -171,20 +172,20 @@ void GpuKernel::launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first
 
 /// Whether to repeat the tasks. The host reads the condition, a byte, after each round; the alternative in device code needs NVIDIA's own
 /// libraries.
-bool GpuKernel::isRepeated(Lane &lane, const artifact::Repeat &repeat) {
-  memory->check(memory->api.synchronizeStream(lane.stream), "finish what was launched");
-  auto *report = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
+bool GpuKernel::isRepeated(StreamState &streamState, const artifact::Repeat &repeat) {
+  memory->check(memory->api.synchronizeStream(streamState.stream), "finish what was launched");
+  auto *report = reinterpret_cast<QdGpuFailure *>(streamState.failure.get());
   if (report && __atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false; // tasks after a failure have no effect
   uint8_t condition;
-  memory->read(&condition, static_cast<const uint8_t *>(lane.scratch->getData()) + repeat.slot, 1);
+  memory->read(&condition, static_cast<const uint8_t *>(streamState.scratch->getData()) + repeat.slot, 1);
   return condition != 0;
 }
 
 /// Builds the graph of the tasks. Branches follow the task before the first of them, and the task after them waits for the last task of
 /// each branch.
-void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers) {
+void GpuKernel::makeGraph(StreamState &streamState, const uint8_t *arguments, void **pointers) {
   const Api &api = memory->api;
-  memory->check(api.createGraph(&lane.graph, 0), "make a graph");
+  memory->check(api.createGraph(&streamState.graph, 0), "make a graph");
   std::vector<GraphNode> before;
   std::map<uint32_t, GraphNode> branches; // the last task of each
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -198,30 +199,31 @@ void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers)
     auto last = branches.find(branch);
     std::vector<GraphNode> after = last == branches.end() ? before : std::vector{last->second};
     bool isEarly = api.addGraphEdges && tasks[i].deviceTask.waits && after.size() == 1;
-    memory->check(api.addKernelNode(&lane.nodes[i], lane.graph, after.data(), isEarly ? 0 : after.size(), &node), "make a graph");
-    const GraphEdge edge = GraphEdge::makeEarly();
-    if (isEarly) memory->check(api.addGraphEdges(lane.graph, after.data(), &lane.nodes[i], &edge, 1), "make a graph");
+    memory->check(api.addKernelNode(&streamState.nodes[i], streamState.graph, after.data(), isEarly ? 0 : after.size(), &node),
+                  "make a graph");
+    const GraphEdge edge = GraphEdge::makeEarlyLaunch();
+    if (isEarly) memory->check(api.addGraphEdges(streamState.graph, after.data(), &streamState.nodes[i], &edge, 1), "make a graph");
     if (branch)
-      branches[branch] = lane.nodes[i];
+      branches[branch] = streamState.nodes[i];
     else
-      before = {lane.nodes[i]};
+      before = {streamState.nodes[i]};
   }
-  memory->check(api.instantiateGraph(&lane.executable, lane.graph, 0), "make a graph");
+  memory->check(api.instantiateGraph(&streamState.executable, streamState.graph, 0), "make a graph");
 }
 
 /// Launches the tasks as a graph. It costs half of a plain launch even for one task, and much less per task.
-void GpuKernel::launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged) {
+void GpuKernel::launchGraph(StreamState &streamState, const uint8_t *arguments, bool isChanged) {
   const Api &api = memory->api;
-  void *pointers[] = {lane.parameters.data()};
-  if (!lane.executable) {
-    makeGraph(lane, arguments, pointers);
+  void *pointers[] = {streamState.parameters.data()};
+  if (!streamState.executable) {
+    makeGraph(streamState, arguments, pointers);
   } else if (isChanged) {
     for (size_t i = 0; i < tasks.size(); ++i) {
       KernelNode node = makeNode(tasks[i], arguments, pointers);
-      memory->check(api.setKernelNode(lane.executable, lane.nodes[i], &node), "launch a kernel");
+      memory->check(api.setKernelNode(streamState.executable, streamState.nodes[i], &node), "launch a kernel");
     }
   }
-  memory->check(api.launchGraph(lane.executable, lane.stream), "launch a kernel");
+  memory->check(api.launchGraph(streamState.executable, streamState.stream), "launch a kernel");
 }
 
 void GpuKernel::run(runtime::KernelRun &run) {
@@ -231,36 +233,37 @@ void GpuKernel::run(runtime::KernelRun &run) {
     lock.lock();
   }
   Memory::Scope scope(*memory);
-  Lane &lane = getLane(static_cast<Stream>(run.stream));
-  writeParameters(lane, run);
-  memory->order.beginLaunch(lane.stream);
+  StreamState &streamState = getStreamState(static_cast<Stream>(run.stream));
+  writeParameters(streamState, run);
+  memory->order.beginLaunch(streamState.stream);
   // Building a graph pays from the second launch on.
-  if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() || ++lane.launches == 1) {
+  if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() ||
+      ++streamState.launches == 1) {
     size_t repeat = 0;
-    launchTasks(lane, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
+    launchTasks(streamState, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
   } else {
-    bool isChanged = lane.parameters != lane.launched;
-    if (isChanged) lane.launched = lane.parameters;
+    bool isChanged = streamState.parameters != streamState.launched;
+    if (isChanged) streamState.launched = streamState.parameters;
     // The sizes of the grids may depend on arguments that only the copy contains.
-    launchGraph(lane, run.context.arguments, isChanged || lane.argumentCopy);
+    launchGraph(streamState, run.context.arguments, isChanged || streamState.argumentCopy);
   }
-  memory->order.endLaunch(lane.stream);
+  memory->order.endLaunch(streamState.stream);
   // Checks exist in debug mode only, where each launch reports its failure.
-  if (resultBytes || hasPrint || lane.failure.get()) waitAndReport(lane, run);
+  if (resultBytes || hasPrint || streamState.failure.get()) waitAndReport(streamState, run);
 }
 
-void GpuKernel::waitAndReport(Lane &lane, runtime::KernelRun &run) {
+void GpuKernel::waitAndReport(StreamState &streamState, runtime::KernelRun &run) {
   // If the observer cancels the run, the wait ends but the kernel continues: a grid cannot be stopped.
-  if (!memory->waitFor(lane.stream, [&] { return run.observer->poll(), !run.context.failed; })) return;
-  if (resultBytes) memcpy(run.context.result, lane.result.get(), resultBytes);
-  if (hasPrint) takePrints(lane, run);
-  takeFailure(lane, run);
+  if (!memory->waitFor(streamState.stream, [&] { return run.observer->poll(), !run.context.failed; })) return;
+  if (resultBytes) memcpy(run.context.result, streamState.result.get(), resultBytes);
+  if (hasPrint) takePrints(streamState, run);
+  takeFailure(streamState, run);
 }
 
-void GpuKernel::takePrints(Lane &lane, runtime::KernelRun &run) {
-  auto *printed = reinterpret_cast<QdGpuPrints *>(lane.prints.get());
+void GpuKernel::takePrints(StreamState &streamState, runtime::KernelRun &run) {
+  auto *printed = reinterpret_cast<QdGpuPrints *>(streamState.prints.get());
   if (printed->used > printed->capacity)
-    support::log(support::LogLevel::Warn, "kernel " + name + " printed more in one launch than there is room for; the rest is left out");
+    support::log(support::LogLevel::Warn, "kernel " + name + " printed more in one launch than the buffer holds; the rest is dropped");
   uint64_t used = std::min(printed->used, printed->capacity);
   for (uint64_t at = 0; at < used;) {
     uint64_t site = printed->words[at];

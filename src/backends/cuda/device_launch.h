@@ -22,7 +22,7 @@ private:
     unsigned residentBlocks = 1; ///< maximum number of blocks that run at the same time
   };
   /// State of the launches of one stream, which run one after the other.
-  struct Lane {
+  struct StreamState {
     Stream stream = nullptr;
     runtime::BufferRef scratch, state, argumentCopy;
     Memory::Shared failure, prints, result;
@@ -32,23 +32,23 @@ private:
     std::vector<GraphNode> nodes; ///< one per task
     int launches = 0;
   };
-  Lane &getLane(Stream stream);
+  StreamState &getStreamState(Stream stream);
   KernelNode makeNode(const Task &task, const uint8_t *arguments, void **parameters) const;
-  void writeParameters(Lane &lane, runtime::KernelRun &run);
-  void launchTask(Lane &lane, const Task &task, const uint8_t *arguments);
+  void writeParameters(StreamState &streamState, runtime::KernelRun &run);
+  void launchTask(StreamState &streamState, const Task &task, const uint8_t *arguments);
   /// Throws unless all blocks of a task can run at the same time, each with an iteration for each thread.
   void checkTogether(const Task &task, unsigned blocks, const uint8_t *arguments) const;
   /// Launches tasks in their order; `repeat` counts the repeats launched so far.
-  void launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
-  bool isRepeated(Lane &lane, const artifact::Repeat &repeat);
-  void makeGraph(Lane &lane, const uint8_t *arguments, void **pointers);
-  void launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged);
-  void waitAndReport(Lane &lane, runtime::KernelRun &run);
-  void takePrints(Lane &lane, runtime::KernelRun &run);
-  void takeFailure(Lane &lane, runtime::KernelRun &run);
+  void launchTasks(StreamState &streamState, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
+  bool isRepeated(StreamState &streamState, const artifact::Repeat &repeat);
+  void makeGraph(StreamState &streamState, const uint8_t *arguments, void **pointers);
+  void launchGraph(StreamState &streamState, const uint8_t *arguments, bool isChanged);
+  void waitAndReport(StreamState &streamState, runtime::KernelRun &run);
+  void takePrints(StreamState &streamState, runtime::KernelRun &run);
+  void takeFailure(StreamState &streamState, runtime::KernelRun &run);
 
   std::shared_ptr<Memory> memory;
-  std::mutex mutex; ///< one launch at a time: launches of a stream share its lane
+  std::mutex mutex; ///< one launch at a time: launches of a stream share its StreamState
   std::string name;
   std::vector<artifact::Site> sites;
   std::vector<artifact::Repeat> repeats;
@@ -57,7 +57,7 @@ private:
   size_t argumentBytes, resultBytes, scratchBytes;
   Module module = nullptr;
   std::vector<Task> tasks;
-  std::vector<std::unique_ptr<Lane>> lanes; ///< the first one belongs to the default stream
+  std::vector<std::unique_ptr<StreamState>> streamStates; ///< the first one belongs to the default stream
 };
 
 } // namespace qd::cuda

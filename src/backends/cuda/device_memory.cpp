@@ -17,7 +17,7 @@ using support::ErrorKind;
 // Kernels may read a whole vector at the last element.
 static constexpr size_t kTail = 64;
 // Amount of unused memory that the pool retains; other libraries in the process need memory, too.
-static constexpr uint64_t kKeptBytes = 128 << 20;
+static constexpr uint64_t kRetainedBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
 // Smaller copies are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
@@ -43,7 +43,7 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
     if (memory->ordinal != ordinal || &memory->api != &api) continue;
     if (memory->isLost) {
       api.setCurrentContext(nullptr); // if another library left the lost context current, every call fails
-      cuda::check(api.resetPrimaryContext(ordinal), "start again after a fault");
+      cuda::check(api.resetPrimaryContext(ordinal), "be reset after a fault");
       try {
         memory.reset(new Memory(api, ordinal));
       } catch (const DriverError &) { // the driver gives no new context while another library's runtime still uses the lost one
@@ -63,7 +63,7 @@ Memory::Memory(const Api &api, int number) : api(api), order(api) {
   // The primary context, which the CUDA runtime and torch use, too.
   cuda::check(api.retainPrimaryContext(&context, ordinal), "make a context");
   if (!getAttribute(kMemoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
-  uint64_t kept = kKeptBytes;
+  uint64_t kept = kRetainedBytes;
   cuda::check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
 }
 
@@ -81,7 +81,7 @@ void Memory::warmUp() {
 
 int Memory::getAttribute(Attribute attribute) const {
   int value = 0;
-  cuda::check(api.getDeviceAttribute(&value, attribute, ordinal), "say what it can do");
+  cuda::check(api.getDeviceAttribute(&value, attribute, ordinal), "report its properties");
   return value;
 }
 
@@ -94,7 +94,7 @@ Memory::Scope::Scope(const Memory &memory) : api(memory.api) {
   if (memory.isLost) throw Error(ErrorKind::Runtime, "a kernel has faulted, and all memory on the GPU is lost: call qd.init() again");
   api.getCurrentContext(&before);
   if (before == memory.context) return;
-  cuda::check(api.setCurrentContext(memory.context), "be used by this thread");
+  cuda::check(api.setCurrentContext(memory.context), "become current in this thread");
   // A thread without a context uses the first device anyway, so that device's context can stay current.
   isRestored = before || memory.ordinal != 0;
 }
@@ -180,7 +180,7 @@ void Memory::release(void *data) noexcept {
 
 void Memory::trim() {
   synchronize();
-  if (pool) check(api.trimPool(pool, 0), "give memory back");
+  if (pool) check(api.trimPool(pool, 0), "release memory");
 }
 
 void Memory::fill(void *data, uint32_t word, size_t bytes) {
@@ -200,7 +200,7 @@ void Memory::copy(void *to, const void *from, size_t bytes) {
 
 //--- Memory that both see ---
 
-unsigned char *Memory::takeShared(size_t bytes) {
+unsigned char *Memory::allocateShared(size_t bytes) {
   Scope scope(*this);
   std::lock_guard lock(sharing);
   auto found = std::find_if(freeShared.begin(), freeShared.end(), [&](auto &block) { return block.first == bytes; });
@@ -223,13 +223,13 @@ unsigned char *Memory::takeShared(size_t bytes) {
   return std::exchange(slab, slab + bytes);
 }
 
-void Memory::giveShared(unsigned char *data, size_t bytes) {
+void Memory::releaseShared(unsigned char *data, size_t bytes) {
   std::lock_guard lock(sharing);
   freeShared.emplace_back(bytes, data);
 }
 
 Memory::Shared::Shared(Memory &owner, size_t wanted) : memory(owner.shared_from_this()), bytes((wanted + 255) & ~size_t(255)) {
-  data = owner.takeShared(bytes);
+  data = owner.allocateShared(bytes);
   memset(data, 0, bytes);
 }
 
@@ -241,7 +241,7 @@ Memory::Shared &Memory::Shared::operator=(Shared &&other) noexcept {
 }
 
 Memory::Shared::~Shared() {
-  if (data) memory->giveShared(data, bytes);
+  if (data) memory->releaseShared(data, bytes);
 }
 
 //--- Copies ---
@@ -256,7 +256,7 @@ void Memory::prepareStages(size_t wanted) {
   if (wanted <= stageBytes) return;
   for (Stage &stage : stages) {
     if (stage.done) check(api.synchronizeEvent(stage.done), "copy from the host");
-    if (stage.data) check(api.releaseHost(std::exchange(stage.data, nullptr)), "give memory of the host back");
+    if (stage.data) check(api.releaseHost(std::exchange(stage.data, nullptr)), "release memory of the host");
     check(api.allocateHost(&stage.data, wanted, kPortable), "allocate memory of the host");
     if (!stage.done) check(api.createEvent(&stage.done, kUntimed), "make an event");
   }

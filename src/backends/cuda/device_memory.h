@@ -78,8 +78,8 @@ private:
   void warmUp();
   void release(void *data) noexcept override;
   Address tryAllocate(size_t bytes);
-  unsigned char *takeShared(size_t bytes);
-  void giveShared(unsigned char *data, size_t bytes);
+  unsigned char *allocateShared(size_t bytes);
+  void releaseShared(unsigned char *data, size_t bytes);
   bool isUsable() const;
 
   // Large copies alternate between two blocks: the device fills or empties one while the processor works on the other. Fresh memory of the

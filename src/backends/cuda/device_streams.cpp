@@ -29,7 +29,7 @@ public:
     Memory::Scope scope(*memory);
     if (!stream) memory->order.join();
     Status status = api.queryStream(static_cast<Stream>(stream));
-    if (status != kNotReady) memory->check(status, "say whether a stream is done");
+    if (status != kNotReady) memory->check(status, "query a stream");
     return status == kSuccess;
   }
   void order(void *first, void *then) override {

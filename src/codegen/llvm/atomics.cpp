@@ -152,7 +152,7 @@ Component BodyEmitter::updateLanes(const Place &place, Type type, bool wantsOld,
 }
 
 /// Whether all threads add the same number to one place: a counter that assigns positions.
-bool BodyEmitter::canCountInWarp(ir::AtomicOp op, Type type) {
+bool BodyEmitter::canAddOncePerWarp(ir::AtomicOp op, Type type) {
   auto loop = op->getParentOfType<ir::ForOp>();
   while (loop && !loop.getParallel()) loop = loop->getParentOfType<ir::ForOp>();
   auto element = op.getRef().getDefiningOp<ir::ElementOp>();
@@ -164,7 +164,7 @@ bool BodyEmitter::canCountInWarp(ir::AtomicOp op, Type type) {
 }
 
 /// One thread of the warp adds for all active threads, and each gets the old value as if they had added in the order of their lanes.
-llvm::Value *BodyEmitter::countInWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value) {
+llvm::Value *BodyEmitter::addOncePerWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value) {
   namespace I = llvm::Intrinsic;
   llvm::Type *type = value->getType(), *word = builder.getInt32Ty();
   auto count = [&](llvm::Value *threads) {
@@ -193,7 +193,7 @@ llvm::Value *BodyEmitter::countInWarp(ir::AtomicKind kind, const Place &place, l
 Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Type type, const Component &value) {
   ir::AtomicKind kind = op.getAtomicKind();
   bool wantsOld = !op.getResult().use_empty();
-  if (wantsOld && canCountInWarp(op, type)) return {countInWarp(kind, place, value.value)};
+  if (wantsOld && canAddOncePerWarp(op, type)) return {addOncePerWarp(kind, place, value.value)};
   if (lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
   if (!place.lanes.isUniform() || wantsOld)
     return updateLanes(place, type, wantsOld, [&](llvm::Value *pointer, llvm::Value *lane) {
@@ -211,7 +211,7 @@ Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Typ
 }
 
 /// Whether the device adds the components of a vector in global memory with fewer instructions than components.
-bool BodyEmitter::canAddTogether(ir::AtomicOp op, const Place &place) {
+bool BodyEmitter::canAddAsVector(ir::AtomicOp op, const Place &place) {
   int64_t count = ir::getComponentCount(place.pointee);
   bool isSum = op.getAtomicKind() == ir::AtomicKind::add || op.getAtomicKind() == ir::AtomicKind::sub;
   return module.traits.hasVectorAtomics && lanes == 1 && isSum && op.getResult().use_empty() && ir::getScalar(place.pointee).isF32() &&
@@ -219,7 +219,7 @@ bool BodyEmitter::canAddTogether(ir::AtomicOp op, const Place &place) {
 }
 
 /// Pairs and quadruples must be aligned, which is checked at run time.
-Components BodyEmitter::addTogether(const Place &place, Components values, bool isDifference) {
+Components BodyEmitter::addAsVector(const Place &place, Components values, bool isDifference) {
   llvm::Type *type = builder.getFloatTy();
   llvm::Value *base = builder.CreateAddrSpaceCast(place.base, builder.getPtrTy(kGlobalMemory));
   for (Component &value : values) value = {isDifference ? builder.CreateFNeg(value.value) : value.value};
@@ -270,7 +270,7 @@ Components BodyEmitter::emitAtomic(ir::AtomicOp op) {
     store(place, combineAll(op.getAtomicKind(), scalar, old, value), place.isPrivate || facts->divergent.contains(op));
     return old;
   }
-  if (canAddTogether(op, place)) return addTogether(place, value, op.getAtomicKind() == ir::AtomicKind::sub);
+  if (canAddAsVector(op, place)) return addAsVector(place, value, op.getAtomicKind() == ir::AtomicKind::sub);
   Components result;
   for (auto [i, component] : llvm::enumerate(value)) {
     Place part = place;

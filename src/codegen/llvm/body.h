@@ -144,7 +144,7 @@ public:
   int task = 0;
   llvm::Value *thread = nullptr;     ///< QdThread, in blocks that the processor runs
   llvm::Value *stackLimit = nullptr; ///< i64, in recursive functions on the processor: the lowest address that the stack may reach
-  bool isRare = false;               ///< emitting the copy of an iteration for the few iterations at the ends of a run
+  bool isPartialVector = false;      ///< emitting the masked copy of an iteration for the ends of a run
   bool isInBlock = false;            ///< the function runs one thread of a block
   llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor
   uint32_t branch = 0;                                                            ///< number of the grid's task: see artifact::DeviceTask
@@ -230,10 +230,10 @@ private:
 
   // atomics.cpp
   Components emitAtomic(ir::AtomicOp op);
-  bool canCountInWarp(ir::AtomicOp op, mlir::Type type);
-  llvm::Value *countInWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value);
-  bool canAddTogether(ir::AtomicOp op, const Place &place);
-  Components addTogether(const Place &place, Components values, bool isDifference);
+  bool canAddOncePerWarp(ir::AtomicOp op, mlir::Type type);
+  llvm::Value *addOncePerWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value);
+  bool canAddAsVector(ir::AtomicOp op, const Place &place);
+  Components addAsVector(const Place &place, Components values, bool isDifference);
   Component emitCompareExchange(ir::CompareExchangeOp op);
   Component emitAtomicScalar(ir::AtomicOp op, const Place &place, mlir::Type type, const Component &value);
   Component updateLanes(const Place &place, mlir::Type type, bool wantsOld,
@@ -241,7 +241,7 @@ private:
 
   // functions.cpp
   void emitCall(ir::CallOp op);
-  void leaveIfStackIsUsedUp(ir::CallOp op);
+  void leaveIfStackIsFull(ir::CallOp op);
   Components emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
   Components emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
 

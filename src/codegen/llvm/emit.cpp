@@ -188,7 +188,7 @@ void ModuleEmitter::emit() {
   argumentBytes = kernel.getArgumentBytes();
   collectAliasScopes();
   countCalls();
-  traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitOwnTasks(kernel);
+  traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitTaskFunctions(kernel);
   limitInlining(*module);
   collectCheckpoints(source, artifact.checkpoints);
   if (lines) lines->finish();
@@ -287,7 +287,7 @@ private:
 };
 } // namespace
 
-void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) {
+void ModuleEmitter::emitTaskFunctions(ir::KernelOp kernel) {
   EntryEmitter(*this).emit(kernel);
   if (hasFailed) return;
   for (auto &[function, list] : outlinedRegions) outlineRegions(*function, list);

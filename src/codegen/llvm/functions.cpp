@@ -59,7 +59,7 @@ static std::optional<double> getMaxRounds(ir::ForOp loop, unsigned axis) {
 
 Polling ModuleEmitter::getPolling(ir::ForOp loop, unsigned axis) {
   bool isInnermost = axis + 1 == loop.getRank();
-  return choosePolling(getMaxRounds(loop, axis), isInnermost ? getWork(loop.getBody()) : getPolling(loop, axis + 1).workUnobserved);
+  return choosePolling(getMaxRounds(loop, axis), isInnermost ? getWork(loop.getBody()) : getPolling(loop, axis + 1).workBeforePoll);
 }
 
 double ModuleEmitter::getWork(Region &region) {
@@ -71,7 +71,7 @@ double ModuleEmitter::getWork(Region &region) {
     ir::FuncOp callee = lookup(&op);
     work += callee ? getWork(callee.getBody()) : double(getSize(&op));
     if (auto loop = dyn_cast<ir::ForOp>(op))
-      work += getPolling(loop, 0).workUnobserved;
+      work += getPolling(loop, 0).workBeforePoll;
     else
       for (Region &inner : op.getRegions()) work += getWork(inner);
   }
@@ -234,7 +234,7 @@ Components BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const Body
 }
 
 /// Checks the stack before a recursive call: the address of a local shows the depth of the stack.
-void BodyEmitter::leaveIfStackIsUsedUp(ir::CallOp op) {
+void BodyEmitter::leaveIfStackIsFull(ir::CallOp op) {
   llvm::Value *address = builder.CreatePtrToInt(makeSlot(builder.getInt8Ty(), "stack"), builder.getInt64Ty());
   failWhen(builder.CreateICmpULT(address, stackLimit), "stack.used.up", op);
 }
@@ -242,8 +242,8 @@ void BodyEmitter::leaveIfStackIsUsedUp(ir::CallOp op) {
 Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {
   llvm::Function *instance = module.getInstance(callee, kinds, lanes);
   llvm::SmallVector<llvm::Value *, 16> operands = {context};
-  if (module.watchesStack(callee)) {
-    if (stackLimit) leaveIfStackIsUsedUp(op);
+  if (module.needsStackLimit(callee)) {
+    if (stackLimit) leaveIfStackIsFull(op);
     operands.push_back(stackLimit ? stackLimit : callRuntime(kStackLimit, {}));
   }
   if (lanes > 1) operands.push_back(getMask());
@@ -285,7 +285,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
   };
   llvm::Type *pointer = llvm::PointerType::get(ctx, 0);
   llvm::SmallVector<llvm::Type *, 16> parameters = {pointer}, results;
-  if (watchesStack(callee)) parameters.push_back(llvm::Type::getInt64Ty(ctx));
+  if (needsStackLimit(callee)) parameters.push_back(llvm::Type::getInt64Ty(ctx));
   if (lanes > 1) parameters.push_back(llvm::FixedVectorType::get(llvm::Type::getInt1Ty(ctx), lanes));
   size_t position = 0;
   for (Type type : callee.getArgumentTypes()) {
@@ -304,7 +304,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
 
   BodyEmitter body(*this, instance, lanes, facts);
   unsigned next = 1;
-  if (watchesStack(callee)) body.stackLimit = instance->getArg(next++);
+  if (needsStackLimit(callee)) body.stackLimit = instance->getArg(next++);
   if (lanes > 1) body.mask = instance->getArg(next++);
   position = 0;
   std::deque<LocalStorage> references;

@@ -120,10 +120,9 @@ private:
   llvm::Value *total = nullptr; ///< number of iterations, of the type of flattened indices
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
-  llvm::MapVector<mlir::Value, Tensor>
-      alignedTensors;               ///< containers of which one access takes an element or several, when they are aligned
-  llvm::Value *isAligned = nullptr; ///< whether all of `alignedTensors` are aligned; null: there are none
-  bool hasAligned = false;          ///< emitting the version for aligned containers
+  llvm::MapVector<mlir::Value, Tensor> alignedTensors; ///< containers with accesses to whole elements or several, if aligned
+  llvm::Value *isAligned = nullptr;                    ///< whether all of `alignedTensors` are aligned; null: there are none
+  bool hasAligned = false;                             ///< emitting the version for aligned containers
   artifact::DeviceTask deviceTask;
 };
 

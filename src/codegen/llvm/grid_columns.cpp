@@ -38,7 +38,7 @@ static bool dependsOn(Value value, BlockArgument index) {
 }
 
 /// Size of a scalar if elements along the last axis are contiguous and rows may all be aligned; 0 otherwise.
-static int64_t getSideBySide(ModuleEmitter &module, ir::ElementOp element) {
+static int64_t getContiguousSize(ModuleEmitter &module, ir::ElementOp element) {
   auto type = cast<ir::TensorType>(element.getTensor().getType());
   int64_t size = module.getByteSize(ir::getScalar(type.getElement()));
   bool isPlain = element.getTensor().getDefiningOp<ir::TensorArgumentOp>() && type.getRank() > 0 && ir::getTilings(type).empty();
@@ -58,7 +58,7 @@ unsigned GridTask::countColumns() {
   int64_t widest = 0;
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
     if (llvm::none_of(element.getIndices(), [&](Value part) { return dependsOn(part, index); })) continue;
-    int64_t size = getSideBySide(module, element);
+    int64_t size = getContiguousSize(module, element);
     bool isAround = isShifted(element.getIndices().back(), index) &&
                     llvm::none_of(element.getIndices().drop_back(), [&](Value part) { return dependsOn(part, index); });
     if (!size || !isAround) return 1;
@@ -72,7 +72,7 @@ void GridTask::findAlignedRows(llvm::Value *&misaligned) {
   llvm::IRBuilder<> &at = body->builder;
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
     Value container = element.getTensor();
-    if (!getSideBySide(module, element) || alignedTensors.contains(container)) continue;
+    if (!getContiguousSize(module, element) || alignedTensors.contains(container)) continue;
     Tensor tensor = body->getTensor(container);
     llvm::Value *bits = at.CreatePtrToInt(tensor.data, at.getInt64Ty());
     llvm::SmallVector<llvm::Value *, 4> strides = body->getStrides(tensor);

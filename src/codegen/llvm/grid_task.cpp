@@ -39,13 +39,14 @@ constexpr unsigned kThreadsWithRegisters = 1024;
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
 void GridTask::emit(bool isLast) {
-  module.wantsRegisters = false;
+  module.needsManyRegisters = false;
   // More blocks than branches share branches in turn.
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
     deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
-  // The assembler limits registers for a full multiprocessor, unless it is told that fewer threads suffice.
-  if (module.wantsRegisters) body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
+  // The assembler limits registers for a full multiprocessor, unless this attribute allows fewer threads.
+  if (module.needsManyRegisters)
+    body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
   if (module.containsDeep(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
         return assertion && !assertion.getReports();
@@ -285,7 +286,7 @@ llvm::Value *GridTask::getGroups(unsigned axis) {
 }
 
 /// Bytes of an element that one access can load: vectors of two or four components. 0: other elements.
-static int64_t getWholeBytes(ModuleEmitter &module, ir::TensorType type) {
+static int64_t getWideAccessBytes(ModuleEmitter &module, ir::TensorType type) {
   Type scalar = ir::getScalar(type.getElement());
   int64_t count = ir::getComponentCount(type.getElement()), size = module.getByteSize(scalar), bytes = count * size;
   auto isMultiple = [&](int64_t stride) { return stride != layout::kDynamic && stride % bytes == 0; };
@@ -305,7 +306,8 @@ llvm::Value *GridTask::findAlignedElements() {
   loop.getBody().walk([&](ir::ElementOp element) {
     Value container = element.getTensor();
     if (auto copy = container.getDefiningOp<ir::PrivateCopyOp>()) container = copy->getOperand(0);
-    int64_t bytes = container.getDefiningOp<ir::TensorArgumentOp>() ? getWholeBytes(module, cast<ir::TensorType>(container.getType())) : 0;
+    int64_t bytes =
+        container.getDefiningOp<ir::TensorArgumentOp>() ? getWideAccessBytes(module, cast<ir::TensorType>(container.getType())) : 0;
     if (!bytes || alignedTensors.contains(container)) return;
     Tensor tensor = body->getTensor(container);
     llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(tensor.data, at.getInt64Ty()), at.getInt64(uint64_t(bytes - 1)));
@@ -420,7 +422,7 @@ llvm::SmallVector<llvm::Value *, 4> GridTask::getDigits(llvm::Value *numbers) {
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (unsigned axis = 0; axis < axes.size(); ++axis) {
     // Empty loops never run this, but a division by a constant extent of 0 would be undefined.
-    llvm::Value *extent = at.CreateTrunc(getLarger(at, getGroups(axis), at.getInt64(1)), total->getType());
+    llvm::Value *extent = at.CreateTrunc(getUnsignedMax(at, getGroups(axis), at.getInt64(1)), total->getType());
     extents.push_back(numbers->getType()->isVectorTy() ? body->splat(extent) : extent);
   }
   return unflatten(at, numbers, extents);

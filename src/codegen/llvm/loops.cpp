@@ -99,7 +99,7 @@ llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
 /// emitted twice. The short version is for nests with few iterations and ends far from the limits of their types. It never polls for
 /// cancellation and compares indices with the ends, so it is as fast as a nest without these concerns.
 llvm::Value *BodyEmitter::findLongNest(ir::ForOp op) {
-  if (module.traits.hasGrids || isRare || nestVersion == NestVersion::Short || (nestVersion == NestVersion::Long && lanes > 1))
+  if (module.traits.hasGrids || isPartialVector || nestVersion == NestVersion::Short || (nestVersion == NestVersion::Long && lanes > 1))
     return nullptr;
   llvm::SmallVector<std::pair<ir::ForOp, unsigned>, 4> axes;
   double work = double(std::max<int64_t>(module.getSize(op.getBody()), 1));
@@ -119,7 +119,7 @@ llvm::Value *BodyEmitter::findLongNest(ir::ForOp op) {
     }
   });
   if (!isKnown || axes.empty()) return nullptr;
-  double most = std::floor(std::pow(module.getPolling(op, 0).workUnobserved / work, 1.0 / double(axes.size())));
+  double most = std::floor(std::pow(module.getPolling(op, 0).workBeforePoll / work, 1.0 / double(axes.size())));
   if (most < kFreeRounds) return nullptr;
   auto isThere = [&](Value end) { return hoist(end, op); };
   for (auto [loop, axis] : axes)
@@ -324,7 +324,7 @@ private:
     llvm::Instruction *back = ended ? endRoundOfStrip(next, ended) : builder.CreateBr(header);
     if (unsigned rounds = axis + 1 == op.getRank() ? in.chooseUnrolling(op) : 0) {
       in.setUnrolling(back, rounds);
-      in.module.wantsRegisters = true;
+      in.module.needsManyRegisters = true;
     }
     if (!ended) return;
     in.moveTo(ended);

@@ -28,7 +28,7 @@ public:
 
   /// Emits the kernel; sets `hasFailed` after an error.
   void emit();
-  /// Reports an error of the user or, where the text says so, of the compiler. Emission goes on, and its result is dropped.
+  /// Reports an error of the user or, if the text states it, of the compiler. Emission goes on, and its result is dropped.
   mlir::InFlightDiagnostic reportError(mlir::Location loc);
 
   llvm::Type *getType(mlir::Type scalar) const;
@@ -49,7 +49,7 @@ public:
   ir::FuncOp lookup(mlir::Operation *op) const;
   bool isRecursive(ir::FuncOp function);
   /// Whether instances of the function get the limit of the stack as a parameter.
-  bool watchesStack(ir::FuncOp function) { return !traits.hasGrids && isRecursive(function); }
+  bool needsStackLimit(ir::FuncOp function) { return !traits.hasGrids && isRecursive(function); }
   /// Whether calls of the function become calls in LLVM IR (otherwise they are inlined).
   bool isOutlined(ir::FuncOp function);
   /// Number of operations of a region, counted by components, including those of called functions.
@@ -97,14 +97,14 @@ public:
     llvm::MDNode *own, *others;
   };
   std::vector<IterationScopes> iterations; ///< one per lane, if iterations are distinguished
-  bool wantsRegisters = false;             ///< the task that is being emitted waits for many loads at a time
+  bool needsManyRegisters = false;         ///< the task that is being emitted waits for many loads at a time
   bool mayHaveFailed = false;              ///< a check of an emitted task may have failed
   std::optional<uint32_t> endSlot;         ///< scratch slot of the flag that a task ended the kernel
 
 private:
   void collectAliasScopes();
   void collectWrittenScopes(ir::TaskOp task); ///< adds to those already collected
-  void emitOwnTasks(ir::KernelOp kernel);
+  void emitTaskFunctions(ir::KernelOp kernel);
   void emitGrids(mlir::Block &block, bool isRepeated);
   void countCalls();
 

@@ -56,7 +56,7 @@ public:
     layOutFrame();
     for (auto &[value, member] : members) {
       auto *local = llvm::dyn_cast<llvm::AllocaInst>(value);
-      local ? shareLocal(*local, member) : shareValue(*value, member);
+      local ? spillLocal(*local, member) : spillValue(*value, member);
     }
   }
 
@@ -64,7 +64,7 @@ private:
   //--- Code ---
 
   void move(const OutlinedRegion &region) {
-    llvm::Function *host = region.call->getParent();
+    llvm::Function *caller = region.call->getParent();
     auto first = std::next(region.call->getIterator()), end = std::next(region.last->getIterator());
     auto *type = llvm::FunctionType::get(llvm::Type::getInt32Ty(ctx), {frame->getType()}, false);
     auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, whole.getName() + "_outlined", *whole.getParent());
@@ -72,7 +72,7 @@ private:
     function->addParamAttr(0, llvm::Attribute::NoAlias);
     functions.push_back(function);
     llvm::BranchInst::Create(&*first, llvm::BasicBlock::Create(ctx, "entry", function));
-    function->splice(function->end(), host, first, end);
+    function->splice(function->end(), caller, first, end);
     llvm::SetVector<llvm::BasicBlock *> exits = returnAtExits(*function);
 
     region.call->getTerminator()->eraseFromParent();
@@ -133,7 +133,7 @@ private:
           auto *argument = llvm::dyn_cast<llvm::Argument>(use);
           auto *definition = llvm::dyn_cast<llvm::Instruction>(use);
           if (definition == frame) {
-            hosts.insert(function);
+            callers.insert(function);
             use.set(getFrame(*function));
           } else if (definition && definition->getFunction() != function && findLocal(definition)) {
             llvm::Instruction *&component = components[definition];
@@ -171,7 +171,7 @@ private:
     frame->setAlignment(whole.getDataLayout().getABITypeAlign(type));
   }
 
-  void shareLocal(llvm::AllocaInst &local, unsigned member) {
+  void spillLocal(llvm::AllocaInst &local, unsigned member) {
     llvm::Type *type = local.getAllocatedType();
     bool mayCopy = isPlain(local);
     llvm::DenseMap<llvm::Function *, llvm::Value *> places;
@@ -180,7 +180,7 @@ private:
       llvm::IRBuilder<> builder(&*std::next(entry.begin(), function == &whole ? 1 : 0));
       llvm::Value *&place = places[function] = getMember(builder, member);
       // Regions that are called from here use the frame directly.
-      if (!mayCopy || hosts.contains(function)) continue;
+      if (!mayCopy || callers.contains(function)) continue;
       llvm::Value *shared = place;
       place = builder.CreateAlloca(type);
       builder.CreateStore(builder.CreateLoad(type, shared), place);
@@ -195,7 +195,7 @@ private:
     local.eraseFromParent();
   }
 
-  void shareValue(llvm::Value &value, unsigned member) {
+  void spillValue(llvm::Value &value, unsigned member) {
     auto *definition = llvm::dyn_cast<llvm::Instruction>(&value);
     llvm::Function *home = definition ? definition->getFunction() : &whole;
     llvm::SmallVector<llvm::Use *> uses;
@@ -216,7 +216,7 @@ private:
         return builder.CreateLoad(value.getType(), getMember(builder, member));
       };
       // Functions that call regions may get values from these, so they load at each use.
-      if (hosts.contains(user->getFunction())) {
+      if (callers.contains(user->getFunction())) {
         auto *phi = llvm::dyn_cast<llvm::PHINode>(user);
         use->set(load(phi ? phi->getIncomingBlock(*use)->getTerminator() : user));
         continue;
@@ -231,7 +231,7 @@ private:
   llvm::LLVMContext &ctx;
   llvm::AllocaInst *frame;
   llvm::SmallVector<llvm::Function *> functions; ///< the whole function and the regions
-  llvm::DenseSet<llvm::Function *> hosts;        ///< functions that call regions
+  llvm::DenseSet<llvm::Function *> callers;      ///< functions that call regions
   llvm::DenseMap<llvm::Value *, llvm::BasicBlock *> returnBlocks;
   llvm::MapVector<llvm::Value *, llvm::SetVector<llvm::Function *>>
       crossings; ///< value → functions that use it; for locals all, for other values those outside of its function

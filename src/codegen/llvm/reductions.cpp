@@ -166,7 +166,7 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
     bytes = builder.CreateAdd(bytes, builder.CreateMul(count, builder.getInt64(uint64_t(getBytes(reduction.element)))));
   }
   auto clamp = [&](llvm::Value *value, uint64_t low, uint64_t high) {
-    return getSmaller(builder, getLarger(builder, value, builder.getInt64(low)), builder.getInt64(high));
+    return getUnsignedMin(builder, getUnsignedMax(builder, value, builder.getInt64(low)), builder.getInt64(high));
   };
   llvm::Value *slots =
       clamp(builder.CreateUDiv(builder.getInt64(kCopiedScalars), clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMaxCopies);

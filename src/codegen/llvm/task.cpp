@@ -26,7 +26,7 @@ constexpr uint64_t kMaxChunks = 1024;
 /// Preferred number of chunks, unless they become too small: enough for threads to finish together.
 constexpr uint64_t kWantedChunks = 32;
 /// A longer chunk polls for cancellation after this many chunks of the usual size.
-constexpr uint64_t kChunksOfStrip = 16;
+constexpr uint64_t kChunksPerStrip = 16;
 /// Chunks are multiples of this, the maximum number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
@@ -158,7 +158,7 @@ llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
     llvm::Value *zero = at.getInt64(0), *one = at.getInt64(1);
     llvm::Value *isDown = isSigned ? at.CreateICmpSLT(step, zero) : at.getFalse();
     llvm::Value *first = at.CreateSelect(isDown, high, low), *last = at.CreateSelect(isDown, low, high);
-    llvm::Value *length = getLarger(at, at.CreateSelect(isDown, at.CreateNeg(step), step), one);
+    llvm::Value *length = getUnsignedMax(at, at.CreateSelect(isDown, at.CreateNeg(step), step), one);
     llvm::Value *rounds = at.CreateSub(last, first);
     auto constant = dyn_cast<llvm::ConstantInt>(length);
     if (!constant || !constant->isOne()) rounds = at.CreateAdd(at.CreateUDiv(at.CreateSub(rounds, one), length), one);
@@ -215,9 +215,9 @@ llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
 llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
   // Large enough to be worth its cost, small enough for every thread to get some.
   llvm::Value *share = builder.CreateUDiv(total, builder.getInt64(kWantedChunks));
-  llvm::Value *even = getLarger(builder, share, builder.getInt64(uint64_t(schedule.grain + 7) / 8));
-  llvm::Value *size = getSmaller(builder, builder.getInt64(uint64_t(schedule.grain)), even);
-  return roundChunk(getLarger(builder, size, builder.CreateUDiv(total, builder.getInt64(kMaxChunks))));
+  llvm::Value *even = getUnsignedMax(builder, share, builder.getInt64(uint64_t(schedule.grain + 7) / 8));
+  llvm::Value *size = getUnsignedMin(builder, builder.getInt64(uint64_t(schedule.grain)), even);
+  return roundChunk(getUnsignedMax(builder, size, builder.CreateUDiv(total, builder.getInt64(kMaxChunks))));
 }
 
 void ParallelTask::callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize) {
@@ -313,7 +313,7 @@ void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *
   llvm::Value *first = at.CreateLoad(at.getInt64Ty(), slot);
   at.CreateCondBr(at.CreateICmpSLT(first, end), strip, done);
   in.moveTo(strip);
-  llvm::Value *length = getSmaller(at, at.CreateSub(end, first), at.getInt64(uint64_t(schedule.grain) * kChunksOfStrip));
+  llvm::Value *length = getUnsignedMin(at, at.CreateSub(end, first), at.getInt64(uint64_t(schedule.grain) * kChunksPerStrip));
   llvm::Value *last = at.CreateAdd(first, length);
   emitRows(in, first, last);
   at.CreateStore(last, slot);
@@ -370,15 +370,15 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
       llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
-    in.isRare = count && schedule.separateTail;
+    in.isPartialVector = count && schedule.separateTail;
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
-    in.isRare = false;
+    in.isPartialVector = false;
     in.mask = nullptr;
   };
   llvm::Value *peeled = countPeeled(in, axes, column, length);
   if (peeled) in.emitWhen(at.CreateIsNotNull(peeled), "head", [&] { emitVector(at.getInt64(0), peeled); });
   at.CreateStore(peeled ? peeled : at.getInt64(0), slot);
-  const bool polls = module.getWork(loop.getBody()) * double(schedule.grain * kChunksOfStrip / schedule.lanes) > kWorkOfChunk;
+  const bool polls = module.getWork(loop.getBody()) * double(schedule.grain * kChunksPerStrip / schedule.lanes) > kMaxWorkWithoutPoll;
   // Each round takes `count` vectors; the last vector of a masked loop may be partial.
   auto emitVectors = [&](unsigned count, bool masked) {
     llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
@@ -406,7 +406,7 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
 }
 
 /// The first element that each iteration stores at its own index of a packed array, so that consecutive iterations fill its memory.
-static ir::ElementOp findStream(ir::ForOp loop) {
+static ir::ElementOp findContiguousStore(ir::ForOp loop) {
   for (ir::StoreOp store : loop.getBody().getOps<ir::StoreOp>()) {
     auto element = store.getRef().getDefiningOp<ir::ElementOp>();
     auto argument = element ? element.getTensor().getDefiningOp<ir::TensorArgumentOp>() : nullptr;
@@ -425,7 +425,7 @@ static ir::ElementOp findStream(ir::ForOp loop) {
 llvm::Value *ParallelTask::countPeeled(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length) {
   constexpr int64_t kAlignedAnyway = 16;
   if (!schedule.separateTail || schedule.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
-  ir::ElementOp element = findStream(loop);
+  ir::ElementOp element = findContiguousStore(loop);
   if (!element) return nullptr;
   Tensor array = in.getTensor(element.getTensor());
   int64_t size = module.getByteSize(array.type.getElement()), vector = size * schedule.lanes;
@@ -454,7 +454,7 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     }
     llvm::Type *counterType = total < (1u << 31) ? at.getInt32Ty() : at.getInt64Ty();
     llvm::SmallVector<llvm::Value *, 4> extents;
-    for (const Axis &axis : axes) extents.push_back(in.splat(at.CreateTrunc(getLarger(at, axis.extent, at.getInt64(1)), counterType)));
+    for (const Axis &axis : axes) extents.push_back(in.splat(at.CreateTrunc(getUnsignedMax(at, axis.extent, at.getInt64(1)), counterType)));
     llvm::Value *counters = in.toVector({at.CreateTrunc(flat, counterType), LaneKind::linear(1)});
     for (auto [a, digit] : llvm::enumerate(unflatten(at, counters, extents))) {
       llvm::Value *counter = at.CreateZExtOrTrunc(digit, in.widen(axes[a].lower.value->getType()));

@@ -25,10 +25,10 @@ struct LoopSchedule {
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
 
 /// Unsigned minimum and maximum, folded to constants if both operands are constants (the builder does not fold the intrinsics).
-inline llvm::Value *getSmaller(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
+inline llvm::Value *getUnsignedMin(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
   return at.CreateSelect(at.CreateICmpULT(a, b), a, b);
 }
-inline llvm::Value *getLarger(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
+inline llvm::Value *getUnsignedMax(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
   return at.CreateSelect(at.CreateICmpUGT(a, b), a, b);
 }
 

@@ -19,7 +19,7 @@ namespace qd::codegen {
 
 namespace {
 /// Locals whose kinds still change after this many passes over a body become varying.
-constexpr int kPatientPasses = 12;
+constexpr int kMaxPrecisePasses = 12;
 
 enum Departure : unsigned { kNone = 0, kContinue = 1, kBreak = 2, kReturn = 4 };
 } // namespace
@@ -34,7 +34,7 @@ public:
   void run(Block &body, Operation *loop) {
     for (int pass = 0;; ++pass) {
       changed = false;
-      impatient = pass >= kPatientPasses;
+      isWidening = pass >= kMaxPrecisePasses;
       laneSets.assign(1, {});
       scopes.assign(1, {0, loop ? kContinue | kBreak | kReturn : unsigned(kReturn)});
       current = 0;
@@ -206,7 +206,7 @@ private:
   void joinInto(LaneKind &place, LaneKind kind) {
     LaneKind joined = place.join(kind);
     if (joined == place) return;
-    place = impatient ? LaneKind::varying() : joined;
+    place = isWidening ? LaneKind::varying() : joined;
     changed = true;
   }
 
@@ -218,7 +218,7 @@ private:
   }
 
   /// The range of components that a store through `place` may change.
-  MutableArrayRef<LaneKind> getTouched(const PlaceState &place) {
+  MutableArrayRef<LaneKind> getStoredComponents(const PlaceState &place) {
     MutableArrayRef<LaneKind> kinds = facts.locals[place.local];
     if (place.component && int64_t(kinds.size()) <= kSeparateComponents) return kinds.slice(size_t(*place.component), 1);
     return kinds;
@@ -228,7 +228,7 @@ private:
     LocalState state = localStates[place.local];
     bool masked = !hasAllLanes(state.laneSet, state.depth);
     if (masked) markDivergent(op);
-    MutableArrayRef<LaneKind> touched = getTouched(place);
+    MutableArrayRef<LaneKind> touched = getStoredComponents(place);
     bool chosenAtRunTime = !place.component && !place.wholeLocal;
     for (auto [i, kind] : llvm::enumerate(touched)) {
       LaneKind value = stored.size() == touched.size() ? stored[i] : stored[0];
@@ -243,7 +243,7 @@ private:
   }
 
   LaneKinds loadLocal(const PlaceState &place, size_t count) {
-    ArrayRef<LaneKind> touched = getTouched(place);
+    ArrayRef<LaneKind> touched = getStoredComponents(place);
     LaneKinds kinds;
     if (touched.size() == count && (place.component || place.wholeLocal)) {
       kinds.assign(touched.begin(), touched.end());
@@ -297,7 +297,7 @@ private:
       if (ir::isValue(argument.getType())) llvm::append_range(arguments, getKinds(argument));
       // The callee may store anything through a reference.
       else if (PlaceState place = getPlace(argument); place.local)
-        storeLocal(op, place, LaneKinds(getTouched(place).size(), LaneKind::varying()));
+        storeLocal(op, place, LaneKinds(getStoredComponents(place).size(), LaneKind::varying()));
     }
     if (!callee) return;
     const BodyFacts &facts = owner.analyzeFunction(callee, arguments);
@@ -392,7 +392,7 @@ private:
   std::vector<Scope> scopes;
   int current = 0;
   bool changed = false;
-  bool impatient = false;
+  bool isWidening = false;
 };
 
 const BodyFacts &Uniformity::analyzeLoop(ir::ForOp loop, const LaneKinds &indices) {

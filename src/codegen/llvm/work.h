@@ -15,13 +15,13 @@ inline constexpr double kWorkBetweenPolls = 1 << 20;
 inline constexpr double kFreeWork = 1 << 12;
 inline constexpr double kFreeRounds = 16;
 /// Iterations of a chunk that together exceed this poll. The limit is large, because most inner loops are shorter than the estimate.
-inline constexpr double kWorkOfChunk = 1 << 26;
+inline constexpr double kMaxWorkWithoutPoll = 1 << 26;
 
 /// When an axis of a loop polls.
 struct Polling {
   double freeRounds = 0;     ///< polls only if the axis has more iterations than this
   double roundsBetween = 0;  ///< iterations between two polls; 0: never polls
-  double workUnobserved = 0; ///< work of the whole axis before its first poll
+  double workBeforePoll = 0; ///< work of the whole axis before its first poll
 };
 
 /// `rounds`: maximum number of iterations, if known; `work`: of an iteration, until it ends or polls itself.
