@@ -1,34 +1,46 @@
 #!/usr/bin/env python3
-"""Checks what the sources include against src/LAYERS, and a few borders that are finer than folders.
+"""Checks what the C++ sources include against src/LAYERS, what the Python modules import against python/quadrants/LAYERS, and a few
+borders that are finer than folders.
 
-Prints one line per violation and ends with status 1 when there is one.
+Prints one line per violation and exits with status 1 if there is one.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
+PYTHON = Path(__file__).resolve().parent.parent / "python" / "quadrants"
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
-# Where the system keeps things is no option of ours.
+# The system's own folders are no options of Quadrants.
 GETENV = re.compile(r"\b(?:secure_)?getenv\s*\((?!\"(?:HOME|XDG_\w+)\")")
 
-# Modules in which Python's headers may be seen.
+# Modules that may include Python's headers.
 PYTHON_MODULES = {"frontend", "launch", "bindings"}
-# Modules that are loaded without the compiler, so MLIR and LLVM are not seen there.
+# Modules that are loaded without the compiler, so they include neither MLIR nor LLVM.
 RUNTIME_MODULES = {"support", "layout", "artifact", "runtime", "launch", "devlib"}
-# The exceptions: parts of LLVM's support library that `_runtime` carries.
+# The exceptions: parts of LLVM's support library that are linked into `_runtime`.
 RUNTIME_LLVM = {"llvm/Support/BLAKE3.h", "llvm/Support/xxhash.h", "llvm-c/blake3.h"}
-# The run half of a backend belongs to `_runtime`.
+# The run half of a backend is linked into `_runtime`.
 DEVICE_HALF = re.compile(r"^(device|api)")
 COMPILE_MODULES = {"ir", "frontend", "passes", "codegen"}
+# Imports of Python modules against the order: file, imported package, reason. A new one is a design decision.
+PYTHON_EXCEPTIONS = {
+    ("_values/struct.py", "_containers"): "StructField is the container of structs and is created by StructType.field",
+    ("_values/struct.py", "_language"): "the members of a struct class that are funcs become methods of its values",
+    ("_containers/layout_tree.py", "_session"): "get_num_compiled_functions counts the versions in qd.compile_report()",
+    ("_language/indices.py", "quadrants"): "it is written in the kernel language and loaded on first use",
+    ("_session/init.py", "interpreter"): "qd.init(arch=qd.python) loads the interpreter",
+}
 
 
 def read_layers(path: Path) -> dict[str, set[str]]:
-    """Each module with the modules that it may include, itself among them."""
+    """Returns each module with the modules that it may include, including itself."""
     allowed: dict[str, set[str]] = {}
     for line in path.read_text().splitlines():
         line = line.split("#")[0].strip()
@@ -42,7 +54,7 @@ def read_layers(path: Path) -> dict[str, set[str]]:
 
 
 def check_file(path: Path, allowed: dict[str, set[str]]) -> Iterator[str]:
-    """One message per include (or call) that the file may not have."""
+    """Yields one message per include (or call) that the file may not have."""
     relative = path.relative_to(SOURCE)
     module = relative.parts[0] if len(relative.parts) > 1 else ""
     if module and module not in allowed:
@@ -61,7 +73,7 @@ def check_file(path: Path, allowed: dict[str, set[str]]) -> Iterator[str]:
         target = header.split("/")[0]
         if module and match[1] and target in allowed and target not in allowed[module]:
             yield f"{place} {module} may not include {header} (src/LAYERS)"
-        if runtime_half and target in COMPILE_MODULES and not header.endswith(".def"):  # a table brings no code
+        if runtime_half and target in COMPILE_MODULES and not header.endswith(".def"):  # a table contains no code
             yield f"{place} the run-time half may not include {header}"
         if runtime_half and target in {"mlir", "llvm", "llvm-c", "lld"} and header not in RUNTIME_LLVM:
             yield f"{place} the run-time half is loaded without LLVM and may not include {header}"
@@ -69,10 +81,48 @@ def check_file(path: Path, allowed: dict[str, set[str]]) -> Iterator[str]:
             yield f"{place} Python is seen in {', '.join(sorted(PYTHON_MODULES))} only"
 
 
+def list_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields line and full name of each module or name of `quadrants` that a Python module imports, also in functions
+    and by literal name.
+    """
+    package = ".".join(("quadrants", *path.relative_to(PYTHON).parts[:-1]))
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "load")) and node.args:
+            names = [resolve_name(node.args[0].value, package)] if isinstance(node.args[0], ast.Constant) else []
+        yield from ((node.lineno, name) for name in names if name.split(".")[0] == "quadrants")
+
+
+def check_python(allowed: dict[str, set[str]]) -> Iterator[str]:
+    """Yields one message per import that a Python module may not have, and per exception that no module needs."""
+    unused = set(PYTHON_EXCEPTIONS)
+    for path in sorted(PYTHON.rglob("*.py")):
+        file = path.relative_to(PYTHON).as_posix()
+        own = "quadrants" if file == "__init__.py" else file.split("/")[0].removesuffix(".py")
+        if own not in allowed:
+            yield f"python/quadrants/{file}:1: {own} is not in python/quadrants/LAYERS"
+            continue
+        for line, name in list_imports(path):
+            inner = name.split(".")[1:2]
+            target = inner[0] if inner and inner[0] in {*allowed, "_runtime", "_compiler"} else "quadrants"
+            unused.discard((file, target))
+            if target in allowed and target not in allowed[own] and (file, target) not in PYTHON_EXCEPTIONS:
+                yield f"python/quadrants/{file}:{line}: {own} may not import {name} (python/quadrants/LAYERS)"
+    yield from (
+        f"python/quadrants/{file}:1: the exception for {target} in tools/check_layers.py is unused" for file, target in sorted(unused)
+    )
+
+
 def main() -> int:
     allowed = read_layers(SOURCE / "LAYERS")
     files = sorted(path for path in SOURCE.rglob("*") if path.suffix in {".cpp", ".h", ".def"})
     messages = [message for path in files for message in check_file(path, allowed)]
+    messages += check_python(read_layers(PYTHON / "LAYERS"))
     for message in messages:
         print(message)
     return 1 if messages else 0

@@ -1,4 +1,4 @@
-"""tools/check_layers.py: which includes it refuses."""
+"""tools/check_layers.py: which includes and imports it refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOOL = Path(__file__).resolve().parents[3] / "tools" / "check_layers.py"
 
 @pytest.fixture
 def tool(tmp_path: Path) -> ModuleType:
-    """The tool, looking at an empty source tree with a small LAYERS."""
+    """The tool with an empty source tree, an empty Python package and a small LAYERS for each."""
     spec = importlib.util.spec_from_file_location("check_layers", TOOL)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -21,6 +21,10 @@ def tool(tmp_path: Path) -> ModuleType:
     module.SOURCE = tmp_path
     layers = "support:\nlayout: support\nruntime: support layout\nir: support layout\nbackends: support runtime ir\n"
     (tmp_path / "LAYERS").write_text(layers)
+    module.PYTHON = tmp_path / "python"
+    module.PYTHON.mkdir()
+    (module.PYTHON / "LAYERS").write_text("_base:\n_values: _base\n_session: _base _values\nquadrants: _base\nmath: quadrants\n")
+    module.PYTHON_EXCEPTIONS = {}
     return module
 
 
@@ -65,3 +69,48 @@ def test_layers_may_only_name_what_stands_above(tool: ModuleType, tmp_path: Path
     (tmp_path / "LAYERS").write_text("layout: support\nsupport:\n")
     with pytest.raises(SystemExit, match="layout names support"):
         tool.main()
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "part_of_message"),
+    [
+        ("_values/types.py", "from .._session.init import get", "_values may not import quadrants._session.init.get"),
+        ("_values/types.py", "def f():\n    from .. import math", "types.py:2: _values may not import quadrants.math"),
+        ("_values/types.py", 'importlib.import_module("..math", __package__)', "_values may not import quadrants.math"),
+        ("_values/types.py", "import quadrants as qd", "_values may not import quadrants"),
+        ("__init__.py", "from ._values import types", "quadrants may not import quadrants._values"),
+        ("other.py", "", "other is not in python/quadrants/LAYERS"),
+    ],
+)
+def test_refused_import(tool: ModuleType, file: str, line: str, part_of_message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tool.PYTHON / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(line + "\n")
+    assert tool.main() == 1
+    assert part_of_message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("_values/types.py", "from . import other\nfrom .. import _runtime\nfrom .._base.errors import Error\nimport numpy"),
+        ("__init__.py", "from ._base.errors import Error"),
+        ("math.py", "import quadrants as qd\nfrom quadrants import field"),
+    ],
+)
+def test_accepted_import(tool: ModuleType, file: str, line: str) -> None:
+    path = tool.PYTHON / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(line + "\n")
+    assert tool.main() == 0
+
+
+def test_exceptions_are_used(tool: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    tool.PYTHON_EXCEPTIONS = {("_base/errors.py", "_values"): "reason"}
+    (tool.PYTHON / "_base").mkdir()
+    module = tool.PYTHON / "_base" / "errors.py"
+    module.write_text("from .._values import types\n")
+    assert tool.main() == 0
+    module.write_text("")
+    assert tool.main() == 1
+    assert "the exception for _values in tools/check_layers.py is unused" in capsys.readouterr().out
