@@ -1,10 +1,10 @@
-"""Runs the benchmark suite on ours and on what we compare with, in turn, and prints the ratios.
+"""Runs the benchmark suite on Quadrants and on its peers, in turn, and prints the ratios.
 
     python bench/compare.py [--only start,launch,throughput] [--scale 1.0] [--rounds 3] [--reference PYTHON] [--out result.json]
 
-`--reference` is a Python interpreter that has the reference package (and, for that column, Numba) installed; by default the environment
-variable QD_REFERENCE_PYTHON. Without it only ours and hand-written C++ run. Every figure is the median over the rounds; rounds alternate
-between the sides, so that a machine whose speed drifts does not favor one.
+`--reference` is a Python interpreter with the reference package (and, for that column, Numba) installed; by default the environment
+variable QD_REFERENCE_PYTHON. Without it, only Quadrants and hand-written C++ run. Every figure is the median over the rounds; rounds
+alternate between the sides, so that a machine whose speed drifts does not favor one.
 """
 
 import argparse
@@ -25,7 +25,7 @@ Figures = dict[str, float | str]
 
 
 def run_suite(python: str, only: str, scale: float, package: str | None) -> Figures:
-    """The figures of suite.py under one interpreter; `package` goes in front of its module path."""
+    """Returns the figures of suite.py under one interpreter; `package` is prepended to its module path."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "result.json"
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -39,13 +39,13 @@ def run_suite(python: str, only: str, scale: float, package: str | None) -> Figu
 
 
 def read_lines(text: str) -> Figures:
-    """`name value` lines as figures."""
+    """Parses `name value` lines into figures."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2 and "." in pair[0]}
 
 
 def build_peer(folder: Path) -> Path | None:
-    """Compiles the hand-written C++ cases; None where no compiler with OpenMP is at hand."""
+    """Compiles the hand-written C++ cases; returns None if no compiler with OpenMP is available."""
     for compiler in ("g++", "clang++-22", "clang++"):
         if shutil.which(compiler):
             target = folder / "peer"
@@ -65,7 +65,7 @@ def is_better_high(name: str) -> bool:
 
 
 def print_table(sides: dict[str, list[Figures]]) -> dict[str, dict[str, float]]:
-    """Prints a row for each figure of ours; a ratio above 1 means that ours is better."""
+    """Prints a row for each figure; a ratio above 1 means that Quadrants is faster."""
     names = sorted({name for figures in sides["ours"] for name in figures if not name.startswith("wall.")})
     others = [side for side in sides if side != "ours" and sides[side]]
     print(f"{'':34s} {'ours':>12s}" + "".join(f" {side:>12s} {'ratio':>7s}" for side in others))

@@ -1,9 +1,9 @@
-"""Compile time and memory of one kernel as it doubles, up to 100,000 operations.
+"""Measures compile time and memory of one kernel as its size doubles, up to 100,000 operations.
 
     python bench/compile_scaling.py [--largest 100000] [--module quadrants]
 
 Each size compiles in a fresh process with an empty cache. The kernel is straight-line code after static unrolling: a chain of products,
-sums, branches and stores, so that every stage sees the whole of it. Prints seconds, the ratio to the size before, and peak memory.
+sums, branches and stores, so that every stage processes all of it. Prints seconds, the ratio to the previous size, and peak memory.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""One kernel over each kind of container: a field, an ndarray, a NumPy array and a torch tensor.
+"""Runs one kernel over each kind of container: a field, an ndarray, a NumPy array and a torch tensor.
 
     python bench/containers.py [--rounds 30] [--one-thread] [--same-memory] [--by-hand]
 
-Prints the best time of each, and in brackets how it compares with the field. The containers take turns, so that a machine whose speed
-drifts favors none; all memory has been written before, since memory that was only ever read costs nothing. torch is left out where it is
-not installed. With `--one-thread` the figures are processor time of one thread, which says more on a busy machine. With `--same-memory` all
-containers are views of the memory of one field: what differs then is the code, and what differs without is the memory. With `--by-hand`
-a loop in C (made by clang) does the same on the memory of each container, in one thread: how its times differ is what the memory costs.
+Prints the best time of each, and in brackets its ratio to the field. The containers alternate, so that a machine whose speed drifts
+favors none; all memory has been written before, because reading memory that was never written costs nothing. torch is left out if it is
+not installed. With `--one-thread` the figures are processor time of one thread, which is more precise on a busy machine. With
+`--same-memory` all containers are views of one field's memory: differences then come from the code, otherwise from the memory. With
+`--by-hand` a loop in C (compiled by clang) does the same on the memory of each container, in one thread, which measures the memory.
 """
 
 import argparse
@@ -25,7 +25,9 @@ import quadrants as qd
 
 
 def make_kernels(annotate: Callable[[int], Any]) -> dict[str, tuple[Any, tuple[int, ...]]]:
-    """Kernels of two containers each and the shape they run on; `annotate` gives the annotation of a container of so many dimensions."""
+    """Returns kernels of two containers each and the shape that they run on; `annotate(n)` returns the annotation of a
+    container of n axes.
+    """
     one, two, three = annotate(1), annotate(2), annotate(3)
 
     @qd.kernel
@@ -92,7 +94,7 @@ HANDS = {"saxpy": "saxpy", "saxpy, in cache": "saxpy", "stencil 2-D": "stencil2"
 
 
 def load_by_hand() -> ctypes.CDLL:
-    """The loops in C, compiled for this processor."""
+    """Returns the loops in C, compiled for this processor."""
     folder = Path(tempfile.mkdtemp())
     (folder / "loops.c").write_text(BY_HAND)
     command = ["clang", "-O3", "-march=native", "-shared", "-fPIC", "-o", str(folder / "loops.so"), str(folder / "loops.c")]
@@ -101,7 +103,7 @@ def load_by_hand() -> ctypes.CDLL:
 
 
 def call_by_hand(library: ctypes.CDLL, name: str, shape: tuple[int, ...]) -> Callable[[Any, Any], None]:
-    """A function of two containers that runs the loop on their memory."""
+    """Returns a function of two containers that runs the loop on their memory."""
     loop, extents = getattr(library, HANDS[name]), (ctypes.c_size_t * len(shape))(*shape)
 
     addresses: dict[int, ctypes.c_void_p] = {}
@@ -140,7 +142,7 @@ Maker = Callable[[Any], Any]
 
 
 def list_makers(same_memory: bool) -> dict[str, Maker]:
-    """What makes each kind of container: of values, or with `same_memory` of a field that it is a view of."""
+    """Returns the constructor of each kind of container: from values, or with `same_memory` from a field that it is a view of."""
     makers: dict[str, Maker] = {"field": make_field, "ndarray": make_ndarray, "NumPy": np.array}
     if same_memory:
         makers = {"field": lambda field: field, "ndarray": qd.from_dlpack, "NumPy": lambda field: field.to_numpy(copy=False)}
@@ -152,7 +154,7 @@ def list_makers(same_memory: bool) -> dict[str, Maker]:
 def measure(
     for_fields: Any, for_arrays: Any, shape: tuple[int, ...], same_memory: bool, rounds: int, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """The best seconds of a call for each kind of container."""
+    """Returns the best seconds of a call for each kind of container."""
     values = np.random.default_rng(1).random(shape, np.float32)
     x, y = (make_field(values), make_field(values)) if same_memory else (values, values)
     pairs = {name: (make(x), make(y)) for name, make in list_makers(same_memory).items()}

@@ -1,10 +1,10 @@
-"""The data methods of containers beside the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
+"""Compares the data methods of containers with the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
 
     python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--most 26] [--rounds 7] [--only fill,to_numpy]
 
-Prints, for each method, container and size, microseconds of ours and of the others, and the ratio of ours to the fastest other one. The
-processes take turns at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
-that import either package (by default this one); torch's methods are left out where it is not installed. NumPy is timed in our process:
+Prints, for each method, container and size, microseconds of Quadrants and of the others, and the ratio to the fastest other one. The
+processes alternate at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
+that import either package (by default this one); torch's methods are left out if it is not installed. NumPy is timed in our process:
 `fill`, `np.copyto`, `copy`. With `--worst 1.0` only the rows above that ratio are printed.
 """
 
@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 30
 
 
 def make(qd: Any, container: str, kind: str, count: int) -> Any:
-    """A container of `count` elements of f32; None where the package does not make such ones."""
+    """Returns a container of `count` elements of f32; None if the package does not support it."""
     shape = COMPONENTS[kind.removesuffix(" SOA")]
     if container == "ndarray":
         if kind.endswith("SOA"):
@@ -39,7 +39,7 @@ def make(qd: Any, container: str, kind: str, count: int) -> Any:
 
 
 def find_call(qd: Any, method: str, container: str, kind: str, count: int) -> Callable[[], Any] | None:
-    """What is timed; with container "NumPy" on arrays alone."""
+    """Returns the call to time; with container "NumPy", on arrays only."""
     import numpy as np
 
     shape = (count, *COMPONENTS[kind.removesuffix(" SOA")])
@@ -73,7 +73,7 @@ def find_call(qd: Any, method: str, container: str, kind: str, count: int) -> Ca
 
 
 def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
-    """The best seconds of a call, of some runs of at least a millisecond each."""
+    """Returns the best seconds of a call, out of several runs of at least a millisecond each."""
     call()
     sync()
     calls, best = 1, float("inf")
@@ -97,9 +97,9 @@ def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
 
 
 def work() -> None:
-    """A process that answers, for each line of (method, container, kind, count), with seconds or null."""
+    """Runs a worker process that answers each line of (method, container, kind, count) with seconds or null."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a package prints is no answer
+    os.dup2(2, 1)  # output of a package is no answer
     import quadrants as qd
 
     qd.init(arch=qd.cpu, log_level="error")

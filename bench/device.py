@@ -1,6 +1,6 @@
-"""Ours, PyTorch and CUDA C on one GPU in one run, as a result file: python bench/device.py bench/results/MACHINE.json
+"""Runs Quadrants, PyTorch and CUDA C on one GPU, and writes a result file: python bench/device.py bench/results/MACHINE.json
 
-Needs an NVIDIA GPU; without torch or nvcc their figures are left out. Figures as in suite.py.
+Needs an NVIDIA GPU; without torch or nvcc their figures are left out. Figures are those of suite.py.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ RUNS = (["launch,throughput"], ["throughput", "--scale", "16"], ["start"], ["aut
 
 
 def run_suite(options):
-    """The figures of suite.py, run in a process of its own, which keeps the byte code of modules as an installation does."""
+    """Returns the figures of suite.py, run in its own process, which stores the byte code of modules as an installation does."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [sys.executable, str(HERE / "suite.py"), "--arch", "cuda", "--out", out.name, "--only", *options]
@@ -28,7 +28,7 @@ def run_suite(options):
 
 
 def run_by_turns(count):
-    """GB/s of kernels and of PyTorch's operations over `count` f32; they take turns, so that all see the same clocks."""
+    """Returns GB/s of kernels and of PyTorch's operations over `count` f32; they alternate, so that all run at the same clocks."""
     import torch
 
     import quadrants as qd
@@ -83,7 +83,7 @@ def run_by_turns(count):
 
 
 def run_peer():
-    """The figures of peer.cu."""
+    """Returns the figures of peer.cu."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "peer")
         subprocess.run(["nvcc", "-arch=native", "-O3", "-use_fast_math", "-std=c++17", "-o", program, str(HERE / "peer.cu")], check=True)

@@ -1,10 +1,10 @@
-"""What gradients cost: (forward + gradient) / forward of loops of several kinds, launches, and compilation.
+"""Measures the cost of gradients: (forward + gradient) / forward of several kinds of loops, launches, and compilation.
 
     python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
 
-Each line has the figure and what it must reach. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient take turns, and
+Each line has the figure and its limit. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient alternate, and
 the best times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
-to that of its kernel, without the disk cache, of the pointwise kernel and of the loop.
+relative to its kernel, without the disk cache, for the pointwise kernel and the loop.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 import quadrants as qd
 
 STEPS = 32
-COMPILATIONS = 3  # of each kernel, of which the fastest counts
+COMPILATIONS = 3  # per kernel; the fastest counts
 
 
 def make_kernels(x: Any, loss: Any, steps: Any) -> dict[str, tuple[Callable[..., None], tuple[Any, ...], float]]:
-    """Kernels, arguments, and the greatest ratio."""
+    """Returns kernels, their arguments, and the largest allowed ratio."""
 
     @qd.kernel
     def pointwise():
@@ -74,7 +74,7 @@ def make_kernels(x: Any, loss: Any, steps: Any) -> dict[str, tuple[Callable[...,
 
 
 def measure(function: Callable[[], None], calls: int = 1) -> float:
-    """Seconds of one of some calls in a row."""
+    """Returns the seconds of one of several consecutive calls."""
     begin = time.perf_counter()
     for _ in range(calls):
         function()
@@ -83,12 +83,12 @@ def measure(function: Callable[[], None], calls: int = 1) -> float:
 
 
 def show(name: str, value: str, wanted: str) -> None:
-    """One line."""
+    """Prints one line."""
     print(f"{name:34} {value:>22}   {wanted}")
 
 
 def compare_loops(elements: int, rounds: int) -> None:
-    """Ratios of a tape, and of the gradient kernel with its forward kernel, to the forward kernel."""
+    """Prints the ratios of a tape, and of the gradient kernel with its forward kernel, to the forward kernel."""
     x = qd.field(qd.f32, shape=elements, needs_grad=True)
     loss, steps = qd.field(qd.f32, shape=(), needs_grad=True), qd.field(qd.i32, shape=())
     steps[None] = STEPS
@@ -116,7 +116,7 @@ def compare_loops(elements: int, rounds: int) -> None:
 
 
 def measure_launches(rounds: int) -> None:
-    """Microseconds of the smallest tape and gradient kernel."""
+    """Prints microseconds of the smallest tape and gradient kernel."""
     x, loss = qd.field(qd.f32, shape=64, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
 
     @qd.kernel
@@ -134,7 +134,7 @@ def measure_launches(rounds: int) -> None:
 
 
 def read_free_memory() -> int:
-    """Bytes of the first CUDA device that nobody has."""
+    """Returns the free memory of the first CUDA device in bytes."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     qd.sync()
     failed = ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
@@ -144,14 +144,14 @@ def read_free_memory() -> int:
 
 
 def measure_memory(elements: int) -> None:
-    """Device memory that tapes around the loops take beyond containers and code: that of the kernels' own threads."""
+    """Prints the device memory that tapes around the loops need beyond containers and code: that of the kernels' own threads."""
     x = qd.field(qd.f32, shape=elements, needs_grad=True)
     loss, steps = qd.field(qd.f32, shape=(), needs_grad=True), qd.field(qd.i32, shape=())
     steps[None] = STEPS
     x.grad.fill(0)
     before = read_free_memory()
     for kernel, arguments, _ in make_kernels(x, loss, steps).values():
-        for _ in range(2):  # the last call of a second tape may run together with its gradient
+        for _ in range(2):  # the last call of a second tape may be fused with its gradient
             with qd.ad.Tape(loss):
                 kernel(*arguments)
     show(f"memory of tapes on {elements / 1e6:.1f} M, MB", f"{(before - read_free_memory()) / 1e6:.1f}", "<= 2000")

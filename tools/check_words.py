@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Looks for words that do not belong in the repository: marks of unfinished work, paths of somebody's machine, and section numbers of a
+"""Finds words that do not belong in the repository: marks of unfinished work, local paths of a machine, and section numbers of a
 specification that is not in the repository.
 
-Prints one line per find and ends with status 1 when there is one.
+Prints one line per match and exits with status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".cpp", ".h", ".def", ".td", ".py", ".pyi", ".md", ".cmake", ".txt", ".toml", ".mlir", ".sh"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP|for now|not implemented|placeholder|stub implementation)\b", re.IGNORECASE)
 CITATION = re.compile(r"\b[Ss]pec \d|\b[SB]-?\d+\.\d")
-# Words that have another one in docs/dev/glossary.md, and British spelling.
+# Words that docs/dev/glossary.md replaces, and British spelling.
 FORMER = re.compile(
     r"\b(journal|trails?|companions?|host numbers?|lost values?|joined launch|sole launch(es)?|tellers?)\b"
     r"|\b\w*(special|optim|normal|initial|serial|vector|recogn|privat|final|factor|scalar|synchron)is(e[sdr]?|ing|ations?)\b"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the checks that take too long for each commit, one after the other: `./dev nightly [name...] [--seed number] [--list]`.
 
-Each writes its output into out/nightly/<name>.txt and does not stop the others. The status is 1 when one of them failed. Random programs
-begin at a seed that is another one each day; it is printed, and --seed repeats it.
+Each check writes its output into out/nightly/<name>.txt and does not stop the others. The status is 1 if a check failed. Random programs
+use a seed that changes every day; it is printed, and --seed repeats it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ SECONDS_OF_A_DAY = 86_400
 
 
 class Skipped(Exception):
-    """Why something cannot run on this machine."""
+    """Why a check cannot run on this machine."""
 
 
 def list_commands(seed: int) -> dict[str, list[str]]:
-    """The checks that are one command each."""
+    """Returns the checks that are one command each."""
     python, first = sys.executable, ["--seed", str(seed)]
     return {
         "sanitizers": ["./dev", "sanitize"],
@@ -42,7 +42,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
 
 
 def find_interpreter(version: str) -> str:
-    """An interpreter of this version: on the path, of pyenv, or one that uv has or gets."""
+    """Returns the path of an interpreter of this version: on the path, of pyenv, or one that uv has or installs."""
     wanted = re.search(r'requires-python = ">=(3\.\d+)"', (ROOT / "pyproject.toml").read_text())
     if wanted and _split(version) < _split(wanted[1]):
         raise Skipped(f"pyproject.toml asks for {wanted[1]}")
@@ -51,7 +51,7 @@ def find_interpreter(version: str) -> str:
         subprocess.run([uv, "python", "install", "-q", version], check=False)
         candidates.append(subprocess.run([uv, "python", "find", version], capture_output=True, text=True).stdout.strip())
     for candidate in filter(None, candidates):
-        # pyenv puts commands on the path for versions that are not chosen; headers may be missing.
+        # pyenv adds commands to the path for versions that are not selected; headers may be missing.
         script = "import sysconfig, os; print(os.path.exists(sysconfig.get_path('include') + '/Python.h'))"
         probe = subprocess.run([candidate, "-c", script], capture_output=True, text=True)
         if probe.stdout.strip() == "True":
@@ -68,7 +68,7 @@ def _pyenv() -> Path:
 
 
 def test_with(version: str) -> tuple[list[str], dict[str, str]]:
-    """The tests of Python with an interpreter, in a build folder and an environment of its own."""
+    """Returns the command that runs the Python tests with an interpreter, in its own build folder and environment."""
     folder = ROOT / f"build-python{version}"
     variables = {"QD_BUILD": str(folder), "QD_VENV": str(folder / "venv")}
     chosen = ["tests/python", "--ignore=tests/python/packaging"]
@@ -81,7 +81,7 @@ def list_checks(seed: int) -> Iterator[str]:
 
 
 def run(name: str, seed: int) -> str:
-    """Runs a check; gives its verdict."""
+    """Runs a check and returns its result."""
     command, variables = (test_with(name[6:])) if name.startswith("python") else (list_commands(seed)[name], {})
     with open(LOGS / f"{name}.txt", "w") as log:
         process = subprocess.run(command, cwd=ROOT, env=os.environ | variables, stdout=log, stderr=subprocess.STDOUT)

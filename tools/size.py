@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Counts the lines of each folder, and compares the product's folders with their budgets. Ends with status 1 when one is exceeded.
+"""Counts the lines of each folder, and compares the product's folders with their budgets. Exits with status 1 if one is exceeded.
 
-The first figure counts lines of code, which the budgets limit; the second adds blank lines, comments and docstrings. With `--check` only
-what exceeds its budget is printed.
+The first figure counts lines of code, which the budgets limit; the second adds blank lines, comments and docstrings. With `--check`, only
+folders that exceed their budgets are printed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the finished product may have, with all backends.
 MISSION = {"src": 36_000, "python": 11_500}
-# Budgets of the folders. Those of src add up to the mission's, so raising one lowers another. Those of python add up to more, since the
+# Budgets of the folders. Budgets of src add up to the mission's, so raising one lowers another. Those of python add up to more, because the
 # package is larger than the mission allows: lower them as it shrinks, never raise their sum.
 BUDGETS = {
-    "src": 400,  # files in no folder
+    "src": 400,  # files directly in src
     "src/artifact": 600,
     "src/backends": 3_080,
     "src/bindings": 530,
@@ -36,7 +36,7 @@ BUDGETS = {
     "src/runtime": 1_700,
     "src/support": 720,
     "src/tools": 220,
-    "python/quadrants": 1_000,  # modules in no folder
+    "python/quadrants": 1_000,  # modules directly in the package
     "python/quadrants/_base": 1_150,
     "python/quadrants/_values": 1_000,
     "python/quadrants/_containers": 1_860,
@@ -53,7 +53,7 @@ BUDGETS = {
 
 
 def count_code(path: Path) -> int:
-    """Lines that are neither blank, nor comment, nor docstring."""
+    """Counts the lines that are neither blank, nor comment, nor docstring."""
     text = path.read_text()
     lines = dict(enumerate(text.splitlines(), 1))
     comment = "#" if path.suffix in {".py", ".cmake"} else "//"
@@ -66,14 +66,14 @@ def count_code(path: Path) -> int:
 
 
 def find_folder(name: str) -> str:
-    """The folder whose lines a file adds to: of the product the one with a budget, of the rest the first or second level."""
+    """Returns the folder to which a file's lines count: for the product the one with a budget, for the rest the first or second level."""
     parts = Path(name).parts
     depth = {"src": 2, "python": 3, "tests": 2}.get(parts[0], 1)
     return "/".join(parts[: min(depth, len(parts) - 1)])
 
 
 def check(code: Counter[str]) -> list[str]:
-    """One message for each budget that is exceeded or missing."""
+    """Returns one message for each budget that is exceeded or missing."""
     problems = []
     for folder, lines in sorted(code.items()):
         if folder.split("/")[0] not in MISSION:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the reference pages: what the package offers, from its docstrings, the table of operators, and the table of options.
+"""Writes the reference pages of the package: from its docstrings, the table of operators, and the table of options.
 
-Usage: write_reference.py FOLDER. The pages are made when they are wanted (`./dev docs`) and never committed.
+Usage: write_reference.py FOLDER. `./dev docs` makes the pages on demand; they are never committed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OPERANDS = {
 
 
 def get_module(name: str) -> Any:
-    """The module that users know as `qd` or `qd.name`."""
+    """Returns the module with the public name `qd` or `qd.name`."""
     return importlib.import_module(name.replace("qd", "quadrants", 1))
 
 
 def list_names(module: str) -> list[str]:
-    """Names that a module offers: those in `__all__`, else what it defines itself."""
+    """Returns the names that a module exports: those in `__all__`, else its own."""
     found = get_module(module)
     if hasattr(found, "__all__"):
         return sorted(found.__all__)
@@ -56,7 +56,7 @@ def _is_own(module: Any, value: Any) -> bool:
 
 
 def is_described(value: Any) -> bool:
-    """Whether the value has a docstring of its own: functions, classes and modules, but not constants."""
+    """Whether the value has a docstring of its own: true for functions, classes and modules, not for constants."""
     return isinstance(value, (Builtin, Func, type)) or inspect.isroutine(value) or inspect.ismodule(value)
 
 
@@ -66,7 +66,7 @@ def get_doc(value: Any) -> str:
 
 
 def get_signature(name: str, value: Any) -> str:
-    """The call as users write it."""
+    """Returns the call in the form that users write."""
     if isinstance(value, Func):
         shown = [parameter for parameter in value.parameters if not (parameter.is_named and parameter.is_placed)]
         given = [parameter.name + ("=..." if parameter.has_default else "") for parameter in shown]
@@ -84,7 +84,7 @@ def get_signature(name: str, value: Any) -> str:
 
 
 def describe(name: str, value: Any) -> Iterator[str]:
-    """The lines of one entry."""
+    """Yields the lines of one entry."""
     if not is_described(value):
         yield f"### {name}\n\n`{value!r}`\n"
         return
@@ -98,7 +98,7 @@ def describe(name: str, value: Any) -> Iterator[str]:
 
 
 def describe_operators() -> Iterator[str]:
-    """A row for each row of builtins.def."""
+    """Yields a table row for each operator of builtins.def."""
     yield "# Operators and elementary functions\n\n| name | operands | NumPy | meaning |\n| --- | --- | --- | --- |"
     for row in _runtime.OPERATORS.splitlines():
         kind, name, operand, _, numpy, doc = row.split("\t")
@@ -107,7 +107,7 @@ def describe_operators() -> Iterator[str]:
 
 
 def find_pages() -> dict[str, list[Path]]:
-    """Pages whose code, which the tests run, uses a name of the package: "qd.field", "qd.math.mix"."""
+    """Returns the pages whose tested code uses a name of the package: "qd.field", "qd.math.mix"."""
     found: dict[str, list[Path]] = {}
     for page in [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]:
         code = "\n".join(re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(), re.M | re.S))
@@ -122,7 +122,7 @@ def find_pages() -> dict[str, list[Path]]:
 
 
 def write(folder: Path) -> None:
-    """All pages and their index."""
+    """Writes all pages and their index."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = find_pages()
     index = ["# Reference\n"]

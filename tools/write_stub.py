@@ -2,7 +2,7 @@
 """Writes the stubs in python/quadrants: the public names for type checkers, which see neither the names that the package adds at import nor
 the types of functions in the kernel language.
 
-Run it after a change of the public names; `--check` only says whether the files are up to date.
+Run it after a change of the public names; `--check` only reports whether the files are up to date.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quadrants._values.types import MatrixType  # noqa: E402
 
 
 def make_stub() -> str:
-    """The text of the stub."""
+    """Returns the text of the stub."""
     source = (PACKAGE / "__init__.py").read_text()
     imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
     lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from . import _runtime as _runtime"]
@@ -43,8 +43,8 @@ def make_stub() -> str:
     return "\n".join(lines) + "\n"
 
 
-# Data types and annotations as type checkers know them: a parameter of type f32 is a float, and an array is whatever can be indexed. mypy,
-# which takes no numbers in brackets but those of Any, reads the first definition that there is; pyright reads what can be reached.
+# Data types and annotations for type checkers: a parameter of type f32 is a float, and an array is anything that can be indexed. mypy,
+# which accepts numbers in brackets only for Any, reads the first definition; pyright reads the reachable one.
 ANNOTATIONS = """
 if False:
     NDArray: Any
@@ -65,7 +65,7 @@ def ndarray(dtype: Any = ..., ndim: int | None = ..., element_dim: int | None = 
 
 
 def make_types_stub() -> str:
-    """The stub of `quadrants.types`."""
+    """Returns the stub of `quadrants.types`."""
     lines = [
         "# Written by tools/write_stub.py.",
         "# ruff: noqa",
@@ -81,7 +81,7 @@ def make_types_stub() -> str:
 
 
 def make_library_stub(name: str) -> str:
-    """The stub of a module in the kernel language."""
+    """Returns the stub of a module in the kernel language."""
     module = importlib.import_module(f"quadrants.{name}")
     lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from typing import Any", "from ._builtins import Builtin"]
     lines.append("from ._types import MatrixType")
@@ -97,7 +97,7 @@ def make_library_stub(name: str) -> str:
 
 
 def main() -> int:
-    """Writes or compares."""
+    """Writes or compares the stubs."""
     stubs = {
         PACKAGE / "__init__.pyi": make_stub(),
         PACKAGE / "types" / "__init__.pyi": make_types_stub(),

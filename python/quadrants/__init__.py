@@ -43,7 +43,7 @@ globals().update(_axes)
 _ELSEWHERE = frozenset("isnan isinf popcnt clz ffs is_differentiated".split())
 globals().update({name: builtin for name, builtin in _builtins.items() if name not in _ELSEWHERE})
 
-# Modules written in the kernel language load when one of their names is first used: most programs need none of them.
+# Modules written in the kernel language are loaded when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig".split()}
 _LAZY |= {name: "_library.math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
 _LAZY |= {
@@ -63,12 +63,12 @@ _LAZY |= {
 _LAZY |= {name: "types.enums" for name in ("DeviceCapability", "Format")}
 _LAZY |= {name: "lang.mesh" for name in ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx")}
 _MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "simt", "sparse", "tools")
-_INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
+_INTERNAL = ("lang", "_kernels")  # modules that programs for the reference import, although they are no part of the language
 
 del annotations
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")}
-_PUBLIC -= {"graph_do_while", "graph_parallel", "graph_parallel_context"}  # former spellings of what is in qd.graph
+_PUBLIC -= {"graph_do_while", "graph_parallel", "graph_parallel_context"}  # former spellings of names in qd.graph
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
 
 
@@ -80,18 +80,18 @@ def __getattr__(name: str) -> _Any:
     elif name in _MODULES or name in _INTERNAL:
         value = _load(f"{__name__}.{name}")
     else:
-        import difflib  # at a mistake only
+        import difflib  # imported only after a mistake
 
         near = difflib.get_close_matches(name, __all__, 1, 0.7)
         suggestion = f"; did you mean {near[0]!r}?" if near else ""
-        # An error with its object gets no second suggestion from Python.
+        # With `obj`, Python appends no second suggestion.
         raise AttributeError(f"module 'quadrants' has no attribute {name!r}{suggestion}", obj=_sys.modules[__name__])
     globals()[name] = value
     return value
 
 
 class _FormerPaths:
-    """Finds modules under paths that programs for the reference import; `lang._paths` knows them."""
+    """Finds modules under paths that programs for the reference import; `lang._paths` makes them."""
 
     @staticmethod
     def find_spec(name: str, path: _Any = None, target: _Any = None) -> _Any:

@@ -1,4 +1,4 @@
-"""Copies, and stages of sorts and sums, under names that programs import; new programs use containers' methods and `qd.algorithms`."""
+"""Copies, and stages of sorts and sums, under names that programs import; new programs use methods of containers and `qd.algorithms`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import quadrants as qd
 from ._containers.interop import as_array
 from .algorithms._blocks import at
 
-_BLOCK = 64  # elements that `scan_add_inclusive` adds up on their own
+_BLOCK = 64  # number of elements that `scan_add_inclusive` sums separately
 
 
 def _copy_out(container: Any, arr: Any, *_: Any) -> None:
-    target = as_array(arr)  # on the CPU a torch tensor's own memory
+    target = as_array(arr)  # on the CPU, the memory of a torch tensor itself
     target[...] = container.to_numpy(copy=None).reshape(target.shape)
 
 
@@ -46,7 +46,7 @@ def clear_gradients(variables: Any) -> None:
 
 
 def snode_deactivate(snode: Any) -> None:
-    """Deactivate the cells of a node that can be."""
+    """Deactivate the cells of a node that can be deactivated."""
     snode.deactivate_all()
 
 
@@ -54,7 +54,7 @@ snode_deactivate_dynamic: Callable[[Any], None] = snode_deactivate
 
 
 def blit_from_field_to_field(dst: Any, src: Any, offset: int, size: int) -> None:
-    """Copy the first `size` elements of one field to another, from `offset` on."""
+    """Copy the first `size` elements of the field `src` to the field `dst`, beginning with the element `offset`."""
     elements = dst.to_numpy()
     elements[offset : offset + size] = src.to_numpy()[:size]
     dst.from_numpy(elements)
@@ -72,9 +72,9 @@ arr_vulkan_layout_to_field_normal_layout = arr_vulkan_layout_to_arr_normal_layou
 
 @qd.kernel
 def sort_stage(keys: qd.Template, use_values: int, values: qd.Template, N: int, p: int, k: int, invocations: int):
-    """One step of an odd-even merge sort of the first `N` keys: with sorted runs of `p` elements, compare those that are `k` apart.
+    """Do one step of an odd-even merge sort of the first `N` keys: with sorted runs of `p` elements, compare elements at distance `k`.
 
-    With `use_values` the elements of `values` move along. The step is done for `invocations` groups of 2k elements.
+    With `use_values`, the elements of `values` move along. The step processes `invocations` groups of 2k elements.
     """
     for group in range(invocations):
         first = k % p + group * 2 * k
@@ -89,10 +89,10 @@ def sort_stage(keys: qd.Template, use_values: int, values: qd.Template, N: int, 
 
 @qd.kernel
 def scan_add_inclusive(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32, single_block: qd.Template, inclusive_add: qd.Template):
-    """Replace the elements of each block of 64 in `arr_in[in_beg:in_end]` by the sums of those up to them.
+    """Replace the elements of each block of 64 in `arr_in[in_beg:in_end]` by the sums of the elements up to them.
 
-    Unless `single_block`, the sum of block b is stored at `arr_in[in_end + b]`. `inclusive_add` is what adds within a group of threads on
-    other runtimes; the sums are the same without it.
+    Unless `single_block` is set, the sum of block b is stored at `arr_in[in_end + b]`. `inclusive_add` is the sum within a subgroup on
+    other runtimes; it does not change the results here.
     """
     for block in range((in_end - in_beg + _BLOCK - 1) // _BLOCK):
         total = qd.cast(0, arr_in.dtype)
@@ -106,14 +106,16 @@ def scan_add_inclusive(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32, sing
 
 @qd.kernel
 def uniform_add(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32):
-    """Add to each block of 64 in `arr_in[in_beg:in_end]` but the first one the sum of those before it, `arr_in[in_end + block - 1]`."""
+    """Add to each block of 64 in `arr_in[in_beg:in_end]` except the first one the sum of the blocks before it, `arr_in[in_end + block -
+    1]`.
+    """
     for i in range(in_beg + _BLOCK, in_end):
         arr_in[at(arr_in, i)] += arr_in[at(arr_in, in_end + (i - in_beg) // _BLOCK - 1)]
 
 
 @qd.func
 def subgroup_inclusive_add_warp_i32(val: qd.Template):
-    """The sum of `val` over the lanes of the subgroup up to this one."""
+    """Return the sum of `val` over the lanes of the subgroup up to this one."""
     return qd.simt.subgroup.inclusive_add(val)  # type: ignore[attr-defined]  # one of those made from a table
 
 

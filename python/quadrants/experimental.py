@@ -1,4 +1,4 @@
-"""Names that programs knew before they were part of the language."""
+"""Former names of what is now part of the language."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def real_func(fn: F) -> F:
-    """The same as `qd.real_func`, with a `DeprecationWarning`."""
+    """Same as `qd.real_func`, with a `DeprecationWarning`."""
     warn("qd.experimental.real_func is deprecated because it is no longer experimental.", DeprecationWarning)
     return make_func(Func, fn, True, 2)
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""Parts of kernels made with `@qd.kernel(graph=True)`: what a launch repeats by itself, and what may run side by side."""
+"""Statements of kernels made with `@qd.kernel(graph=True)`: loops of a launch around its tasks, and tasks that may run concurrently."""
 
 from ._language.builtins import TABLE as _builtins
 
@@ -10,5 +10,5 @@ parallel_context = _builtins["graph_parallel_context"]
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

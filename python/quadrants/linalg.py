@@ -1,7 +1,7 @@
 """Small linear algebra in registers: decompositions and solvers for one matrix per iteration, written in the kernel language.
 
-All of it is branch-free where lanes could differ, so that a loop of these runs at full vector width: comparisons select values, sweeps have
-a fixed count. `dt` is the type of the computation, by default that of the operand (integers: default_fp).
+All functions are branch-free where lanes could diverge, so that loops of them are fully vectorized: comparisons select values, and sweeps
+have a fixed count. `dt` is the data type of the computation, by default that of the operand (integers: default_fp).
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ _is_differentiated = TABLE["is_differentiated"]
 
 
 def _sweeps(dtype: Any, size: int) -> int:
-    """Sweeps of Jacobi rotations until rounding errors remain: convergence is quadratic, so doubled precision costs one or two more."""
+    """Returns the number of Jacobi sweeps after which only rounding errors remain: convergence is quadratic, so f64 needs only one or two
+    more.
+    """
     return (4 if dtype.size <= 4 else 5) + (size > 3) * 2
 
 
 def _rounding(dtype: Any) -> float:
-    """Of a difference, relative to the numbers: below it they are equal."""
+    """Returns the relative difference below which numbers count as equal."""
     return 1e-13 if dtype.size > 4 else 1e-6 if dtype.size == 4 else 1e-2
 
 
 # --- Derivatives
 #
-# Kernels that compute derivatives do not differentiate iterations: the result for the matrix without derivative (`detached`) gets first
-# order terms of `_change(A)`, which is zero and has the derivative of A. In the basis of singular vectors or eigenvectors these terms
-# divide by differences of singular values or eigenvalues (Giles, "Collected matrix derivative results for forward and reverse mode
-# algorithmic differentiation", 2008). Where these are equal the vectors have no derivative, and the term is zero; what is smooth there
-# is written so that nothing is divided by the difference.
+# Kernels that compute derivatives do not differentiate iterations: the result for the constant matrix (`detached`) gets first-order terms
+# of `_change(A)`, which is zero and has the derivative of A. In the basis of singular vectors or eigenvectors these terms divide by
+# differences of singular values or eigenvalues (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+# differentiation", 2008). Where these are equal, the vectors have no derivative, and the term is zero; smooth results are computed without
+# a division by the difference.
 
 
 @qd.pyfunc
@@ -48,7 +50,7 @@ def _change(A):
 
 @qd.pyfunc
 def _quotient(x, y, small):
-    """x / y; zero where y is nothing but rounding errors, below `small`."""
+    """Returns x / y; zero if y consists only of rounding errors, below `small`."""
     is_zero = qd.abs(y) <= small
     return qd.select(is_zero, 0.0, x) / qd.select(is_zero, 1.0, y)
 
@@ -58,12 +60,12 @@ def _quotient(x, y, small):
 # One-sided Jacobi (Hestenes): rotate pairs of columns of B = A V until all are orthogonal. It never forms A^T A, so small singular values
 # keep their relative accuracy. Sorting and the QR step that follows are those of McAdams, Selle, Tamstorf, Teran, Sifakis, "Computing the
 # Singular Value Decomposition of 3x3 matrices with minimal branching and elementary floating point operations" (2011): Givens rotations
-# give an orthonormal U even where columns of B vanish, and leave the sign of det A in the last diagonal entry.
+# give an orthonormal U even if columns of B vanish, and leave the sign of det A in the last diagonal entry.
 
 
 @qd.pyfunc
 def _turn_columns(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
-    """Rotate the columns p and q of a matrix, in place."""
+    """Rotates the columns p and q of a matrix, in place."""
     for i in qd.static(range(M.n)):
         x, y = M[i, p], M[i, q]
         M[i, p], M[i, q] = c * x - s * y, s * x + c * y
@@ -71,7 +73,9 @@ def _turn_columns(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
 
 @qd.pyfunc
 def _rotation(f, d):
-    """Cosine and sine of the rotation by less than a right angle that makes a product f zero; d is the difference of the squares."""
+    """Returns cosine and sine of the rotation by less than a right angle that makes a product f zero; d is the
+    difference of the squares.
+    """
     t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _basics.TINY)
     c = qd.rsqrt(1.0 + t * t)
     return c, t * c
@@ -79,7 +83,7 @@ def _rotation(f, d):
 
 @qd.pyfunc
 def _givens(x, y):
-    """Cosine and sine of the rotation that takes (x, y) to (r, 0); the identity where both are zero."""
+    """Returns cosine and sine of the rotation that maps (x, y) to (r, 0); the identity if both are zero."""
     r2 = x * x + y * y
     inv = qd.rsqrt(qd.max(r2, _basics.TINY))
     zero = r2 < _basics.TINY
@@ -92,13 +96,13 @@ def _column(A, j: qd.template()):
 
 
 def _pairs(n: int) -> list[tuple[int, int]]:
-    """The pairs of different columns of n."""
+    """Returns all pairs of different columns out of n."""
     return [(p, q) for p in range(n) for q in range(p + 1, n)]
 
 
 @qd.pyfunc
 def _separate(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.template()):
-    """Make two columns orthogonal by a rotation, which V collects."""
+    """Makes two columns orthogonal by a rotation, which V accumulates."""
     a, b = _column(B, p), _column(B, q)
     c, s = _rotation(a.dot(b), b.norm_sqr() - a.norm_sqr())
     _turn_columns(B, p, q, c, s)
@@ -107,7 +111,7 @@ def _separate(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.templa
 
 @qd.pyfunc
 def _order(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.template()):
-    """The longer column first: (a, b) becomes (b, -a), which is a rotation too."""
+    """Moves the longer column first: (a, b) becomes (b, -a), which is a rotation, too."""
     swap = _column(B, p).norm_sqr() < _column(B, q).norm_sqr()
     c, s = qd.select(swap, 0.0, 1.0), qd.select(swap, -1.0, 0.0)
     _turn_columns(B, p, q, c, s)
@@ -116,7 +120,7 @@ def _order(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.template(
 
 @qd.pyfunc
 def _clear_below(B: qd.template(), U: qd.template(), p: qd.template(), q: qd.template()):
-    """Make B[q, p] zero by a rotation of rows, which U collects."""
+    """Makes B[q, p] zero by a rotation of rows, which U accumulates."""
     c, s = _givens(B[p, p], B[q, p])
     for j in qd.static(range(B.n)):
         x, y = B[p, j], B[q, j]
@@ -126,7 +130,9 @@ def _clear_below(B: qd.template(), U: qd.template(), p: qd.template(), q: qd.tem
 
 @qd.pyfunc
 def _for_pairs(step: qd.template(), M: qd.template(), N: qd.template()):
-    """`step(M, N, p, q)` for all columns p < q: unrolled for small matrices, else in loops, as code would grow with the fourth power."""
+    """Calls `step(M, N, p, q)` for all columns p < q: unrolled for small matrices, else in loops, because code size grows with the fourth
+    power.
+    """
     if qd.static(M.n <= 3):
         for p, q in qd.static(_pairs(M.n)):
             step(M, N, p, q)
@@ -146,9 +152,9 @@ def _svd_of(A):
     for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
         _for_pairs(_separate, B, V)
     _for_pairs(_order, B, V)
-    _for_pairs(_clear_below, B, U)  # QR of B: U is the product of the rotations
+    _for_pairs(_clear_below, B, U)  # QR decomposition of B: U is the product of the rotations
     S = qd.Matrix([[B[i, j] * k if i == j else 0.0 for j in qd.static(range(n))] for i in qd.static(range(n))], qd.static(A.dtype))
-    if qd.static(A.n == 2):  # singular values are not negative: U takes the sign
+    if qd.static(A.n == 2):  # singular values are not negative: U has the sign
         flip = qd.select(S[1, 1] < 0, -1.0, 1.0)
         S[1, 1] *= flip
         U[0, 1], U[1, 1] = U[0, 1] * flip, U[1, 1] * flip
@@ -157,16 +163,16 @@ def _svd_of(A):
 
 @qd.pyfunc
 def svd(A, dt: qd.template() = None):
-    """Singular value decomposition of a square matrix up to 6x6: (U, S, V) with A = U S V^T, S diagonal and descending.
+    """Return the singular value decomposition (U, S, V) of a square matrix up to 6x6: A = U S V^T, S diagonal and descending.
 
-    U and V are rotations, the last entry of S has the sign of det A. 2x2: S is not negative, U may be a reflection.
+    U and V are rotations, and the last entry of S has the sign of det A. For 2x2, S is not negative, and U may be a reflection.
     """
     qd.static(_basics.require(A.n == A.m and A.n <= 6, "SVD only supports 2×2 and 3×3 matrices, and as an extension up to 6×6."))
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
         P = U.transpose() @ _change(M) @ V
-        X, Y, Z = P * 0.0, P * 0.0, P * 0.0  # of U, S and V, in their bases
+        X, Y, Z = P * 0.0, P * 0.0, P * 0.0  # terms of U, S and V, in their bases
         small = S[0, 0] * S[0, 0] * qd.static(_rounding(M.dtype))
         for i in qd.static(range(A.n)):
             X[i, i], Y[i, i], Z[i, i] = 0.0, P[i, i], 0.0
@@ -182,7 +188,7 @@ def svd(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def polar_decompose(A, dt: qd.template() = None):
-    """Polar decomposition of a square matrix up to 6x6: (R, P) with A = R P, R orthogonal (from 3x3 on: a rotation), P symmetric."""
+    """Return the polar decomposition (R, P) of a square matrix up to 6x6: A = R P, R orthogonal (from 3x3 on: a rotation), P symmetric."""
     qd.static(
         _basics.require(A.n == A.m and A.n <= 6, "Polar decomposition only supports 2×2 and 3×3 matrices, and as an extension up to 6×6.")
     )
@@ -209,9 +215,9 @@ def polar_decompose(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template()):
-    """One two-sided Jacobi rotation: M[p, q] becomes zero, Q collects the rotations."""
+    """Does one two-sided Jacobi rotation: M[p, q] becomes zero, Q accumulates the rotations."""
     c, s = _rotation(M[p, q], M[q, q] - M[p, p])
-    # Not by `_turn_columns`: where p and q are known at run time only, its body would read them again and again.
+    # `_turn_columns` is not used: with run-time p and q, its body would evaluate them repeatedly.
     for k in qd.static(range(M.n)):
         x, y = M[k, p], M[k, q]
         M[k, p], M[k, q] = c * x - s * y, s * x + c * y
@@ -224,7 +230,7 @@ def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template
 
 @qd.pyfunc
 def sym_eig(A, dt: qd.template() = None):
-    """Eigenvalues of a symmetric matrix up to 12x12, ascending, and the matrix whose columns are the unit eigenvectors."""
+    """Return the eigenvalues of a symmetric matrix up to 12x12, ascending, and the matrix whose columns are the unit eigenvectors."""
     qd.static(
         _basics.require(
             A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12."
@@ -274,7 +280,7 @@ def _sym_eig_of(A):
 
 @qd.pyfunc
 def make_spd(A, dt: qd.template() = None):
-    """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
+    """Return the nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to the symmetric matrix A."""
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     values, Q = _sym_eig_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
@@ -294,7 +300,7 @@ def make_spd(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def _clamp_eigenvalues(values, Q):
-    scaled = Q * 1.0  # a copy, in Python scope too
+    scaled = Q * 1.0  # a copy, also in Python scope
     for i in qd.static(range(Q.n)):
         for j in qd.static(range(Q.n)):
             scaled[i, j] = Q[i, j] * qd.max(values[j], 0.0)
@@ -306,9 +312,9 @@ def _clamp_eigenvalues(values, Q):
 
 @qd.pyfunc
 def solve(A, b, dt: qd.template() = None, check: qd.template() = False):
-    """The vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite where A is singular.
+    """Return the vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite if A is singular.
 
-    With `check` it is (x, whether all pivots differ from zero), and debug mode does not stop at one that is zero.
+    With `check`, return (x, whether all pivots are non-zero); debug mode then does not stop at a zero pivot.
     """
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
     qd.static(_basics.require(A.n <= 6, "Only 2×2 and 3×3 matrices are supported, and as an extension up to 6×6"))
@@ -350,7 +356,7 @@ def solve(A, b, dt: qd.template() = None, check: qd.template() = False):
 
 @qd.pyfunc
 def _eliminate(M: qd.template(), R: qd.template()):
-    """Make M diagonal by row operations, which R takes too; returns the sign of the row exchanges."""
+    """Makes M diagonal by row operations, which are applied to R, too; returns the sign of the row exchanges."""
     n = qd.static(M.n)
     sign = qd.one(M[0, 0])
     qd.loop_config(serialize=True)
@@ -370,25 +376,25 @@ def _eliminate(M: qd.template(), R: qd.template()):
     return sign
 
 
-# Of a 4x4 matrix, per column: the other columns p < q < r, and the numbers of the minors (q, r), (p, r), (p, q).
+# For each column of a 4x4 matrix: the other columns p < q < r, and the numbers of the minors (q, r), (p, r), (p, q).
 _OTHERS = ((1, 2, 3, 5, 4, 3), (0, 2, 3, 5, 2, 1), (0, 1, 3, 4, 2, 0), (0, 1, 2, 3, 1, 0))
 
 
 @qd.pyfunc
 def _minors(A, i: qd.template()):
-    """The six 2x2 determinants of the rows i and i + 1 of a 4x4 matrix."""
+    """Returns the six 2x2 determinants of the rows i and i + 1 of a 4x4 matrix."""
     return qd.Vector([A[i, j] * A[i + 1, k] - A[i, k] * A[i + 1, j] for j in qd.static(range(4)) for k in qd.static(range(j + 1, 4))])
 
 
 @qd.pyfunc
 def _cofactors(A, i: qd.template()):
-    """Row i of the cofactors of a 3x3 matrix."""
+    """Returns row i of the cofactors of a 3x3 matrix."""
     return qd.Vector([A[i - 2, j - 2] * A[i - 1, j - 1] - A[i - 2, j - 1] * A[i - 1, j - 2] for j in qd.static(range(3))])
 
 
 @qd.pyfunc
 def determinant(A):
-    """Determinant of a square matrix: in closed form up to 4x4, by elimination with row pivots beyond."""
+    """Return the determinant of a square matrix: in closed form up to 4x4, by elimination with row pivots beyond."""
     if qd.static(A.n == 1):
         return A[0, 0]
     elif qd.static(A.n == 2):
@@ -420,7 +426,9 @@ def _product_of_pivots(A):
 
 @qd.pyfunc
 def inverse(A):
-    """Inverse of a square matrix: by cofactors up to 4x4, by elimination with row pivots up to 16x16; not finite where A is singular."""
+    """Return the inverse of a square matrix: by cofactors up to 4x4, by elimination with row pivots up to 16x16; not finite if A is
+    singular.
+    """
     T = qd.static(_basics.compute_type(A.dtype, None))
     M = qd.cast(A, T)
     if qd.static(A.n == 1):
@@ -431,7 +439,7 @@ def inverse(A):
         columns = [_cofactors(M, i) for i in qd.static(range(3))]
         return qd.Matrix.cols(columns) * (1.0 / M[0, :].dot(columns[0]))
     elif qd.static(A.n == 4):
-        # Rows 1, 0 with the minors of the rows below them; rows 3, 2 with those above.
+        # Rows 1, 0 use the minors of the rows below them; rows 3, 2 use those above.
         s, c = _minors(M, 0), _minors(M, 2)
         rows = [
             [M[j ^ 1, p] * m[qr] - M[j ^ 1, q] * m[pr] + M[j ^ 1, r] * m[pq] for j, m in ((0, c), (1, c), (2, s), (3, s))]
@@ -460,7 +468,7 @@ def _eliminated_inverse(A):
 
 @qd.pyfunc
 def randn(dt: qd.template() = None):
-    """A random number of the standard normal distribution (Box and Muller)."""
+    """Return a random number of type `dt` from the standard normal distribution (Box and Muller)."""
     T = qd.static(_basics.compute_type(None, dt))
     u = 1.0 - qd.random(T)  # in (0, 1]: its logarithm is finite
     return qd.sqrt(-2.0 * qd.log(u)) * qd.cos(6.283185307179586 * qd.random(T))
@@ -470,5 +478,5 @@ __all__ = _list_public(globals(), "Any", "TABLE")
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""`qd.math`: functions and types with the names that shading languages have, for kernels and for Python."""
+"""`qd.math`: functions and types with the names of shading languages, for kernels and for Python. Operands are scalars or vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ mat2, mat3, mat4 = (_matrix(n, n, float) for n in (2, 3, 4))
 
 @qd.pyfunc
 def mix(x, y, a):
-    """x where a is 0, y where a is 1, linear between."""
+    """Returns x if a is 0, y if a is 1, and values in between by linear interpolation."""
     return x * (1.0 - a) + y * a
 
 
@@ -36,110 +36,112 @@ abs = _TABLE["abs"]
 
 @qd.pyfunc
 def clamp(x, xmin, xmax):
-    """x limited to [xmin, xmax]."""
+    """Returns x clamped to [xmin, xmax]."""
     return qd.min(xmax, qd.max(xmin, x))
 
 
 @qd.pyfunc
 def step(edge, x):
-    """1 where x is not below the edge, else 0."""
+    """Returns 1 if x is not below the edge, else 0."""
     return qd.select(x >= edge, 1.0, 0.0)
 
 
 @qd.pyfunc
 def fract(x):
-    """The part of x above the largest integer not above it."""
+    """Returns x minus the largest integer that is not greater."""
     return x - qd.floor(x)
 
 
 @qd.pyfunc
 def smoothstep(edge0, edge1, x):
-    """Hermite interpolation between 0 at edge0 and 1 at edge1."""
+    """Returns the Hermite interpolation between 0 at edge0 and 1 at edge1."""
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)
 
 
 @qd.pyfunc
 def sign(x):
-    """-1, 0 or 1, as a float; 0 for a NaN."""
+    """Returns -1, 0 or 1, as a float; 0 for a NaN."""
     return qd.select(x > 0, 1.0, 0.0) - qd.select(x < 0, 1.0, 0.0)
 
 
 @qd.pyfunc
 def mod(x, y):
-    """x - y floor(x / y), as a float."""
+    """Returns x - y floor(x / y), as a float."""
     return x - y * qd.floor(x / y)
 
 
 @qd.pyfunc
 def degrees(x):
-    """Radians to degrees."""
+    """Converts radians to degrees."""
     return x * (180.0 / _math.pi)
 
 
 @qd.pyfunc
 def radians(x):
-    """Degrees to radians."""
+    """Converts degrees to radians."""
     return x * (_math.pi / 180.0)
 
 
 @qd.pyfunc
 def dot(x, y):
-    """Sum of the products of the components."""
+    """Returns the sum of the products of the components of two vectors."""
     return x.dot(y)
 
 
 @qd.pyfunc
 def cross(x, y):
-    """Cross product."""
+    """Returns the cross product of two vectors with three components."""
     return x.cross(y)
 
 
 @qd.pyfunc
 def outer(x, y):
-    """The matrix of the products of the components of two vectors."""
+    """Returns the matrix of the products of the components of two vectors."""
     return x.outer_product(y)
 
 
 @qd.pyfunc
 def any(x):
-    """Whether a component is not zero, u1."""
+    """Returns whether a component is non-zero, u1."""
     return x.any()
 
 
 @qd.pyfunc
 def all(x):
-    """Whether no component is zero, u1."""
+    """Returns whether all components are non-zero, u1."""
     return x.all()
 
 
 @qd.pyfunc
 def length(x):
-    """Euclidean norm."""
+    """Returns the Euclidean norm of a vector."""
     return x.norm()
 
 
 @qd.pyfunc
 def distance(x, y):
-    """Euclidean norm of the difference."""
+    """Returns the Euclidean norm of the difference of two vectors."""
     return (x - y).norm()
 
 
 @qd.pyfunc
 def normalize(v, eps=0.0):
-    """The vector divided by its norm plus eps."""
+    """Returns the vector divided by its norm plus eps."""
     return v / (v.norm() + eps)
 
 
 @qd.pyfunc
 def reflect(x, n):
-    """x mirrored at the plane with unit normal n."""
+    """Returns x mirrored at the plane with unit normal n."""
     return x - 2.0 * x.dot(n) * n
 
 
 @qd.pyfunc
 def refract(x, n, eta):
-    """Direction of the refracted ray, zero on total reflection; x and n are unit vectors."""
+    """Returns the direction of the refracted ray, zero for total reflection; x and n are unit vectors, eta is the ratio of refractive
+    indices.
+    """
     d = x.dot(n)
     k = 1.0 - eta * eta * (1.0 - d * d)
     return qd.select(k >= 0.0, 1.0, 0.0) * (eta * x - (eta * d + qd.sqrt(qd.max(k, 0.0))) * n)
@@ -147,33 +149,34 @@ def refract(x, n, eta):
 
 @qd.pyfunc
 def determinant(m):
-    """Determinant of a square matrix."""
+    """Returns the determinant of a square matrix."""
     return m.determinant()
 
 
 @qd.pyfunc
 def inverse(mat):
-    """Inverse of a square matrix."""
+    """Returns the inverse of a square matrix."""
     return mat.inverse()
 
 
 @qd.pyfunc
 def eye(n: qd.template()):
-    """The n x n identity matrix."""
+    """Returns the n x n identity matrix."""
     return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))])
 
 
 @qd.pyfunc
 def vdir(ang):
-    """The unit vector at an angle."""
+    """Returns the unit vector at the angle `ang` (radians)."""
     return qd.Vector([qd.cos(ang), qd.sin(ang)])
 
 
 @qd.pyfunc
 def fns(mask, base, offset):
-    """Position of a set bit of a u32 mask: the offset-th one at or above `base`, for offset < 0 at or below it; for 0, `base` itself.
+    """Returns the position of a set bit of a u32 mask: the offset-th one at or above `base`, for offset < 0 at or below it; for 0, `base`
+    itself.
 
-    0xFFFFFFFF where there is none.
+    0xFFFFFFFF if there is none.
     """
     found = qd.cast(-1, qd.u32)
     position, missing = qd.cast(base, qd.i32), qd.max(abs(offset), 1)
@@ -192,50 +195,50 @@ def fns(mask, base, offset):
 
 @qd.pyfunc
 def cmul(z1, z2):
-    """Product of two complex numbers."""
+    """Returns the product of two complex numbers."""
     return qd.Vector([z1[0] * z2[0] - z1[1] * z2[1], z1[0] * z2[1] + z1[1] * z2[0]])
 
 
 @qd.pyfunc
 def cconj(z):
-    """The complex conjugate."""
+    """Returns the complex conjugate."""
     return qd.Vector([z[0], -z[1]])
 
 
 @qd.pyfunc
 def cinv(z):
-    """One over a complex number."""
+    """Returns one over a complex number."""
     return cconj(z) / z.dot(z)
 
 
 @qd.pyfunc
 def cdiv(z1, z2):
-    """Quotient of two complex numbers."""
+    """Returns the quotient of two complex numbers."""
     return cmul(z1, cconj(z2)) / z2.dot(z2)
 
 
 @qd.pyfunc
 def cexp(z):
-    """The exponential of a complex number."""
+    """Returns the exponential of a complex number."""
     return qd.exp(z[0]) * vdir(z[1])
 
 
 @qd.pyfunc
 def clog(z):
-    """The principal logarithm of a complex number."""
+    """Returns the principal logarithm of a complex number."""
     return qd.Vector([qd.log(z.norm()), qd.atan2(z[1], z[0])])
 
 
 @qd.pyfunc
 def cpow(z, n):
-    """A complex number to the power of a real one; 0 stays 0."""
+    """Returns a complex number to the power of a real one; 0 stays 0."""
     r = z.norm()
     return qd.select(r > 0.0, 1.0, 0.0) * qd.pow(qd.select(r > 0.0, r, 1.0), n) * vdir(n * qd.atan2(z[1], z[0]))
 
 
 @qd.pyfunc
 def csqrt(z):
-    """The principal square root of a complex number."""
+    """Returns the principal square root of a complex number."""
     return cpow(z, 0.5)
 
 
@@ -244,14 +247,14 @@ def csqrt(z):
 
 @qd.pyfunc
 def rotation2d(ang):
-    """The 2x2 matrix that turns counter-clockwise."""
+    """Returns the 2x2 matrix of a counter-clockwise rotation by `ang` (radians)."""
     c, s = qd.cos(ang), qd.sin(ang)
     return qd.Matrix([[c, -s], [s, c]])
 
 
 @qd.pyfunc
 def rot_by_axis(axis, ang):
-    """The 4x4 matrix that turns row vectors about an axis."""
+    """Returns the 4x4 matrix that rotates row vectors by `ang` (radians) about an axis."""
     c, s = qd.cos(ang), qd.sin(ang)
     n = axis / axis.norm()
     t = (1.0 - c) * n
@@ -263,7 +266,7 @@ def rot_by_axis(axis, ang):
 
 @qd.pyfunc
 def rot_yaw_pitch_roll(yaw, pitch, roll):
-    """The 4x4 matrix of three angles: yaw about y, pitch about x, roll about z."""
+    """Returns the 4x4 matrix of three angles (radians): yaw about y, pitch about x, roll about z."""
     ch, sh, cp, sp, cb, sb = qd.cos(yaw), qd.sin(yaw), qd.cos(pitch), qd.sin(pitch), qd.cos(roll), qd.sin(roll)
     x = [ch * cb + sh * sp * sb, sb * cp, ch * sp * sb - sh * cb, 0.0]
     y = [sh * sp * cb - ch * sb, cb * cp, sb * sh + ch * sp * cb, 0.0]
@@ -272,19 +275,19 @@ def rot_yaw_pitch_roll(yaw, pitch, roll):
 
 @qd.pyfunc
 def rotation3d(ang_x, ang_y, ang_z):
-    """The 4x4 matrix of three angles about the axes: `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`."""
+    """Returns the 4x4 matrix of three angles (radians) about the axes: `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`."""
     return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)
 
 
 @qd.pyfunc
 def translate(dx, dy, dz):
-    """The 4x4 matrix that moves points."""
+    """Returns the 4x4 matrix that translates points."""
     return qd.Matrix([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
 
 
 @qd.pyfunc
 def scale(sx, sy, sz):
-    """The 4x4 matrix that stretches along the axes."""
+    """Returns the 4x4 matrix that scales along the axes."""
     return qd.Matrix([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
@@ -292,5 +295,5 @@ __all__ = _list_public(globals())
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""`qd.memory`: which memory is in use, what for, and which line of the program asked for it."""
+"""`qd.memory`: reports allocated memory, its containers, and the source line that allocated it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ __all__ = ["Block", "blocks", "report"]
 
 
 class Block(NamedTuple):
-    """One block of memory and the containers that lie in it."""
+    """One block of memory and the containers in it."""
 
     names: tuple[str, ...]
-    """Names of the containers, or what they are, such as "ndarray f32 (100,)"."""
+    """Names of the containers; without a name, a description such as "ndarray f32 (100,)"."""
     nbytes: int
-    """Size of the block."""
+    """Size of the block in bytes."""
     place: str
     """"file:line" of the call that allocated it, or "?"."""
 
 
 def blocks() -> list[Block]:
-    """The blocks that living containers lie in, the largest first. Memory that only views of NumPy or torch keep is not among them."""
+    """Return a list of the `Block`s of living containers, the largest first; blocks referenced only by views of NumPy or torch are
+    excluded.
+    """
     found: dict[int, tuple[int, list[str], str]] = {}
     for container, address, size, file, line in _runtime.list_containers():
         _, names, place = found.setdefault(address, (size, [], f"{file}:{line}" if file else "?"))
@@ -42,7 +44,7 @@ def _describe(container: _runtime.FieldBase | _runtime.NdarrayBase) -> str:
 
 
 def report() -> str:
-    """A table of the blocks in use: bytes, place of allocation, containers; then what views keep, and the sum."""
+    """Return a table of the blocks in use as text: bytes, source location, containers; then the memory of views, and the sum."""
     use, listed = _runtime.memory_use(), blocks()
     rest = use["bytes"] - sum(block.nbytes for block in listed)
     rows = [(_size(block.nbytes), block.place, ", ".join(block.names)) for block in listed]
@@ -59,5 +61,5 @@ def _size(nbytes: int) -> str:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""The pytest plugin `quadrants`: where pytest-cov runs, lines of kernels are recorded too."""
+"""The pytest plugin `quadrants`: when pytest-cov is active, it also records the lines of kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def pytest_configure(config: Any) -> None:
-    """Turns on QD_KERNEL_COVERAGE when pytest-cov is active, unless the variable is set; `--cov-branch` asks for branches."""
+    """Sets QD_KERNEL_COVERAGE if pytest-cov is active, unless the variable is set; `--cov-branch` selects branch coverage."""
     if not config.pluginmanager.hasplugin("_cov"):
         return
     os.environ.setdefault("QD_KERNEL_COVERAGE", "1")

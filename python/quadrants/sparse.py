@@ -1,4 +1,4 @@
-"""`qd.sparse`: grids of structs. No backend leaves cells out yet, so that every cell of a grid exists."""
+"""`qd.sparse`: grids of structs. No backend supports inactive cells, so every cell of a grid exists."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ._values.struct import StructField, StructType
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> StructField:
-    """A zero-filled grid of structs with the members `field_dict` (name to type), of this `shape`, 1 to 12 axes."""
+    """Return a zero-filled grid of structs with the members `field_dict` (name to type) and this `shape`, 1 to 12 axes."""
     return field(StructType("struct", None, **field_dict), shape)
 
 
 def usage(grid: StructField) -> float:
-    """The part of the cells of a grid that is in use: 1.0, for every cell exists."""
+    """Return the fraction of the cells of a grid that is active: 1.0, because every cell exists."""
     grid.shape  # noqa: B018 (a grid without memory is refused)
     return 1.0
 
@@ -24,5 +24,5 @@ __all__ = _list_public(globals(), "Any", "StructField", "StructType", "field")
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""`qd.tools`: files that other programs read (PLY, VTK), and what to say when something does not work."""
+"""`qd.tools`: writes files for other programs (PLY, VTK), and prints information for problem reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._containers.container import ContainerMethods
 from ._containers.interop import as_array
 from ._session.init import Arch, __version_str__, cpu
 
-__path__: list[str] = []  # modules below it are made by `lang._paths`
+__path__: list[str] = []  # `lang._paths` creates the modules below it
 _PLY_TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
@@ -25,7 +25,7 @@ _PLY_TYPES = {
 class PLYWriter:
     """Collects channels of vertices and faces, and writes them as a PLY file.
 
-    `face_type` is "tri" or "quad". Data are NumPy arrays with one entry for each vertex or face; a wrong number is an AssertionError.
+    `face_type` is "tri" or "quad". Data are NumPy arrays with one entry for each vertex or face; raises AssertionError for another number.
     """
 
     def __init__(self, num_vertices: int, num_faces: int = 0, face_type: str = "tri", comment: str = "created by PLYWriter"):
@@ -39,11 +39,11 @@ class PLYWriter:
         self._indices: np.ndarray | None = None
 
     def add_vertex_channel(self, key: str, data_type: str, data: Any) -> None:
-        """A property of the vertices: its name, its PLY type, one value for each vertex."""
+        """Add a property of the vertices: its name, its PLY type, one value for each vertex."""
         self._vertices.append(_channel(key, data_type, data, self.num_vertices, "vertex"))
 
     def add_face_channel(self, key: str, data_type: str, data: Any) -> None:
-        """A property of the faces: its name, its PLY type, one value for each face."""
+        """Add a property of the faces: its name, its PLY type, one value for each face."""
         self._faces.append(_channel(key, data_type, data, self.num_faces, "face"))
 
     def _add_floats(self, keys: str, *columns: Any) -> None:
@@ -51,49 +51,49 @@ class PLYWriter:
             self.add_vertex_channel(key, "float", column)
 
     def add_vertex_pos(self, x: Any, y: Any, z: Any) -> None:
-        """Positions."""
+        """Add the positions of the vertices."""
         self._add_floats("x y z", x, y, z)
 
     def add_vertex_normal(self, nx: Any, ny: Any, nz: Any) -> None:
-        """Normals."""
+        """Add the normals of the vertices."""
         self._add_floats("nx ny nz", nx, ny, nz)
 
     def add_vertex_vel(self, vx: Any, vy: Any, vz: Any) -> None:
-        """Velocities."""
+        """Add the velocities of the vertices."""
         self._add_floats("vx vy vz", vx, vy, vz)
 
     def add_vertex_color(self, r: Any, g: Any, b: Any) -> None:
-        """Colors, 0 to 1."""
+        """Add the colors of the vertices, 0 to 1."""
         self._add_floats("red green blue", r, g, b)
 
     def add_vertex_alpha(self, alpha: Any) -> None:
-        """Opacities, 0 to 1."""
+        """Add the opacities of the vertices, 0 to 1."""
         self._add_floats("Alpha", alpha)
 
     def add_vertex_rgba(self, r: Any, g: Any, b: Any, a: Any) -> None:
-        """Colors and opacities, 0 to 1."""
+        """Add the colors and opacities of the vertices, 0 to 1."""
         self._add_floats("red green blue Alpha", r, g, b, a)
 
     def add_vertex_id(self) -> None:
-        """The number of each vertex."""
+        """Add the number of each vertex."""
         self.add_vertex_channel("id", "int", np.arange(self.num_vertices))
 
     def add_vertex_piece(self, piece: Any) -> None:
-        """The part that each vertex belongs to."""
+        """Add the number of the part to which each vertex belongs."""
         self.add_vertex_channel("piece", "int", piece)
 
     def add_faces(self, indices: Any) -> None:
-        """The vertices of each face, one row or one run of 3 or 4 indices for each."""
+        """Add the vertices of each face, one row or one run of 3 or 4 indices for each."""
         indices = np.asarray(indices)
         assert indices.size == self.num_faces * self.corners, "The dimension of the face vertices is not correct"
         self._indices = indices.reshape(self.num_faces, self.corners)
 
     def add_face_id(self) -> None:
-        """The number of each face."""
+        """Add the number of each face."""
         self.add_face_channel("id", "int", np.arange(self.num_faces))
 
     def add_face_piece(self, piece: Any) -> None:
-        """The part that each face belongs to."""
+        """Add the number of the part to which each face belongs."""
         self.add_face_channel("piece", "int", piece)
 
     def _header(self, kind: str) -> str:
@@ -105,7 +105,7 @@ class PLYWriter:
         return "\n".join([*lines, "end_header", ""])
 
     def _tables(self) -> list[np.ndarray]:
-        """Records of vertices and of faces, packed as in a binary file."""
+        """Returns records of vertices and of faces, packed as in a binary file."""
         assert {"x", "y", "z"} <= {key for key, _, _ in self._vertices}, "The vertices need positions: call add_vertex_pos"
         assert self.num_faces == 0 or self._indices is not None, "The faces need vertices: call add_faces"
         tables = [_records(self._vertices, self.num_vertices)]
@@ -125,11 +125,11 @@ class PLYWriter:
         Path(path).write_text("\n".join([self._header("ascii") + rows[0], *rows[1:], ""]))
 
     def export_frame(self, series_num: int, path: Any) -> None:
-        """Write the binary file of one frame: `path` (with or without .ply), an underscore and six digits."""
+        """Write the binary file of one frame: `path` (with or without .ply), an underscore and the number `series_num` with six digits."""
         self.export(_frame_path(series_num, path))
 
     def export_frame_ascii(self, series_num: int, path: Any) -> None:
-        """Write the text file of one frame; its name is that of `export_frame`."""
+        """Write the text file of one frame, with the name as for `export_frame`."""
         self.export_ascii(_frame_path(series_num, path))
 
 
@@ -157,7 +157,7 @@ _VTK_TYPES = {"float": ">f4", "double": ">f8", "int": ">i4", "long": ">i8", "uns
 def write_vtk(scalar_field: Any, filename: Any) -> None:
     """Write a 2-D or 3-D `scalar_field` as a legacy VTK image (`filename`.vtk), point data "Data", big-endian.
 
-    It may be any container of scalars, a NumPy array or a torch tensor. Raises TypeError for what is none, ValueError for other shapes.
+    It may be any container of scalars, a NumPy array or a torch tensor. Raises TypeError for others, ValueError for other shapes.
     """
     given = getattr(scalar_field, "_impl", scalar_field)
     if isinstance(given, ContainerMethods) and given.element_shape:
@@ -184,11 +184,11 @@ SCALARS Data {kind} 1
 LOOKUP_TABLE default
 """
     path = str(filename).removesuffix(".vtk") + ".vtk"
-    Path(path).write_bytes(header.encode() + stored.tobytes(order="F"))  # VTK varies the first axis fastest
+    Path(path).write_bytes(header.encode() + stored.tobytes(order="F"))  # the first axis varies fastest in VTK
 
 
 def diagnose() -> None:
-    """Print what a report of a problem should say: versions, platform, processors, settings."""
+    """Print versions, platform, processors and settings for a problem report."""
     print(f"quadrants: {__version_str__}\npython: {sys.version}\nplatform: {platform.platform()}\nnumpy: {np.__version__}")
     torch = sys.modules.get("torch")
     print(f"torch: {getattr(torch, '__version__', 'not imported')}\ncpus: {os.cpu_count()}")
@@ -203,5 +203,5 @@ __all__ = _list_public(globals(), "Any", "Arch", "ContainerMethods", "Path", "as
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

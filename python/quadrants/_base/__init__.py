@@ -1,1 +1,1 @@
-"""What every other module stands on: data types, errors, options, sources. Knows only `_runtime`."""
+"""The modules that all others import: data types, errors, options, sources. They import only `_runtime`."""

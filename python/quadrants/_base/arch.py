@@ -10,7 +10,7 @@ __all__ = ["Arch", "cpu", "gpu"]
 
 
 class Arch(enum.IntEnum):
-    """A processor that kernels run on. It equals its name, too; that of the CPU of this machine is also "cpu"."""
+    """A processor that kernels run on. A member equals its name as a string; the CPU of this machine also equals "cpu"."""
 
     x64 = 0
     arm64 = 1

@@ -1,4 +1,4 @@
-"""The data types of scalars, and what storing a value in one of them does."""
+"""Data types of scalars, and the conversions of values that are stored in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
 DATA_TYPES = (bf16, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64)
 _NAMES = {dtype.name: dtype for dtype in DATA_TYPES}
 _LONG = {"i": "int", "u": "uint", "f": "float"}
-BF16_BITS = np.dtype("V2")  # elements of type bf16, which NumPy does not know: two bytes without a meaning
+BF16_BITS = np.dtype("V2")  # elements of type bf16, which NumPy does not support: two opaque bytes
 _UNLIKE = {u1: np.dtype(bool), bf16: np.dtype(np.float32)}
 _NUMPY = {dtype: _UNLIKE.get(dtype) or np.dtype(_LONG[dtype.name[0]] + dtype.name[1:]) for dtype in DATA_TYPES}
 _FROM_NUMPY = {BF16_BITS: bf16, **{numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not bf16}}
@@ -44,7 +44,7 @@ def is_signed(dtype: Any) -> bool:
 
 
 def find_dtype(value: Any) -> DataType | None:
-    """The data type that `value` means, or None: data types, `int`, `float`, `bool`, NumPy and torch types, names."""
+    """Returns the data type that `value` means, or None. Accepts data types, `int`, `float`, `bool`, NumPy and torch types, and names."""
     if isinstance(value, DataType):
         return value
     if value is bool:
@@ -66,7 +66,7 @@ def find_dtype(value: Any) -> DataType | None:
 
 
 def to_dtype(value: Any) -> DataType:
-    """As `find_dtype`; raises `ValueError` when `value` means no data type."""
+    """Same as `find_dtype`, but raises `ValueError` if `value` means no data type."""
     dtype = find_dtype(value)
     if dtype is None:
         raise ValueError(f"Invalid data type {value!r}")
@@ -74,7 +74,7 @@ def to_dtype(value: Any) -> DataType:
 
 
 def to_numpy_dtype(dtype: Any) -> np.dtype:
-    """The NumPy data type with the same values; `u1` is bool, `bf16` is float32."""
+    """Returns the NumPy data type with the same values; `u1` becomes bool, `bf16` becomes float32."""
     if isinstance(dtype, np.dtype):
         return dtype
     found = find_dtype(dtype)
@@ -82,17 +82,17 @@ def to_numpy_dtype(dtype: Any) -> np.dtype:
 
 
 def to_memory_dtype(dtype: DataType) -> np.dtype:
-    """The NumPy data type of elements in memory."""
+    """Returns the NumPy data type of elements in memory."""
     return BF16_BITS if dtype is bf16 else to_numpy_dtype(dtype)
 
 
 def from_numpy_dtype(dtype: np.dtype) -> Any:
-    """The data type of the elements of a NumPy array, or None when kernels have no such type."""
-    return bf16 if dtype.name == "bfloat16" else _FROM_NUMPY.get(dtype)  # that of the package ml_dtypes
+    """Returns the data type of the elements of a NumPy array, or None if kernels do not support it."""
+    return bf16 if dtype.name == "bfloat16" else _FROM_NUMPY.get(dtype)  # "bfloat16" is a type of the package ml_dtypes
 
 
 def import_torch() -> Any:
-    """The module `torch`: optional, loaded only for programs that ask for torch tensors."""
+    """Returns the module `torch`. It is optional and loaded only for programs that use torch tensors."""
     module = sys.modules.get("torch")
     if module is None:
         import torch as module
@@ -100,25 +100,25 @@ def import_torch() -> Any:
 
 
 def to_torch_dtype(dtype: Any) -> Any:
-    """The torch data type with the same values."""
+    """Returns the torch data type with the same values."""
     found, torch = to_dtype(dtype), import_torch()
     return {u1: torch.bool, bf16: torch.bfloat16}.get(found) or getattr(torch, to_numpy_dtype(found).name)
 
 
 def to_numbers(elements: np.ndarray) -> np.ndarray:
-    """The elements of an array in a type that NumPy knows: those of bf16 as f32, others as they are."""
+    """Converts bf16 elements to f32, which NumPy supports; returns other arrays unchanged."""
     return from_bf16(elements) if elements.dtype == BF16_BITS else elements
 
 
 def from_bf16(bits: np.ndarray) -> np.ndarray:
-    """The elements of a bf16 array as f32."""
+    """Returns the elements of a bf16 array as f32."""
     words = bits.view(np.uint16).astype(np.uint32)
     words <<= 16  # in place: one element stays an array
     return words.view(np.float32)
 
 
 def to_bf16(numbers: Any) -> np.ndarray:
-    """Numbers as elements of a bf16 array: rounded to the nearest f32, that to the nearest bf16, ties to even."""
+    """Converts numbers to elements of a bf16 array: rounded to the nearest f32, then to the nearest bf16, ties to even."""
     single = np.asarray(numbers, np.float32)
     bits = single.view(np.uint32)
     rounded = np.where(np.isnan(single), bits | 0x400000, bits + 0x7FFF + (bits >> 16 & 1))
@@ -126,7 +126,7 @@ def to_bf16(numbers: Any) -> np.ndarray:
 
 
 def wrap_integer(value: int, dtype: DataType) -> int:
-    """The integer that `value` becomes when stored as `dtype`: truth for `u1`, else modulo two to the number of bits."""
+    """Returns `value` as it is stored in `dtype`: 0 or 1 for `u1`, else modulo two to the number of bits."""
     if dtype is u1:
         return int(bool(value))
     bits = 8 * dtype.size
@@ -135,7 +135,9 @@ def wrap_integer(value: int, dtype: DataType) -> int:
 
 
 def to_array(values: Any, dtype: DataType) -> np.ndarray:
-    """Numbers for elements of type `dtype` as an array that holds them exactly: of large and small integers NumPy makes floats."""
+    """Returns numbers for elements of type `dtype` as an array without loss: NumPy alone converts a mix of large and small integers to
+    floats.
+    """
     array = np.asarray(values)
     if array.dtype == np.float64 and dtype.is_integral and isinstance(values, (list, tuple)):
         exact = np.array(values, object)
@@ -144,19 +146,19 @@ def to_array(values: Any, dtype: DataType) -> np.ndarray:
 
 
 def check_range(values: Any, dtype: DataType) -> None:
-    """Raises OverflowError where numbers, or their integral parts, are out of the range of an integer type."""
+    """Raises OverflowError if numbers, or their integral parts, are out of the range of an integer type."""
     array = to_array(values, dtype)
     if not dtype.is_integral or dtype is u1 or array.dtype.kind == "b" or np.can_cast(array.dtype, _NUMPY[dtype]):
         return
     lowest = -(1 << 8 * dtype.size - 1) if dtype.is_signed else 0
     whole = np.trunc(array) if array.dtype.kind == "f" else array
-    is_inside = np.asarray((whole >= lowest) & (whole < lowest + (1 << 8 * dtype.size)), bool)  # a NaN is not
+    is_inside = np.asarray((whole >= lowest) & (whole < lowest + (1 << 8 * dtype.size)), bool)  # False for NaN
     if not is_inside.all():
         raise OverflowError(f"{array[~is_inside].flat[0]} is out of the range of {dtype}")
 
 
 def converted(values: np.ndarray, dtype: DataType) -> np.ndarray:
-    """A new array of `values` as elements of type `dtype`."""
+    """Returns a new array with `values` converted to type `dtype`."""
     array = np.empty(values.shape, to_numpy_dtype(dtype))
     store(array, ..., values)
     return array
@@ -181,7 +183,7 @@ def store(array: np.ndarray, key: Any, value: Any) -> None:
             array[key] = to_bf16(value)
             return
         if kind in "iu" and array.dtype.itemsize < 8 and np.asarray(value).dtype.kind == "f":
-            value = np.asarray(value).astype(np.int64)  # truncates first and wraps then, as kernels do
+            value = np.asarray(value).astype(np.int64)  # truncates first and wraps afterwards, as kernels do
         array[key] = np.asarray(value).astype(array.dtype, casting="unsafe")
 
 
@@ -196,7 +198,7 @@ def _check_numbers(values: np.ndarray, given: Any, wanted: np.dtype) -> None:
 
 
 def to_shape(shape: Any) -> tuple[int, ...]:
-    """A shape argument as a tuple of Python integers; raises `TypeError` for anything but integers."""
+    """Returns a shape argument as a tuple of Python integers; raises `TypeError` if an item is no integer."""
     items = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
     for item in items:
         if isinstance(item, bool) or not hasattr(item, "__index__"):

@@ -18,11 +18,11 @@ Frame = tuple[str, str, int, int, int, int]
 
 
 class QuadrantsCompilationError(Exception):
-    """Anything found while a kernel is compiled."""
+    """An error found while a kernel is compiled."""
 
 
 class QuadrantsSyntaxError(QuadrantsCompilationError, SyntaxError):
-    """A construct that kernels do not have, or one at the wrong place."""
+    """A construct that kernels do not support, or one at the wrong position."""
 
 
 class QuadrantsNameError(QuadrantsCompilationError, NameError):
@@ -30,23 +30,23 @@ class QuadrantsNameError(QuadrantsCompilationError, NameError):
 
 
 class QuadrantsIndexError(QuadrantsCompilationError, IndexError):
-    """A wrong number of indices, or a constant index out of range."""
+    """A wrong number of indices, or a constant index that is out of range."""
 
 
 class QuadrantsAttributeError(QuadrantsCompilationError, AttributeError):
-    """A member that an object does not have."""
+    """A member that the object does not have."""
 
 
 class QuadrantsTypeError(QuadrantsCompilationError, TypeError):
-    """An operation on types that do not have it."""
+    """An operation on operands whose types do not support it."""
 
 
 class QuadrantsSourceError(QuadrantsCompilationError, OSError):
-    """A kernel or func whose text cannot be found."""
+    """A kernel or func whose source text cannot be found."""
 
 
 class QuadrantsArgumentTypeError(QuadrantsSyntaxError, QuadrantsTypeError):
-    """A matrix given to a func that takes another one. Programs for the reference catch a syntax error."""
+    """A matrix argument whose type differs from the parameter of the func. Programs for the reference catch it as a syntax error."""
 
 
 class QuadrantsRuntimeError(RuntimeError):
@@ -54,7 +54,7 @@ class QuadrantsRuntimeError(RuntimeError):
 
 
 class OverwrittenError(QuadrantsRuntimeError):
-    """A gradient needs what its kernel has overwritten."""
+    """A gradient needs a value that its kernel has overwritten."""
 
 
 class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
@@ -66,19 +66,19 @@ class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):
 
 
 class QuadrantsReturnTypeError(QuadrantsTypeError, QuadrantsRuntimeTypeError):
-    """A returned value that does not fit the return annotation."""
+    """A returned value that does not fit the return annotation of its kernel."""
 
 
 class QuadrantsMemoryError(QuadrantsRuntimeError, MemoryError):
-    """Storage that the device cannot give."""
+    """Memory that the device cannot allocate."""
 
 
 class QuadrantsShapeError(ValueError, AssertionError):
-    """Containers whose shapes should agree and do not. Programs for the reference catch either of its bases."""
+    """Containers with different shapes that must be equal. Programs for the reference catch either of its bases."""
 
 
 class QuadrantsComponentsError(QuadrantsRuntimeError, ValueError):
-    """A vector that has another number of components than what it is assigned to."""
+    """A vector whose number of components differs from that of the assignment's target."""
 
 
 class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
@@ -86,7 +86,7 @@ class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
 
 
 class NegativeExponentError(QuadrantsCompilationError, QuadrantsRuntimeError):
-    """An integer to the power of a negative one, known while compiling."""
+    """An integer raised to a negative integer power that is known at compile time."""
 
 
 class GradientError(QuadrantsCompilationError, OverwrittenError):
@@ -94,11 +94,11 @@ class GradientError(QuadrantsCompilationError, OverwrittenError):
 
 
 class LostValueError(GradientError):
-    """The same, found while the gradient runs."""
+    """An overwritten primal that is detected while the gradient runs."""
 
 
 _CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
-PACKAGE = os.path.dirname(__file__)
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
 """Folder of this package: its own lines explain nothing to a user."""
 _MAX_LINES = 12
 _MAX_SOURCE_LINES = 3
@@ -106,7 +106,7 @@ _BLOCK_HEADS = ("for ", "while ", "if ", "def ", "with ", "match ", "async ", "c
 
 
 def _underline(line: str, first: int, last: int) -> tuple[str, str]:
-    """Source line and its carets; tabs take four columns in both. Columns are byte offsets."""
+    """Returns a source line and its carets. A tab takes four columns in both. `first` and `last` are byte offsets."""
     raw = line.encode()
     before, marked = raw[:first].decode(errors="replace"), raw[first:last].decode(errors="replace")
     carets = " " * len(before.expandtabs(4)) + "^" * max(1, len(marked.expandtabs(4)))
@@ -120,7 +120,7 @@ def _source_block(frame: Frame) -> list[str]:
     if not text:
         return out
     if text.lstrip().startswith(_BLOCK_HEADS) and end_line > line:
-        end_line = line  # a statement with a body shows its header only
+        end_line = line  # underline only the header of a statement with a body
         end_column = len(text.rstrip().encode())
     for number in range(line, min(end_line, line + _MAX_SOURCE_LINES - 1) + 1):
         text = linecache.getline(file, number).rstrip("\n")
@@ -133,7 +133,9 @@ def _source_block(frame: Frame) -> list[str]:
 
 
 def _format(message: str, frames: Sequence[Frame]) -> str:
-    """Source lines of the frames and the message: the outermost frame and as many of the innermost as twelve lines have room for."""
+    """Returns the source lines of the frames and the message: the outermost frame, and as many of the innermost ones as fit into twelve
+    lines.
+    """
     blocks, text = [_source_block(frame) for frame in frames], message.split("\n")
     kept = len(blocks)
     while kept > 1:
@@ -155,10 +157,10 @@ def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
 
 
 def compile_error(class_name: str, message: str, frames: Sequence[Frame], others: Sequence[Exception] = ()) -> Exception:
-    """The exception for a mistake found at ``frames`` (outermost first): source lines with carets, ``message``, and what to do about it.
+    """Returns the exception for a mistake at ``frames`` (outermost first): source lines with carets, ``message``, and what to do about it.
 
-    Its attribute ``code`` names the page of docs/errors that explains mistakes of this family; None where there is none. ``others`` are
-    further mistakes of the same kernel: the text has a line for each, and the attribute ``others`` has them all.
+    Its attribute ``code`` names the page of docs/errors that explains mistakes of this family, or is None if there is none. ``others`` are
+    further mistakes of the same kernel: the text has one line for each, and the attribute ``others`` holds them all.
     """
     of_user = [frame for frame in frames if not frame[0].startswith(PACKAGE)] or frames
     kind = _CLASSES.get(class_name, QuadrantsCompilationError)
@@ -177,10 +179,11 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame], others
 
 
 def finish_call_error(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback of an error that leaves the call of a kernel, without frames of this package: what a user did wrong is none of them.
+    """Returns the traceback of an error that leaves the call of a kernel, without the frames of this package, which are no part of the
+    mistake.
 
-    Gives the error the attribute `code` when its message belongs to a family. Errors of other kinds, which may be a mistake of ours, and
-    what Python code of the user raises keep all their frames.
+    Sets the attribute `code` of the error if its message belongs to a family. Errors of other classes, which may be defects of Quadrants,
+    and errors that Python code of the user raises keep all their frames.
     """
     if not isinstance(error, (*_CLASSES.values(), ValueError, TypeError)) and not hasattr(error, "kernel_name"):
         return traceback
@@ -199,7 +202,7 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
 
 
 def add_help(error: Any, is_ours: bool = True) -> Any:
-    """Gives an error its code, and its text the line that says what to do; texts of assertions and of other people's code stay."""
+    """Sets the code of an error and appends the line with the remedy. Texts of assertions and of errors from other code stay unchanged."""
     family = find_family(str(error))
     error.code = family.code if family else None
     if family is not None and is_ours and error.args and not isinstance(error, AssertionError):
@@ -211,7 +214,7 @@ def add_help(error: Any, is_ours: bool = True) -> Any:
 
 
 def user_frame() -> FrameType:
-    """The innermost frame outside of this package."""
+    """Returns the innermost frame outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
@@ -219,26 +222,26 @@ def user_frame() -> FrameType:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """A warning that names the user's line."""
+    """Issues a warning at the user's line."""
     frame = user_frame()
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False, is_recursion: bool = False) -> Exception:
-    """The exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
+    """Returns the exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
     message = format_site(*site) + (call_stack(frames) if has_call_stack else "")
     kind = RecursionError if is_recursion else QuadrantsAssertionError
     return _with_place(kind(_format(message, frames)), frames)
 
 
 def lost_value_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
-    """The exception for a gradient that met an element that is overwritten after it was read."""
+    """Returns the exception for a gradient that needs an element which was overwritten after it was read."""
     return compile_error(LostValueError.__name__, format_site(*site), frames)
 
 
 def call_stack(frames: Sequence[Frame]) -> str:
-    """Lines for the functions on the way to a mistake, outermost first; those of one function in one file are one."""
+    """Returns the lines of a call stack, outermost call first; consecutive frames of one function are merged."""
     chain = [frame for frame, before in zip(frames, (None, *frames), strict=False) if before is None or frame[:2] != before[:2]]
     lines = [f"{'  ' * depth}{function} ({file}:{line})" for depth, (file, function, line, *_) in enumerate(chain)]
     return "\nCallstack:\n" + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Text of prints and of failed checks: numbers under the formats of C's printf, and the parts of Python's that it lacks."""
+"""Formats the text of prints and of failed checks: C's printf formats for numbers, and the parts of Python's formats that printf lacks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Piece = tuple[str, DataType | None, tuple[int, ...]]
 
 
 def format_value(value: Any, spec: str, dtype: DataType) -> str:
-    """A number, or nested lists of numbers, of a data type under a spec. A spec that does not suit the type converts the value."""
+    """Formats a number, or nested lists of numbers, of a data type by a spec. A spec for another kind of type converts the value."""
     if isinstance(value, list):
         return "[" + ", ".join(format_value(item, spec, dtype) for item in value) + "]"
     match = _SPEC.fullmatch(spec)
-    assert match is not None  # the pattern fits every text
+    assert match is not None  # the pattern matches every text
     fill, align, flags, width, comma, digits, kind = match.groups()
     precision = None if digits is None else min(int(digits or 0), 100)
     as_real = kind in tuple("eEfFgGaA")
@@ -40,7 +40,7 @@ def format_value(value: Any, spec: str, dtype: DataType) -> str:
     else:
         number = int(value)
         if dtype.is_signed and kind in tuple("xXobu"):
-            number &= (1 << 8 * dtype.size) - 1  # bit patterns of the type's own width
+            number &= (1 << 8 * dtype.size) - 1  # bit patterns with the width of the type
         is_negative, may_zero, prefix = number < 0, precision is None, _PREFIXES.get(kind, "") if "#" in flags else ""
         text = format(abs(number), comma + (kind if kind in _PREFIXES else "d")).rjust(precision or 0, "0")
     sign = ("-" if is_negative else "+" if "+" in flags else " " if " " in flags else "") + prefix
@@ -61,7 +61,7 @@ def _format_real(value: float, kind: str, precision: int | None, is_alternate: b
 
 
 def format_site(pieces: list[Piece], words: bytes) -> str:
-    """The text of a print or of a failed check; `words` has 64 bits for each component of the operands (floats as f64)."""
+    """Returns the text of a print or of a failed check; `words` has 64 bits for each component of the operands (floats as f64)."""
     text, position = "", 0
     for part, dtype, shape in pieces:
         if dtype is not None:
@@ -73,15 +73,15 @@ def format_site(pieces: list[Piece], words: bytes) -> str:
 
 
 def source_line(file: str, line: int) -> str:
-    """The line as reports show it below their text; empty where there is no source."""
+    """Returns the source line as it stands below a report; empty if there is no source."""
     text = linecache.getline(file, line).strip()
     return f"    {text}\n" if text else ""
 
 
 def write_printed(prints: list[tuple[bool, tuple[list[Piece], bytes], Sequence[Any] | None]]) -> None:
-    """Write what a kernel printed, where Python's own `print` writes: to stdout, or to stderr where the flag says so.
+    """Writes the output of a kernel to `sys.stdout`, or to `sys.stderr` if the flag of a print is set.
 
-    What has frames is a report of a check: the source line of the innermost one follows.
+    An entry with frames is the report of a check: the source line of the innermost frame follows.
     """
     for to_error, stream in ((False, sys.stdout), (True, sys.stderr)):
         text = "".join(

@@ -1,5 +1,5 @@
-"""Modules that are loaded when they are needed. A fork waits for the thread that loads one: in the child nobody would finish, and CPython's
-lock of the module would stay locked."""
+"""Loads modules on demand. `fork` waits for a thread that loads one: otherwise the child has no thread that completes the import, and
+CPython's lock of the module stays locked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def load(name: str) -> ModuleType:
-    """The module of this package with that full name."""
+    """Imports the module of this package with the full name `name` and returns it."""
     with _loading:
         return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Log lines of the package. Programs may put functions of their own in the place of those here, so callers look them up at each use."""
+"""Log lines of the package. Programs may replace the functions of this module, so callers look them up at each use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "e
 
 
 def _get_logging(level: str) -> Callable[[str], None]:
-    """The function that writes a line of this level."""
+    """Returns the function that writes a line of this level."""
     return functools.partial(_runtime.log, level)
 
 

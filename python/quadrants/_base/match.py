@@ -1,4 +1,4 @@
-"""`match` statements as chains of `if`, which are all that the compiler and the interpreter see."""
+"""Rewrites `match` statements into chains of `if`; the compiler and the interpreter do not see `match`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 class MatchLowering(ast.NodeTransformer):
     """Rewrites the `match` statements of a function.
 
-    A pattern becomes tests, which are done from left to right, and what its names stand for. `isinstance(subject, of, True)` is the test
-    of a class pattern: numbers of the run time are instances of `int`, `float` and `bool` there, and vectors are sequences.
+    A pattern becomes a list of tests, evaluated from left to right, and a mapping from its names to expressions. The test of a class
+    pattern is `isinstance(subject, class, True)`, where run-time numbers are instances of `int`, `float` and `bool`, and vectors are
+    sequences.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class MatchLowering(ast.NodeTransformer):
 
 
 class _Substitution(ast.NodeTransformer):
-    """Expressions in place of names. A guard is tested before its names are bound: it gets what they will stand for."""
+    """Replaces names by expressions. A guard is tested before the names of its pattern are bound, so it gets their expressions."""
 
     def __init__(self, captures: dict[str, ast.expr]):
         self.captures = captures
@@ -51,7 +52,7 @@ _OF_THEMSELVES = frozenset("bool bytearray bytes dict float frozenset int list s
 
 
 def _read_pattern(pattern: ast.pattern, subject: ast.expr) -> tuple[list[Any], dict[str, ast.expr]]:
-    """What must hold, in order, and what the names of a pattern stand for."""
+    """Returns the tests of a pattern, in order, and the expressions that its names stand for."""
     match pattern:
         case ast.MatchValue() | ast.MatchSingleton():
             value = pattern.value if isinstance(pattern.value, ast.expr) else ast.Constant(pattern.value)
@@ -84,7 +85,7 @@ def _read_pattern(pattern: ast.pattern, subject: ast.expr) -> tuple[list[Any], d
 
 
 def _read_parts(tests: list[Any], parts: Iterable[tuple[ast.pattern, ast.expr]]) -> tuple[list[Any], dict[str, ast.expr]]:
-    """`tests`, then those of patterns for parts of a subject."""
+    """Appends the tests of the patterns for parts of a subject to `tests`."""
     captures: dict[str, ast.expr] = {}
     for part, subject in parts:
         inner, names = _read_pattern(part, _at(part, subject))
@@ -94,7 +95,7 @@ def _read_parts(tests: list[Any], parts: Iterable[tuple[ast.pattern, ast.expr]])
 
 
 def _read_alternatives(pattern: ast.MatchOr, subject: ast.expr) -> tuple[list[Any], dict[str, ast.expr]]:
-    """One of several patterns: a name is what the first that fits says."""
+    """Reads an or-pattern: each name gets the expression of the first alternative that matches."""
     ways = [_read_pattern(way, subject) for way in pattern.patterns]
     conditions = [_all(tests, pattern) if tests else _at(pattern, ast.Constant(True)) for tests, _ in ways]
     captures = ways[-1][1]
@@ -104,7 +105,7 @@ def _read_alternatives(pattern: ast.MatchOr, subject: ast.expr) -> tuple[list[An
 
 
 def _read_sequence(pattern: ast.MatchSequence, subject: ast.expr) -> tuple[list[Any], dict[str, ast.expr]]:
-    """Items one by one; a starred pattern gets those that are left."""
+    """Reads the items of a sequence pattern; a starred pattern gets the remaining items."""
     parts = pattern.patterns
     star = next((position for position, part in enumerate(parts) if isinstance(part, ast.MatchStar)), None)
     items: list[tuple[ast.pattern, ast.expr]] = []
@@ -124,7 +125,7 @@ def _read_sequence(pattern: ast.MatchSequence, subject: ast.expr) -> tuple[list[
 
 
 def _fill(at: ast.AST, text: str, **parts: ast.expr) -> ast.expr:
-    """The expression `text` with these parts in place of their names, standing where `at` stands."""
+    """Parses the expression `text`, replaces its names by these expressions, and gives it the source location of `at`."""
     made = ast.parse(text, mode="eval").body
     for node in ast.walk(made):
         ast.copy_location(node, at)
@@ -136,5 +137,5 @@ def _all(tests: list[Any], at: ast.AST) -> Any:
 
 
 def _at(at: ast.AST, node: Any) -> Any:
-    """The node, standing where `at` stands."""
+    """Gives the node the source location of `at`."""
     return ast.fix_missing_locations(ast.copy_location(node, at))

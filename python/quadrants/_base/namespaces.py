@@ -1,4 +1,4 @@
-"""Which names of a module are for its users."""
+"""Selects the names that a module exports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def list_public(names: dict[str, Any], *helpers: str) -> list[str]:
-    """The names of a module whose table is `names`, for its `__all__`: those that are neither private, nor modules, nor `helpers`."""
+    """Returns the names for the `__all__` of a module whose table is `names`: all except private names, modules and `helpers`."""
     return sorted(
         name
         for name, value in names.items()

@@ -1,4 +1,4 @@
-"""The rows of `src/ir/builtins.def` as Python sees them: what NumPy computes, on scalars and arrays alike, and the rules of their types."""
+"""The table `src/ir/builtins.def` in Python: the NumPy function of each operator, for scalars and arrays, and the rules for its types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import _runtime
 
 
 class Operator(NamedTuple):
-    """One row. `operand` and `result` are columns of the table; `compute` takes operands whose types follow from these."""
+    """One operator. `operand` and `result` are columns of the table; the operands of `compute` have the types that follow from these."""
 
     kind: str
     name: str
@@ -29,7 +29,7 @@ def _unsigned(dtype: np.dtype) -> np.dtype:
 
 
 def _in_float(function: Callable[[Any, Any], Any], whole: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """`function` on floats, where a half is computed as a single and rounded once; `whole` on integers."""
+    """Applies `function` to floats, where f16 is computed as f32 and rounded once, and `whole` to integers."""
 
     def apply(x: Any, y: Any) -> Any:
         if x.dtype.kind != "f":
@@ -49,17 +49,18 @@ def _is_real(x: Any) -> bool:
 
 
 def _power(x: Any, y: Any) -> Any:
-    """Integers: exact with wrap; a negative exponent gives the reciprocal truncated toward zero."""
+    """Integer powers wrap exactly; a negative exponent gives the reciprocal, truncated toward zero."""
     if "f" in (x.dtype.kind, y.dtype.kind):
         with np.errstate(all="ignore"):
-            return np.where((y == 0.5) & (np.isinf(x) | (x == 0)), np.abs(x), np.power(x, y))[()]  # NumPy takes a square root
+            # NumPy computes this power as a square root.
+            return np.where((y == 0.5) & (np.isinf(x) | (x == 0)), np.abs(x), np.power(x, y))[()]
     wide = np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
     return wide if np.min(y, initial=0) >= 0 else np.where(y >= 0, wide, np.where(np.abs(x) == 1, np.where(y & 1, x, 1), 0))[()]
 
 
 def _shift(function: Callable[[Any, Any], Any], logical: bool = False) -> Callable[[Any, Any], Any]:
     def shift(x: Any, y: Any) -> Any:
-        """The count is taken modulo the width."""
+        """Shifts by the count modulo the width."""
         dtype = _unsigned(x.dtype) if logical else x.dtype
         return function(x.view(dtype), np.bitwise_and(y, y.dtype.type(x.dtype.itemsize * 8 - 1)).astype(dtype)).view(x.dtype)
 
@@ -67,7 +68,7 @@ def _shift(function: Callable[[Any, Any], Any], logical: bool = False) -> Callab
 
 
 def _bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
-    """`function` of the bits, as an integer without sign, and of their number."""
+    """Applies `function` to the bits, as an unsigned integer, and to the number of bits."""
 
     def apply(x: Any) -> Any:
         count = 8 * x.dtype.itemsize
@@ -77,12 +78,12 @@ def _bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
 
 
 def _in_double(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    """`function` of Python's own numbers, element by element."""
+    """Applies `function` to Python numbers, element by element."""
     return lambda x: np.vectorize(function, otypes=[np.float64])(x).astype(x.dtype)[()]
 
 
 def _fuse_multiply_add(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once: in a type in which products are exact, with a sum that is rounded to odd; in fractions for f64."""
+    """Returns x * y + z, rounded once: products are exact in the wider type and the sum is rounded to odd; f64 uses fractions."""
     dtype = np.result_type(x, y, z)
     dtype = dtype if dtype.kind == "f" else np.dtype(float)
     with np.errstate(all="ignore"):
@@ -103,19 +104,19 @@ def _fuse_doubles(x: float, y: float, z: float) -> float:
         return x * y + z
     total = Fraction(x) * Fraction(y) + Fraction(z)
     if total == 0:
-        return x * y + z  # with the sign that the zero has
+        return x * y + z  # with the sign of the zero
     try:
         return float(total)
     except OverflowError:
         return math.copysign(math.inf, total)
 
 
-# Where NumPy has no function, or one that differs at some operands.
+# Operators for which NumPy has no function, or one that differs for some operands.
 _COMPUTE: dict[str, Callable[..., Any]] = {
     "erf": _in_double(math.erf),
     "erfc": _in_double(math.erfc),
     "ldexp": lambda x, n: np.ldexp(x, np.clip(n, -20000, 20000).astype(np.int32)).astype(np.asarray(x).dtype)[()],
-    # fmax and fmin keep NaNs that signal, and take either of two zeros: here 0.0 is above -0.0.
+    # fmax and fmin of NumPy preserve signaling NaNs and return either of two zeros; here 0.0 is greater than -0.0.
     "max": lambda x, y: np.where((x > y) | (y != y) | ((x == y) & ~np.signbit(x) if _is_real(x) else False), x, y)[()],
     "min": lambda x, y: np.where((x < y) | (y != y) | ((x == y) & np.signbit(x) if _is_real(x) else False), x, y)[()],
     "floor_div": _in_float(lambda x, y: np.floor(x / y), np.floor_divide),

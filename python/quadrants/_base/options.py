@@ -1,4 +1,4 @@
-"""Options: their values come from the rows of ``options.def``, the environment, and the keywords of `qd.init`."""
+"""Options: their values come from the entries of ``options.def``, the environment, and the keywords of `qd.init`."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ _OTHER_VARIABLES = frozenset(
 )
 _ALIASES = {"cpu_max_num_threads": "QD_NUM_THREADS", "device_id": "QD_VISIBLE_DEVICE"}
 
-current: dict[str, Any] | None = None  # values of all options, or None when there is no runtime; set by `qd.init` and `qd.reset`
+current: dict[str, Any] | None = None  # values of all options, or None without a runtime; set by `qd.init` and `qd.reset`
 
 
 def get(name: str) -> Any:
-    """Value of an option, or None when there is no runtime."""
+    """Returns the value of an option, or None if there is no runtime."""
     return None if current is None else current.get(name)
 
 
 def check_runtime() -> None:
-    """Raises when there is no runtime."""
+    """Raises if there is no runtime."""
     if current is None:
         raise add_help(QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?"))
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Option values as the C++ side has them: data types by name."""
+    """Returns option values in the form of the C++ side: data types by name."""
     return {name: value.name if isinstance(value, _runtime.DataType) else value for name, value in values.items()}
 
 
 def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """All option values, checked, and what to warn of: keywords win over the environment, which wins over the defaults."""
+    """Returns all option values, checked, and a list of warnings. Keywords override the environment, which overrides the defaults."""
     for name in _SPELLINGS.keys() & keywords.keys():
         if _SPELLINGS[name] in keywords:
             raise KeyError(f"{name} and {_SPELLINGS[name]} are one option of qd.init: give one of them")
         keywords[_SPELLINGS[name]] = keywords.pop(name)
     unknown = [name for name in keywords if name not in _ROWS]
     if unknown:
-        import difflib  # at a mistake only
+        import difflib  # imported only after a mistake
 
         near = [f"{name} -> {close[0]}" for name in unknown if (close := difflib.get_close_matches(name, _ROWS, 1))]
         hint = f" (did you mean: {', '.join(near)}?)" if near else ""
@@ -78,7 +78,7 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def apply_dump_variables(values: dict[str, Any]) -> None:
-    """The variables that dump stages into `debug_dump_path` and take edited ones from there, as values of `dump` and `replay`."""
+    """Sets `dump` and `replay` from the environment variables that dump stages into `debug_dump_path` and replace stages from there."""
     folder, is_cached = values["debug_dump_path"], values["offline_cache"]
     if any(os.environ.get(name, "0") not in ("", "0") for name in ("QD_DUMP_IR", "QD_DUMP_SIMPLIFY", "QD_DUMP_CFG", "QD_DUMP_AST")):
         values["dump"] = values["dump"] or folder
@@ -104,7 +104,7 @@ def _parse(name: str, default: Any, variable: str, text: str) -> Any:
 
 
 def check(name: str, value: Any) -> Any:
-    """The value as it is kept; raises `TypeError` or `ValueError` when it does not suit the option."""
+    """Returns the value in its stored form; raises `TypeError` or `ValueError` if it does not suit the option."""
     kind = _ROWS[name][0]
     default: Any = _ROWS[name][1]
     if name in _DATA_TYPES:
@@ -126,7 +126,7 @@ def check(name: str, value: Any) -> Any:
 
 
 def warn_about_unknown_variables() -> None:
-    """One log line for QD_* variables that mean nothing: most are spelling mistakes."""
+    """Logs one line for QD_* variables that name no option: most are spelling mistakes."""
     known = {"QD_" + name.upper() for name in _ROWS} | _OTHER_VARIABLES
     unknown = sorted(name for name in os.environ if name.startswith("QD_") and name not in known)
     if unknown:
@@ -134,7 +134,7 @@ def warn_about_unknown_variables() -> None:
 
 
 def describe() -> str:
-    """One line for each option: name, default, meaning. Those that are only accepted come last."""
+    """Returns one line for each option: name, default, meaning. Options without an effect come last."""
     lines: dict[bool, list[str]] = {
         False: ["Options (default): meaning"],
         True: ["Accepted for programs that set them, and without effect:"],
@@ -145,14 +145,14 @@ def describe() -> str:
 
 
 def find_changed(values: dict[str, Any]) -> dict[str, Any]:
-    """Options with another value than by default."""
+    """Returns the options whose values differ from their defaults."""
     defaults = {name: _DATA_TYPES[name][0] if name in _DATA_TYPES else row[1] for name, row in _ROWS.items()}
     skipped = ("arch", "default_up", "log_level")
     return {name: value for name, value in values.items() if name in defaults and name not in skipped and value != defaults[name]}
 
 
 class Config:
-    """`qd.cfg`: the options of the current runtime as attributes. What is written counts for kernels compiled from then on."""
+    """`qd.cfg`: the options of the current runtime as attributes. An assignment applies to kernels that are compiled afterwards."""
 
     def __getattr__(self, name: str) -> Any:
         name = _SPELLINGS.get(name, name)

@@ -1,4 +1,4 @@
-"""From a function object to its syntax tree, with the file's own line numbers and columns."""
+"""Returns the syntax tree of a function object, with the line numbers and columns of its file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .typed_text import compiles_to, find_running_text, find_typed_text
 
 
 class FunctionSource(NamedTuple):
-    """What the compiler reads of a function."""
+    """The source of a function, as the compiler reads it."""
 
     function: Callable[..., Any]
     tree: ast.FunctionDef
     file: str
     lines: list[str]  # of the whole file
     name: str
-    is_graph: bool = False  # a kernel that was declared with graph=True
+    is_graph: bool = False  # the kernel was declared with graph=True
 
 
 _sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}
@@ -35,7 +35,7 @@ _texts = itertools.count(1)
 
 
 class _Text(NamedTuple):
-    """A text that is in no file, the name that `linecache` has it under, and the ids of the code objects that stand in it."""
+    """A text that is in no file, its name in `linecache`, and the ids of the code objects that it defines."""
 
     text: str
     file: str
@@ -43,12 +43,15 @@ class _Text(NamedTuple):
 
 
 _kept: list[_Text] = []
-_SHARED = ("<string>", "<stdin>")  # names that any number of texts have
+_SHARED = ("<string>", "<stdin>")  # names that many texts share
 _HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
 
 
 def get_source(function: Callable[..., Any], is_kernel: bool = False) -> FunctionSource:
-    """Source of a Python function; raises `QuadrantsSourceError`, an `OSError`, when there is none (text from a pipe, a deleted file)."""
+    """Returns the source of a Python function.
+
+    Raises `QuadrantsSourceError`, an `OSError`, if it has none (text from a pipe, a deleted file).
+    """
     code = function.__code__
     if is_kernel and code.co_name == "<lambda>":
         raise QuadrantsSyntaxError('Unsupported node "Lambda": write the kernel as a function with `def`')
@@ -66,14 +69,14 @@ def get_source(function: Callable[..., Any], is_kernel: bool = False) -> Functio
 
 
 def note_text(code: CodeType) -> None:
-    """Keeps the text of a function that is just being defined by text without a file, as long as the function lives."""
+    """Stores the text of a function that is being defined by text without a file, for the lifetime of the function."""
     file = code.co_filename
     if file.startswith("<") and (file not in linecache.cache or file in _SHARED) and (text := find_running_text(code)) is not None:
         _keep_for(code, text)
 
 
 def _keep_for(code: CodeType, text: str) -> _Text:
-    """The text, kept until the last function in it is gone."""
+    """Stores the text until the last function in it is freed."""
     kept = next((known for known in _kept if known.text == text), None)
     if kept is None:
         kept = _Text(text, keep_text(code.co_filename, text), {})
@@ -90,11 +93,11 @@ def _keep_for(code: CodeType, text: str) -> _Text:
 
 
 def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list[str]]:
-    """Name and lines of the text in which a function stands; no lines where it cannot be found."""
+    """Returns the name and the lines of the text that defines a function; no lines if the text cannot be found."""
     file = code.co_filename
     kept = next((known for known in _kept if id(code) in known.users), None)
     if kept is None:
-        linecache.checkcache(file)  # a file that was written again since the last look
+        linecache.checkcache(file)  # the file may have changed since it was read
         lines = linecache.getlines(file, function.__globals__)
         if lines and (file not in _SHARED or compiles_to("".join(lines), code)):
             return file, lines
@@ -107,7 +110,7 @@ def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list
 
 
 def get_text(code: CodeType) -> list[str]:
-    """Lines of a function as its file has them now, from the first decorator to the last line with code; empty without a source."""
+    """Returns the current lines of a function in its file, from the first decorator to the last line with code; empty without a source."""
     linecache.checkcache(code.co_filename)
     return linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : _last_line(code)]
 
@@ -125,7 +128,7 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
     failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
     if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
         raise QuadrantsSourceError(failure)
-    # Blank lines before the text give the tree the file's line numbers; the `if 1:` gives an indented function its columns.
+    # Blank lines before the text give the tree the line numbers of the file; `if 1:` preserves the columns of an indented function.
     indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
     head = "\n" * (first - 1) if not indent else "\n" * (first - 2) + "if 1:\n"
     error: SyntaxError | None = None
@@ -133,7 +136,7 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
         try:
             tree = _parse(head + "".join(lines[first - 1 : end]), file)
         except SyntaxError as problem:
-            error = problem  # the block goes on: a string or bracket with text left of the function's indent
+            error = problem  # the block continues: a string or bracket spans lines with less indentation than the function
             continue
         node: Any = tree.body[0].body[0] if indent else tree.body[0]  # type: ignore[attr-defined]
         if isinstance(node, ast.AsyncFunctionDef):
@@ -147,7 +150,7 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
 
 
 def copy_tree(tree: Any) -> Any:
-    """A copy of a syntax tree or of a list of them: fields and places only, as other libraries hang attributes of their own on nodes.
+    """Copies a syntax tree or a list of trees. Only fields and locations are copied, because other libraries attach attributes to nodes.
 
     Nodes without fields, such as `ast.Load()`, are not copied: Python shares each of them between all trees.
     """
@@ -160,20 +163,20 @@ def copy_tree(tree: Any) -> Any:
     for name in tree._fields:
         value = getattr(tree, name, None)
         members[name] = copy_tree(value) if isinstance(value, (ast.AST, list)) else value
-    members.update({name: getattr(tree, name) for name in tree._attributes if hasattr(tree, name)})  # nodes just made have no place yet
+    members.update({name: getattr(tree, name) for name in tree._attributes if hasattr(tree, name)})  # new nodes have no location yet
     return made
 
 
-_lambdas: dict[str, tuple[list[str], dict[int, list[ast.Lambda]]]] = {}  # of each file: its lines, and the lambdas by first line
+_lambdas: dict[str, tuple[list[str], dict[int, list[ast.Lambda]]]] = {}  # for each file: its lines, and its lambdas by first line
 
 
 def lambda_body(node: ast.Lambda) -> list[ast.stmt]:
-    """What a lambda does, as the statements of a function."""
+    """Returns the body of a lambda as the statements of a function."""
     return [ast.copy_location(ast.Return(node.body), node.body)]
 
 
 def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
-    """A lambda as a function with a `return`. Those that begin on one line are told apart by columns, or by what they compile to."""
+    """Returns a lambda as a function with a `return`. Lambdas that begin on one line are distinguished by columns, or by their code."""
     known = _lambdas.get(code.co_filename)
     if known is None or known[0] != lines:
         found: dict[int, list[ast.Lambda]] = {}
@@ -191,7 +194,7 @@ def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
 
 
 def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
-    """Whether `code` may be that of the lambda."""
+    """Whether `code` may be the code of this lambda."""
     body: Any = node.body
     positions: Any = getattr(code, "co_positions", None)  # since Python 3.11
     if positions is not None:
@@ -209,14 +212,14 @@ def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
 
 
 def keep_text(name: str, text: str) -> str:
-    """A name like `name` under which Python, its debugger and error messages find the lines of a text that is in no file."""
+    """Stores a text that is in no file under a name like `name`, so that Python, its debugger and error messages find its lines."""
     file = f"<{name.strip('<>')} {next(_texts)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     return file
 
 
 def _parse(text: str, file: str) -> ast.Module:
-    """`ast.parse` without the cycle collector, which would walk the growing tree again and again."""
+    """Calls `ast.parse` without the cycle collector, which would traverse the growing tree repeatedly."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -227,7 +230,7 @@ def _parse(text: str, file: str) -> ast.Module:
 
 
 def _candidate_ends(lines: list[str], first: int, indent: int):
-    """Line counts at which the function may end: where a line is indented no deeper than its head, shortest block first."""
+    """Numbers of lines at which the function may end: before each line that is indented no deeper than its header, shortest block first."""
     in_body = False
     for number in range(first - 1, len(lines)):
         text = lines[number].strip()
@@ -242,7 +245,7 @@ def _candidate_ends(lines: list[str], first: int, indent: int):
 
 
 def caller_locals(depth: int) -> dict[str, Any]:
-    """Locals of the function that decorates, so that annotations given as strings may name its local classes."""
+    """Returns the locals of the function that applies the decorator, so that annotations given as strings may name its local classes."""
     try:
         return sys._getframe(depth + 1).f_locals
     except ValueError:

@@ -1,4 +1,4 @@
-"""Further names of parameters, for programs that were written for the reference."""
+"""Alternative names of parameters, for programs that were written for the reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def also_named(**names: str) -> Callable[[F], F]:
-    """The decorated function takes its parameters under further names, too: `also_named(further="own")`."""
+    """Lets the decorated function accept alternative names of its parameters: `also_named(alternative="own")`."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

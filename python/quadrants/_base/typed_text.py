@@ -1,4 +1,4 @@
-"""The text of functions that stand in no file: given to `exec`, typed at Python's prompt, behind `-c`, or redirected to its input."""
+"""Finds the text of functions that have no source file: passed to `exec`, typed at Python's prompt, given to `-c`, or read from stdin."""
 
 from __future__ import annotations
 import __future__
@@ -15,7 +15,7 @@ _FUTURE_FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future
 
 
 def find_typed_text(code: CodeType) -> str | None:
-    """The text that a function without a file was compiled from, or None. What comes back compiles to exactly this code."""
+    """Returns the text that a function without a file was compiled from, or None. The text compiles to exactly this code."""
     if code.co_filename == "<string>":
         texts = _command()
     elif code.co_filename == "<stdin>":
@@ -26,7 +26,7 @@ def find_typed_text(code: CodeType) -> str | None:
 
 
 def find_running_text(code: CodeType) -> str | None:
-    """The text that is being executed and defines `code`: `exec` and notebooks mostly have it in a variable."""
+    """Returns the text that is being executed and defines `code`, or None. `exec` and notebooks usually hold it in a variable."""
     head = f"def {code.co_name}"
     frame = sys._getframe(1)
     while frame is not None:
@@ -46,19 +46,19 @@ def _command() -> Iterator[str]:
         texts = [argument] if not argument.startswith("-") else [argument.partition("c")[2]]  # `-c text`, or `-ctext`
         yield from (text for text in texts if "def " in text)
         if any(text[:1].isspace() for text in texts):
-            import textwrap  # most programs need none
+            import textwrap  # imported only here: most programs do not need it
 
-            yield from map(textwrap.dedent, texts)  # as Python 3.14 does
+            yield from map(textwrap.dedent, texts)  # Python 3.14 dedents the text, too
 
 
 def _input() -> Iterator[str]:
     status = os.fstat(0)
-    if stat.S_ISREG(status.st_mode):  # what was read from a pipe is gone
+    if stat.S_ISREG(status.st_mode):  # text that was read from a pipe is lost
         yield os.pread(0, status.st_size, 0).decode(errors="replace")
 
 
 def _statements(code: CodeType) -> Iterator[str]:
-    """Definitions of functions of this name in the history of the prompt, the latest first."""
+    """Definitions of functions of this name in the history of the prompt, the latest one first."""
     history = sys.modules.get("readline")
     if history is None:
         return
@@ -74,7 +74,7 @@ def _statements(code: CodeType) -> Iterator[str]:
 
 
 def compiles_to(text: str, code: CodeType) -> bool:
-    """Whether `text` defines `code`, at its top or, as IPython's `%%timeit` has it, as the body of a function."""
+    """Whether `text` defines `code`, at its top level or, as in IPython's `%%timeit`, in the body of a function."""
 
     def holds(outer: CodeType) -> bool:
         return any(isinstance(inner, CodeType) and (inner == code or holds(inner)) for inner in outer.co_consts)

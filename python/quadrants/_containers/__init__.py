@@ -1,1 +1,1 @@
-"""Fields, ndarrays, tensors and views, and how their memory reaches other libraries."""
+"""Fields, ndarrays, tensors and views, and the access of other libraries to their memory."""

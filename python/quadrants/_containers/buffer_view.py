@@ -1,4 +1,4 @@
-"""Views: parts of arrays, `array[start:stop, ...]`, on the same memory. Kernels read where a view lies at each launch."""
+"""Views: subviews of arrays, `array[start:stop, ...]`, on the same memory. Kernels read the address of a view at each launch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .ndarray import Ndarray, from_dlpack
 
 
 class BufferViewType(NdarrayType):
-    """Annotation of parameters that take views: `qd.BufferView`, `qd.BufferView[dtype]`, `qd.BufferView[dtype, ndim]`.
+    """Annotation of parameters that accept views: `qd.BufferView`, `qd.BufferView[dtype]`, `qd.BufferView[dtype, ndim]`.
 
     Args:
-        dtype: data type, or vector or matrix type, of the elements; None: as the argument has them.
-        ndim: number of axes; None: as the argument has them.
-        boundary: "unsafe", or "clamp" to move each index into the view.
+        dtype: data type, or vector or matrix type, of the elements; None: that of the argument.
+        ndim: number of axes; None: that of the argument.
+        boundary: "unsafe", or "clamp" to clamp each index into the view.
     """
 
     __slots__ = ()
@@ -29,7 +29,7 @@ class BufferViewType(NdarrayType):
 
     @property
     def ndarray_type(self) -> NdarrayType:
-        """What the annotation says of the elements."""
+        """Returns the annotation of the elements."""
         return self
 
     def __repr__(self) -> str:
@@ -37,21 +37,21 @@ class BufferViewType(NdarrayType):
 
 
 class BufferView(Extents, Ndarray):
-    """A part of an array: nothing is copied, and the array stays alive.
+    """A subview of an array: no element is copied, and the array stays allocated.
 
-    `array[a:b, ...]` makes one of any container; this constructor makes one of `size` elements from the element `offset` on of anything
-    with one axis: an ndarray, field, tensor, NumPy array, torch tensor or view. Without `size`, and for arrays with more axes, it is the
-    whole array.
+    `array[a:b, ...]` makes one from any container. This constructor makes one of `size` elements, beginning with the element `offset`, from
+    anything with one axis: an ndarray, field, tensor, NumPy array, torch tensor or view. Without `size`, and for arrays with more axes, it
+    is the whole array.
 
-    Raises `TypeError` for what is no array, `ValueError` for elements outside of it.
+    Raises `TypeError` if the argument is no array, `ValueError` for elements outside of it.
     """
 
     arr: Any
-    """The array that it is a part of."""
+    """The array that contains the view."""
     offset: int
     """Number of its first element in `arr`, whose elements are numbered row by row."""
     strides: tuple[int, ...]
-    """How far apart the numbers of neighbors are, for each axis."""
+    """Distance between the numbers of neighbors, for each axis."""
     _parent: Any
     _key: Any
     __slots__ = ("_key", "_parent", "arr", "offset", "strides")
@@ -83,7 +83,9 @@ class BufferView(Extents, Ndarray):
         return self._parent._element_type
 
     def subview(self, offset: int, size: int) -> BufferView:
-        """The `size` elements from the element `offset` of this view on, which has one axis. Raises `ValueError` outside of it."""
+        """Return `size` elements of this view, which has one axis, beginning with the element `offset`. Raises
+        `ValueError` outside of it.
+        """
         offset, size = int(offset), int(size)
         if len(self.shape) != 1:
             raise TypeError(f"subview is of a 1D view, got one with {len(self.shape)} axes: slice it instead")
@@ -92,11 +94,11 @@ class BufferView(Extents, Ndarray):
         return self[offset : offset + size]
 
     def subscript(self, *indices: int) -> Any:
-        """The element at these indices."""
+        """Return the element at these indices."""
         return self[indices]
 
     def get_ndarray(self) -> Any:
-        """The array that the view is of."""
+        """Return the array that contains the view."""
         return self.arr
 
     def _shadow(self, which: str) -> BufferView | None:

@@ -1,4 +1,4 @@
-"""What fields and ndarrays have in common: filling, copying, and the way to and from NumPy and torch."""
+"""Methods common to fields and ndarrays: filling, copying, conversion to and from NumPy and torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .interop import InteropMethods, as_array
 
 
 def scalar_dtype(element: Any) -> DataType:
-    """Data type of the components of an element type."""
+    """Returns the data type of the components of an element type."""
     return to_dtype(element.dtype if isinstance(element, MatrixType) else element)
 
 
 def element_shape_of(element: Any) -> tuple[int, ...]:
-    """() of a scalar, (n,) of a vector, (n, m) of a matrix."""
+    """Returns the extents of an element: () for a scalar, (n,) for a vector, (n, m) for a matrix."""
     shape = element.shape if isinstance(element, MatrixType) else ()
     if None in shape:
         raise ValueError(f"the elements of a container need a known shape, got {element!r}")
@@ -31,12 +31,12 @@ def element_shape_of(element: Any) -> tuple[int, ...]:
 
 
 class _WrittenBack(np.ndarray):
-    """A copy of an element that lies on a device, or of one of type bf16; an assignment to it, or to a part of it, goes there."""
+    """A copy of an element that is on a device or has type bf16; assignments to it, or to a part of it, also update the element."""
 
     _flush: Callable[[], None] | None = None
 
     def __array_finalize__(self, source: Any) -> None:
-        if self.base is not None:  # a part, and no result of arithmetic
+        if self.base is not None:  # a part, not a result of arithmetic
             self._flush = getattr(source, "_flush", None)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -46,26 +46,30 @@ class _WrittenBack(np.ndarray):
 
 
 def attach(container: Any, which: str, shadow: Any) -> None:
-    """Make a container the gradient ("grad") or tangent ("dual") of another one."""
+    """Makes a container the gradient ("grad") or tangent ("dual") of another one."""
     shadow._mark_shadow(1 if which == "grad" else 2)
     shadow._primal = which
     setattr(container, which, shadow)
 
 
 class Shadows:
-    """Gradient storage: containers of the same shape, which a class makes in `_shadow` when they are first asked for."""
+    """Shadows: containers of the same shape, which a class makes in `_shadow` at their first use."""
 
     _shadow: Callable[[str], Any]
-    _has: Callable[[str], bool]  # whether the shadow is there and has memory
+    _has: Callable[[str], bool]  # whether the shadow exists and has memory
 
     @functools.cached_property
     def grad(self) -> Any:
-        """The adjoints, of the same shape; those of a field have memory if `needs_grad` or a tree gave it. None where there are none."""
+        """The adjoints, a container of the same shape, or None. The adjoints of a field have memory if `needs_grad` or
+        a tree allocated it.
+        """
         return self._shadow("grad")
 
     @functools.cached_property
     def dual(self) -> Any:
-        """The tangents, of the same shape; those of a field have memory if `needs_dual` or a tree gave it. None where there are none."""
+        """The tangents, a container of the same shape, or None. The tangents of a field have memory if `needs_dual` or
+        a tree allocated it.
+        """
         return self._shadow("dual")
 
     @property
@@ -77,16 +81,16 @@ class Shadows:
         return self.dual if self._has("dual") else None
 
     def has_grad(self) -> bool:
-        """Whether gradient storage is allocated."""
+        """Return whether adjoints are allocated."""
         return self._has("grad")
 
     def has_dual(self) -> bool:
-        """Whether tangent storage is allocated."""
+        """Return whether tangents are allocated."""
         return self._has("dual")
 
 
 class Extents:
-    """How much there is of a tensor or view; `_live_shape` is its shape, or an exception after a reset."""
+    """Size of a tensor or view; `_live_shape` is its shape, and raises after a reset."""
 
     _live_shape: tuple[int, ...]
     element_shape: tuple[int, ...]
@@ -94,7 +98,7 @@ class Extents:
 
     @property
     def ndim(self) -> int:
-        """Number of axes, without those of elements."""
+        """Number of axes, without the axes of elements."""
         return len(self._live_shape)
 
     @property
@@ -104,17 +108,17 @@ class Extents:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return self.size * math.prod(self.element_shape) * self.dtype.size
 
 
 class ContainerSpec(NamedTuple):
-    """How a container is made, beside the type of its elements and its shape."""
+    """Describes how to make a container, apart from its element type and shape."""
 
     layout: tuple[int, ...] | None = None
     """The axes, outermost in memory first; None: in order."""
     is_soa: bool = False
-    """Components of elements, or members of structs, lie in blocks of their own."""
+    """The components of elements, or the members of structs, are in blocks of their own."""
     needs_grad: bool = False
     needs_dual: bool = False
     offset: Any = None
@@ -124,13 +128,13 @@ class ContainerSpec(NamedTuple):
 
 
 class Copies:
-    """Copies and pickles: another container is made in the same way, and gets the elements."""
+    """Implements copy and pickle: makes another container from the same description and copies the elements."""
 
     copy_from: Callable[[Any], None]
     to_numpy: Callable[[], Any]
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
-        """What makes such a container: a name in `_types.factories`, type of the elements, shape, recipe."""
+        """The arguments of `restore`: a name in `_types.factories`, element type, shape, spec."""
         raise NotImplementedError
 
     def __deepcopy__(self, memo: Any) -> Any:
@@ -139,14 +143,14 @@ class Copies:
         return twin
 
     def __copy__(self) -> Any:
-        return self.__deepcopy__({})  # sharing the memory would be a second owner that looks like a copy
+        return self.__deepcopy__({})  # a shallow copy would be a second owner of the memory that looks like a copy
 
     def __reduce__(self) -> Any:
         return (restore, (*self._description(), self.to_numpy()))
 
 
 def restore(factory: str, element: Any, shape: Any, recipe: ContainerSpec, data: Any = None) -> Any:
-    """A container that is made in this way, with these elements."""
+    """Makes a container from its description, and copies `data` into it."""
     made = factories[factory](element, shape, recipe)
     if data is not None:
         made.from_numpy(data)
@@ -160,33 +164,33 @@ class HostAccess:
         self._container = container
 
     def getter(self, *index: int) -> Any:
-        """The element at `index`."""
+        """Return the element at `index`."""
         return self._container[index or None]
 
     def setter(self, value: Any, *index: int) -> None:
-        """Makes `value` the element at `index`."""
+        """Assign `value` to the element at `index`."""
         self._container[index or None] = value
 
 
 class ContainerMethods(InteropMethods, Shadows, Copies):
-    """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
+    """Methods of every container. The bound base class implements the memory (`view`) and the fast element access."""
 
     _element_type: Any
     _offset: tuple[int, ...] | None
     _order: tuple[int, ...] | None = None
-    _needs_grad = _needs_dual = False  # declared so, before there is memory
-    _primal: str | None = None  # of a gradient or tangent: what it is called in messages
+    _needs_grad = _needs_dual = False  # declared before the memory is allocated
+    _primal: str | None = None  # for a gradient or tangent: its name in messages
     _is_soa = False  # components in blocks of their own
-    _leaf: Any = None  # the node of a tree that the container is placed in
-    _whole: Any = None  # the field of vectors or matrices that it is a component of, where these are placed one by one
+    _leaf: Any = None  # the node of a tree in which the container is placed
+    _whole: Any = None  # the field of vectors or matrices of which this is a component, if the components are placed one by one
     _name = ""
-    _shown_name = ""  # the one that the program gave
+    _shown_name = ""  # the name that the program set
     _state: str
     _try_fill: Callable[[Any], bool]
 
     @property
     def layout(self) -> tuple[int, ...] | None:
-        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
+        """The axes from the outermost in memory to the innermost, or None if they are in index order."""
         return self._order
 
     def _has(self, which: str) -> bool:
@@ -204,17 +208,17 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     _snode = snode
 
     def parent(self, n: int = 1) -> Any:
-        """The n-th node above: 1 is the array of cells that hold the elements; None above the root."""
+        """Return the n-th node above: 1 is the array of cells with the elements; None above the root."""
         return None if self._leaf is None else self._leaf.parent(n)
 
     def _leaves(self) -> Iterator[Any]:
-        yield self  # as a struct field, which has several
+        yield self  # a struct field yields several
 
     def _place_declared_parts(self) -> None:
-        """Called when there is memory, for fields with components that were asked for before."""
+        """Allocates fields of components that were created before there was memory."""
 
     def fill(self, val: Any) -> None:
-        """Set every element: a number for every component, or one element as a list, vector or matrix."""
+        """Set every element to `val`: a number for every component, or one element as a list, vector or matrix."""
         if not isinstance(val, np.ndarray) and self._try_fill(val):
             return
         value = unwrap(val)
@@ -230,7 +234,10 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
             self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
 
     def copy_from(self, other: Any) -> None:
-        """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
+        """Copy the elements of another container, NumPy array or torch tensor of the same shape, with the conversions of an assignment.
+
+        Raises `TypeError` (fields) or `AssertionError` (ndarrays) for another shape.
+        """
         if isinstance(other, (int, float, str)) or other is None:
             problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
             raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
@@ -252,7 +259,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
 
     @property
     def _kind_name(self) -> str:
-        """What repr calls the container."""
+        """The noun for the container in its repr."""
         raise NotImplementedError
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
@@ -260,10 +267,10 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         recipe = ContainerSpec(self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset, self._name)
         return factory, self._element_type, self._live_shape, recipe
 
-    # -- element access beyond scalars; the bound class calls these with an index that it has checked
+    # -- access to elements that are no scalars; the bound class calls these methods with a checked index
 
     def _element(self, index: tuple[int, ...]) -> Matrix:
-        """The vector or matrix at `index`: what is written to it reaches the container."""
+        """Returns the vector or matrix at `index`; assignments to it change the container."""
         part = self._fetch(index)
         if self._device is not None or part.dtype == BF16_BITS:
             numbers = to_numbers(part)
@@ -278,7 +285,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         self._flush(part, index)
 
     def _set_element(self, index: tuple[int, ...], value: Any) -> None:
-        """Assign a whole vector or matrix element; a number is given to every component."""
+        """Assigns a vector or matrix element; a number is assigned to every component."""
         item = to_array(unwrap(value), self.dtype)
         if item.shape not in ((), self.element_shape):
             raise ValueError(f"an element of shape {self.element_shape} cannot be set to a value of shape {item.shape}")
@@ -288,7 +295,9 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         self._flush(part, index)
 
     def _assign_row(self, value: Any) -> bool:
-        """`container[index] = value` with axes left open, called on that row; False unless there is a value for each of its elements."""
+        """Assigns `container[index] = value` for an incomplete index, called on that row; returns False unless there is a value for each
+        element.
+        """
         shape = (*value.shape, *value.element_shape) if isinstance(value, ContainerMethods) else np.shape(unwrap(value))
         if shape != (*self.shape, *self.element_shape):
             return False
@@ -296,7 +305,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         return True
 
     def _assign(self, value: Any) -> None:
-        """`container[slices] = value`, called on the view that the slices choose."""
+        """Assigns `container[slices] = value`, called on the subview that the slices select."""
         elements = self._fetch(None, True)
         store(elements, ..., unwrap(value))
         self._flush(elements)

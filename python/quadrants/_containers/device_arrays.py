@@ -1,4 +1,4 @@
-"""Arrays on a GPU that go to other libraries and come from them: DLPack and the CUDA array interface, without any library of theirs."""
+"""Imports and exports arrays on a GPU through DLPack and the CUDA array interface, without depending on any other library."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
 from .layout_tree import row_major_strides
 
-CPU, CUDA = 1, 2  # DLPack's types of devices
-_READABLE = (CPU, 3)  # the processor's own, and what it shares with a GPU
+CPU, CUDA = 1, 2  # DLPack's device types
+_READABLE = (CPU, 3)  # memory of the processor, and memory that it shares with a GPU
 _ON_GPU = (CUDA, 13)
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned memory of cuda", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed memory of cuda"}
-_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's codes of types, as NumPy calls them
-_LEGACY_STREAM = 1  # the default stream, on which all of this is ordered, as DLPack and the CUDA array interface call it
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes, with NumPy's names
+_LEGACY_STREAM = 1  # the default stream, which orders all of these operations, in DLPack and the CUDA array interface
 
 
 class DeviceArray(NamedTuple):
-    """Elements on the GPU that kernels run on, and who keeps them. Strides are in bytes."""
+    """Elements on the GPU that kernels run on, and the owner of their memory. Strides are in bytes."""
 
     address: int
     dtype: np.dtype
@@ -36,36 +36,36 @@ class DeviceArray(NamedTuple):
     owner: Any
 
     def make_stand_in(self) -> np.ndarray:
-        """A NumPy array of this type, shape and strides, whose elements nobody may look at."""
+        """Returns a NumPy array of this type, shape and strides, whose elements must not be read."""
         array = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
         if not self.is_writable:
             array.flags.writeable = False
         return array
 
     def borrow(self) -> tuple[_runtime.Buffer, int]:
-        """The memory as a buffer, which keeps the owner, and where in it the first element lies."""
+        """Returns the memory as a buffer that references the owner, and the offset of the first element."""
         reach = [step * (extent - 1) for step, extent in zip(self.strides, self.shape, strict=True)] if math.prod(self.shape) else []
         begin = sum(step for step in reach if step < 0)
         end = sum(step for step in reach if step > 0) + self.dtype.itemsize
         return _runtime.Buffer.borrow_device(self.address + begin, end - begin, self.owner, self.is_writable), -begin
 
     def fetch(self, dtype: _runtime.DataType) -> np.ndarray:
-        """A copy of the elements, which are of this type, in the memory of the processor."""
+        """Returns a copy of the elements, which have this type, in memory of the processor."""
         container = _runtime.NdarrayBase(dtype, (), self.shape, self.strides, self.dtype.itemsize, *self.borrow())
         return container._fetch()
 
 
 def name_device(device: tuple[int, int]) -> str:
-    """A device as DLPack numbers it, as people call it: cuda:1."""
+    """Returns the usual name of a device with DLPack's numbers, such as cuda:1."""
     kind, number = int(device[0]), int(device[1])
     return f"{_DEVICE_NAMES.get(kind, f'device type {kind}')}:{number}"
 
 
 def get_device(value: Any) -> tuple[int, int] | None:
-    """(type, number) of the device that an array of another library is on, as DLPack numbers them; None where it does not say."""
+    """Returns DLPack's (type, number) of the device of another library's array, or None if the array does not report it."""
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
-        return (CUDA, value.device.index) if value.device.type == "cuda" else None  # the others are told apart by their own name
+        return (CUDA, value.device.index) if value.device.type == "cuda" else None  # other devices are distinguished by their names
     if hasattr(value, "__dlpack_device__"):
         kind, number = value.__dlpack_device__()
         return int(kind), int(number)
@@ -73,9 +73,9 @@ def get_device(value: Any) -> tuple[int, int] | None:
 
 
 def find_device_array(value: Any, name: str) -> DeviceArray | None:
-    """An array on the GPU that kernels run on, ordered behind what its library has queued; None for anything else.
+    """Returns an array on the GPU that kernels run on, ordered after the work that its library has queued; None for anything else.
 
-    Raises `ValueError` for one on another GPU, `TypeError` for elements that no kernel has, both with the argument's `name`.
+    Raises `ValueError` for an array on another GPU, `TypeError` for unsupported elements, both with the argument's `name`.
     """
     if isinstance(value, DeviceArray):
         return value
@@ -92,7 +92,7 @@ def find_device_array(value: Any, name: str) -> DeviceArray | None:
 
 
 def refuse_device(value: Any, name: str) -> None:
-    """Raises `ValueError` for an array that the processor does not reach."""
+    """Raises `ValueError` for an array that the processor cannot access."""
     device = get_device(value)
     if device is None or device[0] in _READABLE:
         return
@@ -105,7 +105,7 @@ def _ask_capsule(value: Any) -> Any:
     place: Any = nullcontext()
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
-        place = sys.modules["torch"].cuda.device_of(value)  # torch gives only what lies on its current device
+        place = sys.modules["torch"].cuda.device_of(value)  # torch exports only memory of its current device
     with place:
         try:
             return value.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
@@ -135,7 +135,7 @@ def _open_interface(array: dict[str, Any], value: Any) -> DeviceArray:
 
 
 def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides in bytes of a container's numbers; raises `BufferError` where there are no strides."""
+    """Returns shape and strides in bytes of the scalars of a container; raises `BufferError` if there are no strides."""
     _, _, element_shape, extents, strides, component, _, tilings = container._qd_layout
     if tilings:
         raise StrideError("Zero-copy not available: the field lies in tiles, along which there is no stride")
@@ -144,11 +144,13 @@ def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]
 
 
 class StrideError(ValueError, BufferError, QuadrantsRuntimeError):
-    """What other libraries ask for has no strides, or some that they do not survive."""
+    """An export to another library needs strides that do not exist or that the library does not support."""
 
 
 def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
-    """A DLPack capsule of a container's elements, as the array API says; of a copy where one is asked for, or on another device."""
+    """Returns a DLPack capsule of the elements of a container, as the array API defines it; of a copy if requested or
+    for another device.
+    """
     own = container.__dlpack_device__()
     wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
     is_versioned = max_version is not None and int(max_version[0]) >= 1
@@ -158,12 +160,12 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
             f"{'without a copy ' if copy is False else ''}for {name_device(wanted)}: ask for one there, or copy with to_torch(device)"
         )
     if wanted != own or (copy and own[0] == CPU):
-        array = np.array(container._fetch(), order="C")  # a type that NumPy knows by its size only, so that this works for bf16
+        array = np.array(container._fetch(), order="C")  # a type that NumPy knows only by its size, so this also works for bf16
         place = (array, array.ctypes.data, (CPU, 0))
         return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
     shape, strides = describe_container(container)
     if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
-        if not copy:  # torch ends the process when it is given such a capsule
+        if not copy:  # torch aborts the process when it receives such a capsule
             raise StrideError(
                 f"Zero-copy not available: the {container._noun} runs backward, and DLPack's consumers take no negative strides; "
                 "np.asarray(x) is a view, to_torch() a copy"
@@ -181,7 +183,7 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
 
 
 def _order_consumer(stream: Any) -> None:
-    """What the consumer queues in its stream comes after what is queued here."""
+    """Orders the work that the consumer queues in its stream after the work that is queued here."""
     if stream in (None, _LEGACY_STREAM, -1):
         return
     if not isinstance(stream, int) or stream < 0 or stream == 0:
@@ -190,7 +192,7 @@ def _order_consumer(stream: Any) -> None:
 
 
 def describe_interface(container: Any) -> dict[str, Any]:
-    """The CUDA array interface, version 3, of a container in the memory of a GPU."""
+    """Returns the CUDA array interface, version 3, of a container in the memory of a GPU."""
     shape, strides = describe_container(container)
     return {
         "data": (container._address, not container._is_writable),

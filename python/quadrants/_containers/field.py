@@ -1,4 +1,4 @@
-"""Fields: containers whose layout is part of the kernels that use them."""
+"""Fields: containers whose layout is part of the compiled code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 class Field(ContainerMethods, _runtime.FieldBase):
-    """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
+    """A dense container of scalars, vectors or matrices, made by `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
     _may_run_backward = False
@@ -48,7 +48,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         return [HostAccess(component) for component in self.vars]
 
     def _unplaced_shape(self) -> tuple[int, ...]:
-        """What `shape` is before the tree is finalized: asking does not end the building of the tree."""
+        """Returns `shape` before the tree is finalized, without finalizing it."""
         if self._leaf is None:
             _snode.require_memory(self)
         return self._leaf.shape  # type: ignore[union-attr]
@@ -70,7 +70,7 @@ class ScalarField(Field):
 
     @property
     def vars(self) -> tuple[ScalarField]:
-        """The field itself, as the one component that it has."""
+        """The field itself, as its only component."""
         return (self,)
 
     @property
@@ -83,17 +83,17 @@ class MatrixField(Field):
 
     @property
     def n(self) -> int:
-        """Rows of an element."""
+        """Number of rows of an element."""
         return self._element_type.n
 
     @property
     def m(self) -> int:
-        """Columns of an element; 1 of a vector."""
+        """Number of columns of an element; 1 for a vector."""
         return self._element_type.m
 
     @property
     def ndim(self) -> int:
-        """Axes of an element."""
+        """Number of axes of an element."""
         return self._element_type.ndim
 
     _squeezes_columns = True
@@ -101,18 +101,22 @@ class MatrixField(Field):
     def to_numpy(  # type: ignore[override]
         self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """Elements as a NumPy array; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
+        """Return the elements as a NumPy array; one-column elements as vectors unless `keep_dims`. The other arguments are those of
+        `qd.Field`.
+        """
         return self._export(keep_dims, dtype, copy, out)
 
     def to_torch(  # type: ignore[override]
         self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True, dtype: Any = None, out: Any = None
     ) -> Any:
-        """Elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
+        """Return the elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The other arguments are those of
+        `qd.Field`.
+        """
         return self._export_torch(device, copy, keep_dims, dtype, out)
 
     @property
     def ptr(self) -> Any:
-        """The node that the first component is placed in."""
+        """The node in which the first component is placed."""
         return self.snode
 
     @functools.cached_property
@@ -122,9 +126,9 @@ class MatrixField(Field):
         return tuple(make(row, column) for row in range(self.n) for column in range(self.m))
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
-        """The field of one component, on the same memory; in kernels too. Raises `IndexError` for a component that there is not.
+        """Return the field of one component on the same memory, also in kernels. Raises `IndexError` if there is no such component.
 
-        Those of a field that is not placed may be placed one by one, in nodes of the same shape.
+        The components of a field that is not placed may be placed one by one, in nodes of the same shape.
         """
         row, column = (*indices, 0)[:2]
         if not (0 <= row < self.n and 0 <= column < self.m):
@@ -142,7 +146,7 @@ class MatrixField(Field):
         return made
 
     def _declare_component(self, row: int, column: int) -> ScalarField:
-        """The field of a component before there is memory."""
+        """Returns the field of a component before there is memory."""
         made = _declare(self.dtype, f"{self._name}[{row}, {column}]", None, False, (ScalarField,))
         made._shown_name = made._name if self._shown_name else ""
         made._whole, made._needs_grad = self, self._needs_grad
@@ -156,7 +160,7 @@ class MatrixField(Field):
             part._leaf, part._order = self._leaf, self._order
 
     def _place_parts(self) -> None:
-        """Gives the field its memory when the trees of all components are final: each component lies in a block of its own."""
+        """Allocates the field when the trees of all components are finalized: each component is in a block of its own."""
         parts = self.vars
         leaves = [part._leaf for part in parts if part._leaf is not None and part._leaf._tree._is_final]
         if len(leaves) < len(parts):
@@ -188,7 +192,7 @@ def field(
     needs_dual: bool = False,
     layout: Layout = Layout.AOS,
 ) -> Any:
-    """A zero-filled field of elements of type `dtype`: scalars, vectors, matrices or structs; messages call it `name`.
+    """Return a zero-filled field of elements of type `dtype`: scalars, vectors, matrices or structs; messages call it `name`.
 
     Without `shape` it is only declared, and has to be placed in a tree (`qd.root`) before use. `order` lists the axes from the outermost in
     memory to the innermost ("ji" is column-major); `offset` is the lowest index of each axis; `layout=qd.Layout.SOA` puts the components of
@@ -203,7 +207,7 @@ def field(
 
 
 def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[type, ...] | None = None) -> Any:
-    """A container with a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices, by default of fields."""
+    """Makes a container with a tree of its own; `kinds` are the classes of its scalar, vector and matrix leaves, by default fields."""
     axes, is_soa, needs_grad, needs_dual, offset, name = recipe
     _options.check_runtime()
     if find_element(element) is None:
@@ -225,7 +229,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
             _snode.declare(leaf)
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
-        if wanted and not issubclass(kinds[0], Field):  # those of fields are declared when they are asked for
+        if wanted and not issubclass(kinds[0], Field):  # the shadows of fields are declared at their first use
             for leaf, shadow in zip(leaves, _declare(element, which, axes, is_soa, kinds)._leaves(), strict=True):
                 attach(leaf, which, shadow)
     if needs_grad and needs_dual and not issubclass(kinds[0], Field):
@@ -253,7 +257,7 @@ def _make_struct_ndarray(element: StructType, shape: Any, recipe: ContainerSpec)
 
 
 def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:
-    """An array of cells with these extents; an order of axes makes a node for each axis."""
+    """Adds an array of cells with these extents; an order of axes makes one node per axis."""
     if axes is None:
         return tree.dense(tuple(range(len(extents))), extents)
     for axis in axes:
@@ -262,7 +266,7 @@ def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple
 
 
 def _declare(element: Any, name: str, axes: tuple[int, ...] | None, is_soa: bool, kinds: tuple[type, ...]) -> Any:
-    """A container, or a struct of containers, without memory."""
+    """Makes a container, or a struct of containers, without memory."""
     if isinstance(element, StructType):
         parts = {key: _declare(kind, f"{name}.{key}".lstrip("."), axes, False, kinds) for key, kind in element.members.items()}
         struct = StructField if issubclass(kinds[0], Field) else StructNdarray

@@ -1,5 +1,5 @@
-"""Memory of arrays that belong to other libraries, taken by these libraries' own functions: whatever a subclass of theirs overrides, what
-kernels write to is the memory of the object that was passed."""
+"""Access to arrays of other libraries by the functions of these libraries themselves: kernels write to the memory of the object that was
+passed, regardless of the methods that its subclass overrides."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of torch, of a subclass, too."""
+    """Whether `value` is a tensor of torch or of a subclass."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
 def without_overrides() -> Any:
-    """A block in which functions of torch are torch's own for subclasses, too."""
+    """Returns a context in which functions of torch ignore the overrides of subclasses."""
     core = sys.modules["torch"]._C
     stack = contextlib.ExitStack()
     stack.enter_context(getattr(core, "DisableTorchFunctionSubclass", core.DisableTorchFunction)())
@@ -27,9 +27,9 @@ def without_overrides() -> Any:
 
 
 def plain_tensor(tensor: Any) -> Any:
-    """A tensor of torch itself on the same memory, without a history of gradients.
+    """Returns a tensor of torch itself on the same memory, without autograd history.
 
-    Raises `ValueError` where a subclass has no memory of its own.
+    Raises `ValueError` if a subclass has no memory of its own.
     """
     torch = sys.modules["torch"]
     if type(tensor) is torch.Tensor:
@@ -43,7 +43,7 @@ def plain_tensor(tensor: Any) -> Any:
 
 
 def grad_of(tensor: Any) -> Any:
-    """The gradient of a tensor of torch as torch has it, or None."""
+    """Returns the gradient that torch stores for a tensor, or None."""
     torch = sys.modules["torch"]
     if type(tensor) is torch.Tensor:
         return tensor.grad
@@ -52,7 +52,7 @@ def grad_of(tensor: Any) -> Any:
 
 
 def requires_grad(tensor: Any) -> bool:
-    """Whether torch keeps a gradient in the tensor: a leaf that requires one, or another one that retains it."""
+    """Whether torch stores a gradient in the tensor: a leaf that requires one, or another tensor that retains it."""
     if not tensor.requires_grad:
         return False
     with without_overrides():
@@ -60,7 +60,7 @@ def requires_grad(tensor: Any) -> bool:
 
 
 def make_gradient(tensor: Any) -> None:
-    """Zeros for the gradient of a tensor of torch that is to have one and has none."""
+    """Allocates a zero gradient for a tensor of torch that requires one and has none."""
     if lacks_gradient(tensor):
         torch = sys.modules["torch"]
         with without_overrides(), torch.no_grad():
@@ -68,7 +68,7 @@ def make_gradient(tensor: Any) -> None:
 
 
 def plain_array(array: np.ndarray) -> np.ndarray:
-    """An array of NumPy itself on the same memory. Raises `TypeError` for masked arrays, of whose mask kernels know nothing."""
+    """Returns an array of NumPy itself on the same memory. Raises `TypeError` for masked arrays, because kernels ignore masks."""
     if type(array) is np.ndarray:
         return array
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
@@ -78,10 +78,10 @@ def plain_array(array: np.ndarray) -> np.ndarray:
 
 
 def raise_version(tensor: Any) -> None:
-    """Tells torch that the memory of a tensor has changed (called by launch/saved_memory.cpp)."""
+    """Reports to torch that the memory of a tensor has changed (called by launch/saved_memory.cpp)."""
     sys.modules["torch"].autograd.graph.increment_version(tensor)
 
 
 def lacks_gradient(tensor: Any) -> bool:
-    """Whether a tensor is to have a gradient, and has none (called by launch/external_array.cpp)."""
+    """Whether a tensor requires a gradient and has none (called by launch/external_array.cpp)."""
     return requires_grad(tensor) and grad_of(tensor) is None

@@ -1,4 +1,6 @@
-"""The way of containers to and from NumPy, torch and everything that speaks DLPack: always a view of the memory, cloned when asked for."""
+"""Conversion of containers to and from NumPy, torch and libraries with DLPack. The result is a view of the memory; a
+copy is a clone of it.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,15 @@ from .._values.matrix import unwrap
 from . import foreign as _foreign
 from .device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
 
-HUGE = 4 << 20  # from here on copies are worth threads, and their destination huge pages
+HUGE = 4 << 20  # from this number of bytes on, copies use several threads, and their destination huge pages
 _CHUNK = 8 << 20
 
 
 def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
-    """`destination[...] = source` with the language's conversions, on all threads when there is much of it."""
+    """Assigns `destination[...] = source` with the language's conversions, on all threads for large arrays."""
 
     if not destination.flags.writeable:
-        raise ValueError("the memory of the container is read-only")  # on other threads it would be nobody's error
+        raise ValueError("the memory of the container is read-only")  # an error on another thread would not reach the caller
 
     def work(to: np.ndarray, of: np.ndarray) -> None:
         np.copyto(to, of) if to.dtype == of.dtype else store(to, ..., of)
@@ -56,7 +58,7 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialized array; large ones lie on huge pages, because faulting in small pages costs more than the copy."""
+    """Returns an uninitialized array; large ones use huge pages, because page faults for small pages cost more than the copy."""
     count = math.prod(shape)
     if count * dtype.itemsize < HUGE:
         return np.empty(shape, dtype)
@@ -66,15 +68,15 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def find_any_array(value: Any, name: str) -> DeviceArray | np.ndarray | None:
-    """An array of another library, on the GPU that kernels run on or where the processor reads it; None for what is no array."""
+    """Returns an array of another library, on the GPU that kernels run on or in memory of the processor; None if `value` is no array."""
     on_device = find_device_array(value, name)
     return find_array(value, name) if on_device is None else on_device
 
 
 def find_array(value: Any, name: str) -> np.ndarray | None:
-    """An array of another library as a NumPy array of the same memory; None for what is no array.
+    """Returns an array of another library as a NumPy array of the same memory; None if `value` is no array.
 
-    Raises `ValueError` for tensors on other devices, `TypeError` for layouts and types that NumPy has not, both with the argument's `name`.
+    Raises `ValueError` for tensors on other devices, `TypeError` for layouts and types that NumPy lacks, both with the argument's `name`.
     """
     if isinstance(value, np.ndarray):
         try:
@@ -98,10 +100,10 @@ def find_array(value: Any, name: str) -> np.ndarray | None:
 
 
 def _view_capsule(value: Any) -> np.ndarray:
-    """What a library offers through DLPack. Raises `BufferError` where that is a copy."""
+    """Returns the array that a library exports through DLPack. Raises `BufferError` if the export is a copy."""
     try:
         return np.from_dlpack(value, copy=False)
-    except TypeError:  # NumPy before 2.1, or a library from before version 1, which knows of no copies
+    except TypeError:  # NumPy before 2.1, or a library from before version 1: neither has the parameter `copy`
         return np.from_dlpack(value)
 
 
@@ -121,12 +123,12 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
     if array.size and not tensor.untyped_storage().nbytes():
         raise ValueError(f"the tensor for argument {name} has no memory: its storage was given back (resized to 0 bytes)")
     if array.size and any(step == 0 and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)):
-        array.flags.writeable = False  # an expanded tensor: one element in many places
+        array.flags.writeable = False  # an expanded tensor: several elements share one address
     return array
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
+    """Returns anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
         return to_numbers(value._fetch())
     if _foreign.is_tensor(value):
@@ -142,9 +144,9 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def _as_numbers(bits: np.ndarray, copy: bool | None) -> np.ndarray:
-    """The elements of a bf16 array for NumPy: in the type of the package ml_dtypes where it is installed, else a copy as float32."""
+    """Returns the elements of a bf16 array for NumPy: in the type of the package ml_dtypes if that is installed, else a copy as float32."""
     try:
-        bfloat16 = importlib.import_module("ml_dtypes").bfloat16  # an optional package, for programs that have such elements
+        bfloat16 = importlib.import_module("ml_dtypes").bfloat16  # an optional package, for programs with such elements
     except ImportError:
         if copy is False:
             raise ValueError("Zero-copy not available: NumPy has no bfloat16 without the package ml_dtypes") from None
@@ -157,11 +159,11 @@ def _as_tensor(torch: Any, array: np.ndarray) -> Any:
 
 
 class InteropMethods:
-    """What containers offer to other libraries. All of it starts from `view`, a NumPy array of the memory that keeps the memory alive."""
+    """Methods of containers for other libraries. All of them use `view`, a NumPy array of the memory that keeps the memory allocated."""
 
     _noun = "container"
-    _squeezes_columns = False  # matrices of one column leave as vectors
-    _may_run_backward = True  # strides below zero, which torch has not
+    _squeezes_columns = False  # export matrices of one column as vectors
+    _may_run_backward = True  # negative strides, which torch lacks
     shape: tuple[int, ...]
     _live_shape: tuple[int, ...]  # the shape, or an exception after a reset
     element_shape: tuple[int, ...]
@@ -178,7 +180,9 @@ class InteropMethods:
     _qd_layout: tuple[Any, ...]
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
-        """The view in the shape that results have: elements of one column with or without their second axis. Who keeps it may write."""
+        """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may
+        write to it.
+        """
         return self._in_shape(self.view() if is_kept else self._fetch(), keep_dims)
 
     def _in_shape(self, elements: Any, keep_dims: bool) -> Any:
@@ -188,16 +192,16 @@ class InteropMethods:
         return elements[..., 0] if is_squeezed else elements
 
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
-        """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
+        """The only export: the view if `copy` is None or False and it suits the request, else a packed copy."""
         if copy is True and dtype is None and out is None and (elements := self._copy_out()) is not None:
             return self._in_shape(elements, keep_dims)
-        if (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
+        if (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # fast path
             view = self._shaped_view(keep_dims, is_kept=True)
             return _as_numbers(view, copy) if view.dtype == BF16_BITS else view
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
         if copy is False or (copy is None and self._has_view):
-            self.view()  # or the reason why there is none; whoever has it may write at any time
+            self.view()  # raises if there is no view; a caller that holds the view may write to it at any time
         view = self._shaped_view(keep_dims)
         if view.dtype == BF16_BITS and dtype is not BF16_BITS:
             view = _as_numbers(view, copy)
@@ -205,7 +209,7 @@ class InteropMethods:
         if wanted != view.dtype and copy is False:
             raise self._need_copy(f"copy=False is incompatible with dtype conversion, and {wanted} was asked for")
         if wanted == view.dtype and out is None and not self._has_view:
-            return np.asarray(view, order="C")  # a copy already
+            return np.asarray(view, order="C")  # already a copy
         if wanted == view.dtype and not copy and out is None:
             return view
         if out is None:
@@ -225,27 +229,28 @@ class InteropMethods:
     def to_numpy(
         self, dtype: Any = None, *, copy: bool | None = True, keep_dims: bool = False, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """Elements as a NumPy array of shape `shape + element_shape`.
+        """Return the elements as a NumPy array of shape `shape + element_shape`.
 
         Args:
-            dtype: NumPy or Quadrants type to convert to; None: as they are.
-            copy: True gives an array of its own; False a view of the memory, through which kernels and the array see each other's
-                writes, or `ValueError` where there cannot be one; None a view where possible, else a copy.
-            keep_dims: give vectors a second axis of length one.
-            out: an array of the same shape to fill in place of a new one.
+            dtype: NumPy or Quadrants type to convert to; None: unchanged.
+            copy: True returns a new array; False a view of the memory, so that kernels and the array see each other's assignments, or
+            raises
+                `ValueError` if no view is possible; None returns a view if possible, else a copy.
+            keep_dims: give vector elements a second axis of length one.
+            out: an array of the same shape that is filled instead of a new one.
         """
         return self._export(keep_dims, dtype, copy, out)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True, keep_dims: bool = False, dtype: Any = None, out: Any = None) -> Any:
-        """Elements as a torch tensor of shape `shape + element_shape`; `copy`, `keep_dims`, `dtype` and `out` as for `to_numpy`.
+        """Return the elements as a torch tensor of shape `shape + element_shape`; `copy`, `keep_dims`, `dtype` and `out` as for `to_numpy`.
 
-        A view lies on the CPU; a copy lies on `device`, or on torch's default device when that is None.
+        A view is on the device of the memory; a copy is on `device`, or on torch's default device if that is None.
         """
         return self._export_torch(device, copy, keep_dims, dtype, out)
 
     def _export_torch(self, device: Any, copy: bool | None, keep_dims: bool, dtype: Any, out: Any) -> Any:
         torch = sys.modules.get("torch") or _dtypes.import_torch()
-        if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
+        if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # fast path
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backward or min(view.strides, default=0) >= 0:
                 return torch.from_numpy(view) if self.dtype is not bf16 else _as_tensor(torch, view)
@@ -271,7 +276,8 @@ class InteropMethods:
         return tensor.to(target) if leaves else tensor
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
-        has_view = not self._qd_layout[7] and min(self._qd_layout[4], default=0) >= 0  # tiles have no strides, torch none below zero
+        # Blocked layouts have no strides, and torch has no negative ones.
+        has_view = not self._qd_layout[7] and min(self._qd_layout[4], default=0) >= 0
         if has_view or copy is False:
             view = torch.from_dlpack(self)
         else:
@@ -287,7 +293,7 @@ class InteropMethods:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface, version 3, of memory on a GPU."""
+        """CUDA array interface, version 3, of the memory on a GPU."""
         if self._device is None:
             raise AttributeError(f"the {self._noun} is not in the memory of a GPU")
         return describe_interface(self)
@@ -295,8 +301,8 @@ class InteropMethods:
     def from_numpy(self, arr: Any) -> None:
         """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment.
 
-        Takes NumPy arrays, torch tensors, nested lists, and whatever has DLPack, the array interface or the buffer protocol. Raises
-        `TypeError` for what is no array of numbers, `ValueError` for a wrong shape.
+        Accepts NumPy arrays, torch tensors, nested lists, and objects with DLPack, the array interface or the buffer protocol. Raises
+        `TypeError` if `arr` is no array of numbers, `ValueError` for a wrong shape.
         """
         if self._try_copy(arr):
             return
@@ -311,29 +317,29 @@ class InteropMethods:
         self._overwrite(source.reshape(own))
 
     def _overwrite(self, source: np.ndarray) -> None:
-        """Set all elements from an array of their shape."""
+        """Assigns all elements from an array of the same shape."""
         is_strided = self._device is not None and not self._qd_layout[7]
         if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
             if source.strides == describe_container(self)[1]:
-                self._flush(source)  # straight from its memory
+                self._flush(source)  # directly from its memory
                 return
         elements = self._fetch(None, True)
         copy_array(elements, source)
         self._flush(elements)
 
     def from_torch(self, arr: Any) -> None:
-        """Copy the elements of a torch tensor; as `from_numpy`."""
+        """Copy the elements of a torch tensor; same as `from_numpy`."""
         self.from_numpy(arr)
 
     def _is_column(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape has vectors as matrices of one column or row, or matrices of one column as vectors."""
+        """Whether an array of this shape stores vectors as matrices of one column or row, or matrices of one column as vectors."""
         own = self.shape + self.element_shape
         if len(self.element_shape) == 1 and shape == (*own[:-1], 1, own[-1]):
             return True
         return bool(self.element_shape) and (shape == (*own, 1) or (own[-1] == 1 and len(self.element_shape) == 2 and shape == own[:-1]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """For NumPy: a view of the memory, or a copy when one is asked for or the type differs."""
+        """Implements NumPy's conversion: a view of the memory, or a copy if one is requested or the type differs."""
         if dtype is not None and np.dtype(dtype) != to_numpy_dtype(self.dtype) and copy is False:
             raise ValueError("a conversion of the data type needs a copy")
         if self.dtype is bf16:
@@ -356,16 +362,17 @@ class InteropMethods:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule of the memory, which it keeps alive.
+        """Return a DLPack capsule of the memory, which it keeps allocated.
 
         Args:
-            stream: for memory of a GPU, the CUDA stream of the consumer, which waits for what was launched: None or 1 for the default one,
-                2 for that of the thread, -1 for no order.
-            max_version: the newest version of DLPack that the consumer knows; from (1, 0) on the capsule is of version 1.
-            dl_device: (type, number) of the device that the consumer wants: the container's own, or (1, 0) for a copy on the CPU.
-            copy: True for a capsule of a copy, False for `BufferError` where a copy is needed.
+            stream: for memory on a GPU, the CUDA stream of the consumer, which waits for earlier launches: None or 1 for the default
+            stream,
+                2 for the stream of the thread, -1 for no ordering.
+            max_version: the newest version of DLPack that the consumer supports; from (1, 0) on, the capsule has version 1.
+            dl_device: (type, number) of the device that the consumer requests: the container's own, or (1, 0) for a copy on the CPU.
+            copy: True returns a capsule of a copy; False raises `BufferError` if a copy is needed.
 
-        Raises `BufferError` where there is no such capsule.
+        Raises `BufferError` if such a capsule is impossible.
         """
         view = self.view() if self._has_view and self.dtype is not bf16 else None
         if view is not None and min(view.strides, default=0) >= 0:
@@ -374,16 +381,16 @@ class InteropMethods:
         return export_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's (type, number) of the device that the memory is on."""
+        """Return DLPack's (type, number) of the device that holds the memory."""
         return (1, 0) if self._device is None else (2, self._device)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
-        """A DLPack capsule, with `versioned` of version 1. It keeps the memory alive until it is used or dropped."""
+        """Return a DLPack capsule, of version 1 if `versioned` is set. It keeps the memory allocated until it is consumed or dropped."""
         return self.__dlpack__(max_version=(1, 0) if versioned else None)
 
 
 def element_dtype(array: np.ndarray, name: str) -> DataType:
-    """The data type of an array's elements; raises `TypeError` that says what is the matter when kernels have none."""
+    """Returns the data type of an array's elements; raises `TypeError` with the reason if kernels do not support it."""
     found = _dtypes.from_numpy_dtype(array.dtype)
     if found is None:
         order = " (its byte order is not the machine's)" if array.dtype.byteorder in "<>" and array.dtype.kind in "fiu" else ""

@@ -1,8 +1,8 @@
-"""Trees of nodes: `qd.root`, `qd.FieldsBuilder`, and from them where the elements of fields lie in memory.
+"""Trees of nodes: `qd.root`, `qd.FieldsBuilder`, and the addresses that they give to the elements of fields.
 
-A node is an array of cells. A cell holds the elements of the fields that are placed in it and the arrays of the nodes below, packed like
-the members of a C struct. A tree takes fields until it is finalized: `qd.root` at the first launch or access from Python, a
-`FieldsBuilder` when its user says so. Fields made with a shape have a tree of their own. Each array below a root has its own memory.
+A node is an array of cells. A cell holds the elements of the fields that are placed in it and the arrays of its child nodes, packed like
+the members of a C struct. A tree accepts fields until it is finalized: `qd.root` at the first launch or access from Python, a
+`FieldsBuilder` by a call of its method. Fields made with a shape have a tree of their own. Each array below a root has its own memory.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .._base.dtypes import find_dtype, to_shape
 from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
 from .._base.spellings import also_named
 
-__path__: list[str] = []  # modules below it are made by `lang._paths`
+__path__: list[str] = []  # `lang._paths` creates the modules below it
 _MAX_AXES = 12
 
 
 class Axis(int):
-    """One axis of index space: 0 for the first index."""
+    """One axis of the index space: 0 for the first index."""
 
     def __repr__(self) -> str:
         return f"Axis({int(self)})"
 
 
 def axes(*numbers: int) -> list[Axis]:
-    """The axes with these numbers, 0 to 11."""
+    """Return the axes with these numbers, 0 to 11."""
     if not all(0 <= number < _MAX_AXES for number in numbers):
         raise ValueError(f"axes are numbered 0 to {_MAX_AXES - 1}, got {numbers}")
     return [Axis(number) for number in numbers]
@@ -48,10 +48,10 @@ AXES = {
 
 
 def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost.
+    """Returns the byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost.
 
     Raises:
-        QuadrantsMemoryError: no address reaches the last item.
+        QuadrantsMemoryError: the last item has no 64-bit address.
     """
     strides, step = [0] * len(shape), item
     for axis in reversed(order or range(len(shape))):
@@ -63,7 +63,7 @@ def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] 
 
 
 def check_extents(extents: tuple[int, ...]) -> None:
-    """Raises for a negative extent, one that no index reaches, or too many axes."""
+    """Raises for a negative extent, for an extent beyond the range of indices, and for too many axes."""
     if any(not 0 <= extent <= 2**31 - 1 for extent in extents):
         raise QuadrantsRuntimeError(f"Every dimension of a Quadrants field should be positive and at most 2**31 - 1, got {extents}")
     if len(extents) > _MAX_AXES:
@@ -71,7 +71,7 @@ def check_extents(extents: tuple[int, ...]) -> None:
 
 
 def to_origin(offset: Any, extents: tuple[int, ...]) -> tuple[int, ...] | None:
-    """An `offset` argument as the lowest index of each axis, or None."""
+    """Returns an `offset` argument as the lowest index of each axis, or None."""
     if offset is None:
         return None
     origin = to_shape(offset)
@@ -83,14 +83,17 @@ def to_origin(offset: Any, extents: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 class NodeMethods:
-    """What `qd.root`, nodes and builders have in common: they take arrays of cells and fields."""
+    """Methods of `qd.root`, nodes and builders: they add arrays of cells and fields."""
 
     def _node(self) -> SNode:
         raise NotImplementedError
 
     @also_named(indices="axes")
     def dense(self, axes: Any, dimensions: Any) -> SNode:
-        """An array of cells along `axes` (`qd.i`, `qd.ij`, ...) in each cell of this node; one extent is that of every axis."""
+        """Add an array of cells along `axes` (`qd.i`, `qd.ij`, ...) to each cell of this node and return its node.
+
+        `dimensions` has an extent for each axis, or one integer for all axes.
+        """
         numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
         extents = to_shape(dimensions)
         extents = extents * len(numbers) if len(extents) == 1 else extents
@@ -100,7 +103,7 @@ class NodeMethods:
         return SNode("dense", self._node(), numbers, extents)
 
     def place(self, *fields: Any, offset: Any = None) -> Any:
-        """Put fields, vector, matrix and struct fields, or lists of them, into the cells; `offset` is the lowest index of each axis."""
+        """Place fields, vector, matrix and struct fields, or lists of them, in the cells; `offset` is the lowest index of each axis."""
         node = self._node()
         leaves = list(_leaves_of(fields))
         origin = to_origin(offset, node.shape)
@@ -119,29 +122,29 @@ class NodeMethods:
         _mirror(self._node(), self._node(), "dual")
 
     def deactivate_all(self) -> None:
-        """Deactivate all cells that can be; those of dense nodes always exist."""
+        """Deactivate all cells that can be deactivated; cells of dense nodes always exist."""
 
     def _unsupported(self, kind: str, *_: Any, **__: Any) -> Any:
         raise QuadrantsRuntimeError(f"{kind} SNode is not supported on this backend.")
 
     @also_named(indices="axes")
     def pointer(self, axes: Any, dimensions: Any) -> Any:
-        """An array of cells that come into being when written to: no backend has them yet."""
+        """An array of cells that are allocated at their first assignment: no backend supports it."""
         return self._unsupported("Pointer")
 
     @also_named(indices="axes")
     def bitmasked(self, axes: Any, dimensions: Any) -> Any:
-        """A dense array with a bit that tells which cells are in use: no backend has them yet."""
+        """A dense array with a bit per cell for its activity: no backend supports it."""
         return self._unsupported("Bitmasked")
 
     @also_named(index="axis")
     def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> Any:
-        """A list in each cell: no backend has them yet."""
+        """A list in each cell: no backend supports it."""
         return self._unsupported("Dynamic")
 
     @also_named(indices="axes")
     def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
-        """An array of integers of few bits: no backend has them yet."""
+        """An array of integers with few bits: no backend supports it."""
         return self._unsupported("Quant_array")
 
     def _hash(self, axes: Any, dimensions: Any) -> Any:
@@ -161,7 +164,7 @@ class SNode(NodeMethods):
         offset: tuple[int, ...] | None = None,
     ):
         self._kind, self._above, self._children, self._offset = kind, above, [], offset
-        self._face: Any = self  # what stands for a root: `qd.root`
+        self._face: Any = self  # the public object of a root: `qd.root`
         self._tree: SNodeTree = above._tree if above is not None else SNodeTree(self)
         self._levels = [*above._levels, *zip(axes, dimensions, strict=True)] if above is not None else []
         self._dimensions = dimensions
@@ -182,7 +185,7 @@ class SNode(NodeMethods):
             _declared.discard(field)
 
     def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
-        """Add places for containers that have none."""
+        """Adds places for containers that have none."""
         for container in containers:
             SNode("place", self, field=container, offset=origin)
 
@@ -198,13 +201,13 @@ class SNode(NodeMethods):
 
     @property
     def _box(self) -> tuple[tuple[int, int], ...]:
-        """First index and end of each axis; fields in the cells may begin elsewhere than at 0."""
+        """First index and end of each axis; the fields in the cells may have an offset."""
         placed = (child._offset for child in self._children if child._offset is not None)
         origin = self._offset or next(placed, (0,) * len(self.shape))
         return tuple((first, first + extent) for first, extent in zip(origin, self.shape, strict=True))
 
     def parent(self, n: int = 1) -> Any:
-        """The n-th node above; None above the root."""
+        """Return the n-th node above; None above the root."""
         node: SNode | None = self
         for _ in range(n):
             node = node._above if node is not None else None
@@ -212,7 +215,7 @@ class SNode(NodeMethods):
 
     @property
     def _cell_size_bytes(self) -> int:
-        """Bytes from one cell to the next, with what has been placed so far."""
+        """Bytes from one cell to the next, for the fields placed so far."""
         if not self._tree._is_final:
             self._tree.root._measure()
         return self._cell_bytes
@@ -247,16 +250,18 @@ class SNode(NodeMethods):
     # -- layout
 
     def _is_block(self) -> bool:
-        """Whether the field lies in memory of its own: components in blocks, no elements, or tiles that the interpreter does not see."""
+        """Whether the field has memory of its own: components in blocks, no elements, or a blocked layout that the interpreter does not
+        use.
+        """
         field = self._field()
         return 0 in self.shape or self._is_untiled() or (field is not None and (field._is_soa or field._whole is not None))
 
     def _is_untiled(self) -> bool:
-        """Whether an axis that several nodes divide has one stride all the same: the interpreter works on NumPy arrays."""
+        """Whether an axis that several nodes divide still has a single stride, which the interpreter needs for NumPy arrays."""
         return len(self._levels) != len(self._extents) and (_options.current or {}).get("arch") == "python"
 
     def _measure(self) -> tuple[int, int]:
-        """Size and alignment; sets the sizes of cells and the places in them."""
+        """Computes size and alignment, the sizes of cells and the offsets in them."""
         if self._kind == "place":
             field = self._field()
             if field is None or self._is_block():
@@ -271,7 +276,7 @@ class SNode(NodeMethods):
         return self._cell_bytes * math.prod(self._dimensions), widest
 
     def _lay_out(self, buffer: _runtime.Buffer | None, start: int, steps: tuple[int, ...]) -> None:
-        """Places the fields below; `steps` are the byte strides of the levels above."""
+        """Assigns addresses to the fields below; `steps` are the byte strides of the levels above."""
         start += self._offset_bytes_in_parent_cell
         field = self._field()
         if self._kind == "dense":
@@ -288,7 +293,9 @@ class SNode(NodeMethods):
             field._place_declared_parts()
 
     def _find_strides(self, steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of each axis the stride within the innermost node that divides it; then axis, length and jump of what nodes above add to it."""
+        """Returns the stride of each axis within the innermost node that divides it; then axis, length and jump that
+        nodes above add to it.
+        """
         lengths, reached, strides = dict.fromkeys(self._extents, 1), dict[int, int](), dict[int, int]()
         tilings: list[int] = []
         levels = list(zip(self._levels, steps, strict=True))[::-1]
@@ -306,7 +313,7 @@ class SNode(NodeMethods):
 
 
 class SNodeTree:
-    """A finalized tree: its memory can be given back before its fields are gone."""
+    """A finalized tree: its memory can be freed before its fields are freed."""
 
     _numbers = itertools.count()
 
@@ -322,7 +329,7 @@ class SNodeTree:
         return self._id
 
     def destroy(self) -> None:
-        """Give the memory back: using a field of the tree is an error from then on. Nothing happens after `qd.reset()`."""
+        """Free the memory: later uses of a field of the tree raise. Has no effect after `qd.reset()`."""
         if self._epoch is not _options.current:
             return
         self._check()
@@ -346,7 +353,7 @@ def _fields_below(node: SNode) -> Iterator[Any]:
 
 
 def finalize(root: SNode) -> None:
-    """Give the fields of a tree their memory."""
+    """Allocates the memory of the fields of a tree."""
     for field in _fields_below(root):
         for which, needed, storage in (("grad", field._needs_grad, "gradient"), ("dual", field._needs_dual, "tangent")):
             if needed and not field._has(which):
@@ -365,7 +372,7 @@ def finalize(root: SNode) -> None:
 
 def _leaves_of(items: Any) -> Iterator[Any]:
     for item in items:
-        item = getattr(item, "_impl", item)  # a `qd.Tensor` stands for its container
+        item = getattr(item, "_impl", item)  # a `qd.Tensor` is replaced by its implementation
         if isinstance(item, (list, tuple)):
             yield from _leaves_of(item)
         elif hasattr(item, "field_dict"):
@@ -396,7 +403,7 @@ def _mirror(node: SNode, target: SNode, which: str) -> None:
 
 
 class FieldsBuilder(NodeMethods):
-    """A tree of its own that takes fields until `finalize`."""
+    """A tree that accepts fields until `finalize`."""
 
     def __init__(self) -> None:
         _options.check_runtime()
@@ -406,7 +413,7 @@ class FieldsBuilder(NodeMethods):
 
     @property
     def finalized(self) -> bool:
-        """Whether the tree takes no more nodes."""
+        """Return whether the tree accepts no more nodes."""
         return self._tree._is_final
 
     @property
@@ -425,7 +432,7 @@ class FieldsBuilder(NodeMethods):
         return self.root
 
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
-        """Give the fields their memory; returns the tree, which can be destroyed."""
+        """Allocate the memory of the fields; returns the tree, which can be destroyed."""
         root = self._node()
         if self.empty and raise_warning:
             warnings.warn("Finalizing an empty FieldsBuilder!", stacklevel=2)
@@ -439,7 +446,7 @@ class FieldsBuilder(NodeMethods):
 
 
 class _Root(NodeMethods):
-    """`qd.root`: stands for the tree that is being built."""
+    """`qd.root`: represents the tree that is being built."""
 
     _pending: SNode | None = None
 
@@ -459,11 +466,11 @@ class _Root(NodeMethods):
         """Nothing is above the root."""
 
     def lazy_grad(self) -> None:
-        """Give every field of real numbers a gradient with the same layout: those of this tree, and those that were made with a shape."""
+        """Give every field of real numbers a gradient with the same layout: the fields of this tree, and fields made with a shape."""
         self._lazy("grad")
 
     def lazy_dual(self) -> None:
-        """Give every field of real numbers a tangent with the same layout: those of this tree, and those that were made with a shape."""
+        """Give every field of real numbers a tangent with the same layout: the fields of this tree, and fields made with a shape."""
         self._lazy("dual")
 
     def _lazy(self, which: str) -> None:
@@ -485,13 +492,13 @@ class _Root(NodeMethods):
 
 
 root = _Root()
-_declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed so far
+_declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed yet
 _open_builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
-_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalized trees
+_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # roots of finalized trees
 
 
 def declare(field: Any) -> None:
-    """Remember a field that has to be placed before the next launch, and where it was made."""
+    """Records a field that has to be placed before the next launch, and its source location."""
     frame = user_frame()
     field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
     _declared.add(field)
@@ -514,17 +521,17 @@ class PyQuadrants:
 
     @property
     def default_fp(self) -> Any:
-        """What `float` means."""
+        """The data type that `float` means."""
         return find_dtype(float)
 
     @property
     def default_ip(self) -> Any:
-        """What `int` means."""
+        """The data type that `int` means."""
         return find_dtype(int)
 
     def get_num_compiled_functions(self) -> int:
-        """How many versions of kernels this runtime has made or found on disk."""
-        from .._session.reports import compile_report  # most programs never ask
+        """Return how many versions of kernels this runtime has compiled or loaded from disk."""
+        from .._session.reports import compile_report  # imported only here: most programs do not need it
 
         return sum(version.runtime == _runtime.statistics()["epoch"] for version in compile_report())
 
@@ -533,7 +540,7 @@ class PyQuadrants:
         self.prog.synchronize()
 
     def materialize(self) -> None:
-        """Finalize what was added to `qd.root`, before a first launch or access; raises while a builder is not finalized."""
+        """Finalize the nodes and fields added to `qd.root` before a first launch or access; raises if a builder is not finalized."""
         if root._pending is not None:
             root._finalize()
         if _open_builders:
@@ -542,7 +549,7 @@ class PyQuadrants:
             )
 
     def clear(self) -> None:
-        """End the runtime: containers lose their memory, kernels their code, and what is being built is dropped."""
+        """End the runtime: containers lose their memory, kernels lose their code, and unfinished trees are dropped."""
         _runtime.reset()
         _options.current = None
         root._pending = None
@@ -557,7 +564,7 @@ program = PyQuadrants()
 
 
 def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    """Takes up what another program has built and is building; returns that of the one before."""
+    """Switches to the trees and unfinished builders of another program; returns those of the previous one."""
     global _declared, _open_builders, _roots
     before = (root._pending, _declared, _open_builders, _roots)
     root._pending, _declared, _open_builders, _roots = following or (None, weakref.WeakSet(), weakref.WeakSet(), weakref.WeakSet())
@@ -565,7 +572,7 @@ def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:
 
 
 def check_all_placed() -> None:
-    """Finalizes trees, and raises while a declared field has no place: what launches ask for."""
+    """Finalizes trees and raises if a declared field has no place; launches call it."""
     program.materialize()
     if _declared:
         places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in _declared))
@@ -575,7 +582,7 @@ def check_all_placed() -> None:
 
 
 def require_memory(container: Any) -> None:
-    """Called for a container without memory: finalizes its tree, or raises why there is none."""
+    """Called for a container without memory: finalizes its tree, or raises with the reason why it has none."""
     if container._state == "unplaced":
         program.materialize()
         if container._state == "unplaced":

@@ -1,4 +1,4 @@
-"""Ndarrays: containers whose shape and address are data to kernels."""
+"""Ndarrays: containers whose shape and address kernels read at each launch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .layout_tree import row_major_strides, to_origin
 
 
 class Ndarray(ContainerMethods, _runtime.NdarrayBase):
-    """A dense row-major array of scalars, vectors or matrices. Make one with `qd.ndarray`."""
+    """A dense row-major array of scalars, vectors or matrices, made by `qd.ndarray`."""
 
     _noun = "ndarray"
-    grad: Any = None  # an ndarray of the same shape, where there is one
+    grad: Any = None  # an ndarray of the same shape, or None
     dual: Any = None
 
     @property
     def element_type(self) -> Any:
-        """Data type, or vector or matrix type, of an element."""
+        """The data type, or vector or matrix type, of an element."""
         return self._element_type
 
     @property
     def arr(self) -> Ndarray | None:
-        """The array itself as long as it has its memory, None after `qd.reset()`."""
+        """The array itself while it has memory, None after `qd.reset()`."""
         return self if self._state == "alive" else None
 
     @property
@@ -63,7 +63,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         self._element_type, self._order, self._is_soa = element, layout, is_soa
 
     def get_type(self) -> SimpleNamespace:
-        """What the array holds, as an annotation would say it: element_type, shape, layout, needs_grad."""
+        """Return the type of the array in the terms of an annotation: element_type, shape, layout, needs_grad."""
         return SimpleNamespace(element_type=self._element_type, shape=self.shape, layout=Layout.AOS, needs_grad=self.has_grad())
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class VectorNdarray(Ndarray):
 
     @property
     def n(self) -> int:
-        """Components of an element."""
+        """Number of components of an element."""
         return self.element_shape[0]
 
     @property
@@ -115,12 +115,12 @@ class MatrixNdarray(Ndarray):
 
     @property
     def n(self) -> int:
-        """Rows of an element."""
+        """Number of rows of an element."""
         return self.element_shape[0]
 
     @property
     def m(self) -> int:
-        """Columns of an element."""
+        """Number of columns of an element."""
         return self.element_shape[1]
 
     @property
@@ -133,7 +133,7 @@ _NEEDS_GRAD = ("ndarray with `needs_grad=True`", "Vector.ndarray with needs_grad
 
 
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Any:
-    """A zero-filled ndarray of this shape with elements of type `dtype`: scalars, vectors or matrices.
+    """Return a zero-filled ndarray of this `shape` with elements of type `dtype`: scalars, vectors, matrices or structs.
 
     `needs_grad` and `needs_dual` allocate adjoints and tangents.
     """
@@ -141,13 +141,15 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
 
 
 def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
-    """An ndarray on the memory of an array of another library, which it keeps alive.
+    """Return an ndarray on the memory of an array of another library, which it keeps allocated.
 
-    `obj` is a NumPy array, a torch tensor, or anything with DLPack, the array interface or the buffer protocol; on a GPU also what lies
-    there, with DLPack or the CUDA array interface. `element` is a vector or matrix type for its last axes; `grad` is a second array, of
-    the same shape and data type, for its gradients. What is read-only stays so.
+    `obj` is a NumPy array, a torch tensor, or an object with DLPack, the array interface or the buffer protocol; arrays on a GPU need
+    DLPack
+    or the CUDA array interface. `element` is a vector or matrix type for the last axes; `grad` is a second array, of the same shape and
+    data
+    type, for the adjoints. A read-only array gives a read-only ndarray.
 
-    Raises `TypeError` for data types that kernels have not, `ValueError` for shapes that do not fit.
+    Raises `TypeError` for data types that kernels do not support, `ValueError` for shapes that do not fit.
     """
     on_device = find_device_array(obj, "obj")
     array = find_array(obj, "obj") if on_device is None else on_device.make_stand_in()
@@ -173,7 +175,7 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
 
 
 def from_device(array: DeviceArray, element_shape: tuple[int, ...] = ()) -> Ndarray:
-    """An ndarray on the memory of an array on the GPU, whose owner it keeps. The last axes are those of elements of `element_shape`."""
+    """Returns an ndarray on the memory of an array on the GPU, and references its owner. The last axes are those of `element_shape`."""
     element = make_element(element_shape, element_dtype(array.make_stand_in(), "obj"))
     return _on_memory(array, element, *array.borrow())
 
@@ -189,7 +191,7 @@ def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.B
 
 
 def make_ndarray(element: Any, shape: Any, recipe: ContainerSpec) -> Any:
-    """As `ndarray`, for axes in any order in memory and all else that a recipe says."""
+    """Same as `ndarray`, for any order of axes in memory and the other properties of a spec."""
     if isinstance(element, StructTypeBase):
         return _types.factories["struct ndarray"](element, shape, recipe)
     layout, is_soa, needs_grad, needs_dual, offset, name = recipe
@@ -214,7 +216,7 @@ def make_ndarray(element: Any, shape: Any, recipe: ContainerSpec) -> Any:
 
 
 def unpickle(payload: dict[str, Any]) -> Any:
-    """The ndarray that a pickle holds as a plain dict: version, shape, element_type, element_shape, data, and how it lay in memory."""
+    """Restores the ndarray of a pickled dict: version, shape, element_type, element_shape, data, and the layout in memory."""
     if _options.current is None:
         raise QuadrantsRuntimeError("qd.init() must be called before unpickling ndarrays")
     dtype = find_dtype(payload.get("element_type"))

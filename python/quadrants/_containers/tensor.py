@@ -1,4 +1,4 @@
-"""`qd.Tensor`: one face for fields and ndarrays, so that a program chooses between them in one place."""
+"""`qd.Tensor`: one interface for fields and ndarrays, so that a program selects between them in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from .ndarray import Ndarray, from_dlpack, make_ndarray
 
 
 class Backend(enum.IntEnum):
-    """What a tensor is made of: a field (its layout is part of kernels) or an ndarray (its shape and address are data to kernels)."""
+    """Implementation of a tensor: a field (its layout is part of kernels) or an ndarray (kernels read its shape and address at each
+    launch).
+    """
 
     FIELD = 0
     NDARRAY = 1
@@ -29,9 +31,9 @@ def _behind(name: str, doc: str) -> Any:
 
 
 class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
-    """A field or an ndarray behind one face; kernels take it wherever they take what is behind it.
+    """A field or an ndarray behind one interface; kernels accept it wherever they accept its implementation.
 
-    Also an annotation: of a kernel parameter, a func parameter or a dataclass member that may be a tensor, field, ndarray, NumPy array or
+    Also an annotation for parameters of kernels and funcs and for dataclass members: a tensor, field, ndarray, NumPy array or
     torch tensor.
     """
 
@@ -46,7 +48,7 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
 
     @staticmethod
     def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Tensor:
-        """A tensor on the memory of an array of another library, which it keeps alive; see `qd.from_dlpack`."""
+        """Return a tensor on the memory of an array of another library, which it keeps allocated; see `qd.from_dlpack`."""
         return wrap(from_dlpack(obj, element, grad=grad))
 
     def _unwrap(self) -> Any:
@@ -54,7 +56,7 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
 
     @property
     def backend(self) -> Backend:
-        """Whether a field or an ndarray is behind it."""
+        """Whether the implementation is a field or an ndarray."""
         return Backend.NDARRAY if isinstance(self._impl, (Ndarray, StructNdarray)) else Backend.FIELD
 
     shape: tuple[int, ...] = _behind("shape", "Extents, without the axes of elements.")
@@ -76,31 +78,35 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
         return self._impl._has(which)
 
     def fill(self, value: Any) -> None:
-        """Set every element: a number for every component, or one element as a list, vector or matrix."""
+        """Set every element to `value`: a number for every component, or one element as a list, vector or matrix."""
         self._impl.fill(value)
 
     def copy_from(self, other: Any) -> None:
-        """Copy the elements of a tensor, container, NumPy array or torch tensor of the same shape, converting like an assignment."""
+        """Copy the elements of a tensor, container, NumPy array or torch tensor of the same shape, with the conversions
+        of an assignment.
+        """
         self._impl.copy_from(other._impl if isinstance(other, Tensor) else other)
 
     def to_numpy(self, *arguments: Any, **options: Any) -> Any:
-        """Elements as a NumPy array; arguments as of the container behind it: dtype, copy, out."""
+        """Return the elements as a NumPy array; the arguments are those of `qd.Field.to_numpy` or
+        `qd.Ndarray.to_numpy`: dtype, copy, out.
+        """
         return self._impl.to_numpy(*arguments, **options)
 
     def from_numpy(self, arr: Any) -> None:
-        """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment."""
+        """Copy the elements of an array of shape `shape + element_shape`, with the conversions of an assignment."""
         self._impl.from_numpy(arr)
 
     def to_torch(self, *arguments: Any, **options: Any) -> Any:
-        """Elements as a torch tensor; arguments as of the container behind it: device, copy."""
+        """Return the elements as a torch tensor; the arguments are those of `qd.Field.to_torch` or `qd.Ndarray.to_torch`: device, copy."""
         return self._impl.to_torch(*arguments, **options)
 
     def from_torch(self, arr: Any) -> None:
-        """Copy the elements of a torch tensor; as `from_numpy`."""
+        """Copy the elements of a torch tensor; same as `from_numpy`."""
         self._impl.from_torch(arr)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
-        """A DLPack capsule of the memory; `versioned` asks for one of version 1."""
+        """Return a DLPack capsule of the memory; `versioned` requests version 1."""
         return self._impl.to_dlpack(versioned)
 
     def __getattr__(self, name: str) -> Any:
@@ -151,9 +157,9 @@ _CLASSES = (Tensor, VectorTensor, MatrixTensor)
 
 
 def wrap(impl: Any) -> Tensor:
-    """The tensor with the existing container `impl` behind it: a `VectorTensor`, a `MatrixTensor`, else a `Tensor`.
+    """Return a tensor with the existing container `impl` as its implementation: a `VectorTensor`, a `MatrixTensor`, else a `Tensor`.
 
-    An array of another library gets an ndarray on its memory, as by `Tensor.from_dlpack`.
+    For an array of another library, the implementation is an ndarray on its memory, as for `Tensor.from_dlpack`.
     """
     if not isinstance(impl, (ContainerMethods, StructField, Tensor)) and (array := find_any_array(impl, "impl")) is not None:
         impl = from_dlpack(array)
@@ -173,11 +179,11 @@ def tensor(
     name: str = "",
     **more: Any,
 ) -> Tensor:
-    """A zero-filled tensor of this `shape` with elements of type `dtype`: scalars, vectors or matrices.
+    """Return a zero-filled tensor of this `shape` with elements of type `dtype`: scalars, vectors or matrices.
 
-    `backend` says whether a field or an ndarray is behind it; `layout` lists the axes from the outermost in memory to the innermost;
-    `element_layout` "SOA" puts the components of elements into blocks of their own; `offset` is the lowest index of each axis; `name`
-    is for reports. `needs_grad` and `needs_dual` allocate adjoints and tangents. No keywords but these (`more`) are known.
+    `backend` selects a field or an ndarray as implementation; `layout` lists the axes from the outermost in memory to the innermost;
+    `element_layout` "SOA" stores each component of the elements in a block of its own; `offset` is the lowest index of each axis; `name`
+    is for reports. `needs_grad` and `needs_dual` allocate adjoints and tangents. Other keywords (`more`) raise `TypeError`.
     """
     if isinstance(dtype, (Tensor, ContainerMethods, StructField)):
         raise TypeError(f"qd.tensor() allocates a new tensor; to wrap an existing {type(dtype).__name__}, use qd.wrap(impl) instead")

@@ -1,1 +1,1 @@
-"""What may stand in a kernel, and what the decorators make of a function."""
+"""Builtins and statements of kernels, and the decorators of functions in the kernel language."""

@@ -1,4 +1,4 @@
-"""The functions of the kernel language that are known to the compiler, with what they mean in Python scope."""
+"""The builtins of the kernel language, and what they compute in Python scope."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .operands import call_with_operand
 
 
 class Builtin:
-    """A function of the kernel language. Calling it from Python gives what NumPy gives.
+    """A builtin of the kernel language. Calling it from Python returns the result of NumPy.
 
-    `parameters` has their names, as in the frontend: "x dtype?" has one that may be left out, "*args" any number of them, "* name" one that
-    is given by name.
+    `parameters` has their names, as in the frontend: "x dtype?" has one optional parameter, "*args" takes any number of arguments, "* name"
+    is a keyword-only parameter.
     """
 
     def __init__(self, name: str, doc: str, host: Callable[..., Any] | None, parameters: str = "*args"):
@@ -31,7 +31,7 @@ class Builtin:
 
     @property
     def __signature__(self) -> Any:
-        import inspect  # for those who ask only
+        import inspect  # imported only when the signature is read
 
         made = []
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -54,7 +54,7 @@ class Builtin:
         return self.name
 
     def place(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The operands in their order, where some are given by name, and what else is given by name."""
+        """Returns the operands in the order of the parameters, and the other keyword arguments."""
         rest = dict(named)
         names = itertools.takewhile(lambda word: not word.startswith("*"), self._parameters.replace("?", "").split())
         for name in list(names)[len(operands) :]:
@@ -80,7 +80,7 @@ class Builtin:
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Applies to numbers, NumPy arrays, vectors and matrices."""
+    """Applies `function` to numbers, NumPy arrays, vectors and matrices."""
 
     def apply(*operands: Any) -> Any:
         arrays = [np.asarray(unwrap(operand)) for operand in operands]
@@ -123,7 +123,7 @@ def _frexp(x: Any) -> tuple[Any, Any]:
 def _bit_cast(x: Any, dtype: Any) -> Any:
     source, target = np.asarray(unwrap(x)), to_dtype(dtype)
     if source.dtype.itemsize == 8 and target.size == 4 and not isinstance(x, (np.generic, np.ndarray, Matrix)):
-        source = source.astype(np.float32 if source.dtype.kind == "f" else np.uint32)  # Python numbers take the width that is asked for
+        source = source.astype(np.float32 if source.dtype.kind == "f" else np.uint32)  # Python numbers take the requested width
     if source.dtype.itemsize != target.size:
         raise QuadrantsTypeError(f"bit_cast needs types of equal size, got {source.dtype} and {target}")
     result = source.view(to_numpy_dtype(target))
@@ -131,7 +131,7 @@ def _bit_cast(x: Any, dtype: Any) -> Any:
 
 
 def _random_number(dtype: Any = float) -> Any:
-    import random  # on demand: it takes a millisecond to load
+    import random  # imported on demand: it takes a millisecond to load
 
     kind = find_dtype(dtype)
     if kind is None:
@@ -161,7 +161,7 @@ def _loop_config(**options: Any) -> None:
 
 
 def _stream_parallel() -> contextlib.AbstractContextManager[None]:
-    """`with qd.stream_parallel():` at the top of a kernel: such blocks that follow each other may run at the same time on a GPU."""
+    """`with qd.stream_parallel():` at the top level of a kernel: consecutive blocks of this kind may run concurrently on a GPU."""
     return contextlib.nullcontext()
 
 
@@ -233,7 +233,7 @@ _TABLE: list[tuple[str, str, Callable[..., Any] | None, str]] = [
 
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
 _NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc floor ceil round trunc isnan isinf
-    popcnt clz ffs pow ldexp fma atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
+    popcnt clz ffs pow ldexp fma atan2 max min raw_div raw_mod bit_shr"""  # operators that are called by name; the others have symbols
 
 _PARAMETERS = {"pow": "base exponent", "fma": "x y z", "ldexp": "x n", "max": "*args", "min": "*args"}
 _PARAMETERS |= dict.fromkeys(("floor", "ceil", "round", "trunc"), "x dtype?")
@@ -253,5 +253,5 @@ TABLE: dict[str, Builtin] = {
 
 
 def find_builtin(name: str) -> Builtin:
-    """The function of this name; functions of the language are pickled as names."""
+    """Returns the builtin of this name; builtins are pickled as names."""
     return TABLE[name]

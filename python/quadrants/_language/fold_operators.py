@@ -1,4 +1,4 @@
-"""The operators of reductions and scans, as functions to hand on."""
+"""The operators of reductions and scans, as funcs that can be passed as arguments."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ _max, _min = TABLE["max"], TABLE["min"]
 
 @func
 def add(a, b):
-    """The sum."""
+    """Returns the sum of `a` and `b`."""
     return a + b
 
 
 @func
 def mul(a, b):
-    """The product."""
+    """Returns the product of `a` and `b`."""
     return a * b
 
 
 @func
 def minimum(a, b):
-    """The smaller one."""
+    """Returns the smaller one of `a` and `b`."""
     return _min(a, b)
 
 
 @func
 def maximum(a, b):
-    """The larger one."""
+    """Returns the larger one of `a` and `b`."""
     return _max(a, b)
 
 
 @func
 def bit_and(a, b):
-    """The bits that both have."""
+    """Returns the bits that are set in both `a` and `b`."""
     return a & b
 
 
 @func
 def bit_or(a, b):
-    """The bits that one has."""
+    """Returns the bits that are set in `a` or `b`."""
     return a | b
 
 
 @func
 def bit_xor(a, b):
-    """The bits that just one has."""
+    """Returns the bits that are set in exactly one of `a` and `b`."""
     return a ^ b
 
 
@@ -54,4 +54,4 @@ BY_NAME = {
     "add": (add, "sum"), "mul": (mul, "product"), "min": (minimum, "minimum"), "max": (maximum, "maximum"),
     "and": (bit_and, "bits that all have"), "or": (bit_or, "bits that any has"), "xor": (bit_xor, "bits that an odd number has"),
 }  # fmt: skip
-"""The operators by the names that functions have for them, with what folding with them gives."""
+"""The operators by the names of their functions, with descriptions of their results."""

@@ -18,7 +18,7 @@ from .parameters import Parameter, check_undecorated, parse_parameters, parse_re
 class Func:
     """A function that kernels call. It is compiled with its caller and cannot be called from Python."""
 
-    source: FunctionSource | None = None  # of a function inside another one; others are read from their files
+    source: FunctionSource | None = None  # set for a function inside another one; others are read from their files
     requires_top_level = False
     __qualname__: str
 
@@ -35,13 +35,13 @@ class Func:
     def _parse_results(self, depth: int) -> list[Any] | None:
         try:
             results = parse_results(self.function, depth)[0]
-            # A dataclass that is returned stays one, with its methods.
+            # A returned dataclass remains an instance of its class, with its methods.
             is_dataclass = any(getattr(kind, "host", None) for kind in results or ())
             return None if is_dataclass and not self.is_real_function else results
         except QuadrantsSyntaxError:
             if self.is_real_function:
                 raise
-            return None  # an annotation for readers, such as the name of a class
+            return None  # an annotation that is no type, such as the name of a class
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundFunc(self, instance)
@@ -52,14 +52,14 @@ class Func:
         raise QuadrantsAssertionError(f"'{self.name}' is a qd.func and cannot be called from Python scope: call it in a kernel")
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # by reference, as functions are
+        return self.__qualname__  # pickled by reference, like functions
 
     def __repr__(self) -> str:
         return f"<qd.func {self.name}>"
 
 
 class PyFunc(Func):
-    """A function that both kernels and Python call."""
+    """A function that kernels and Python can call."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         result = call_with_operand(self, arguments, named)
@@ -67,7 +67,7 @@ class PyFunc(Func):
 
 
 class LocalFunc(Func):
-    """A `def` or `lambda` inside a kernel or func: `captured` are the variables around it that it reads, as further parameters."""
+    """A `def` or `lambda` inside a kernel or func; `captured` are the outer variables that it reads, passed as further parameters."""
 
     def __init__(self, outer: FunctionSource, node: Any, captured: list[str]):
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
@@ -85,7 +85,7 @@ class LocalFunc(Func):
 
 
 def _define(outer: FunctionSource, header: ast.FunctionDef, node: ast.AST) -> Any:
-    """A function with the header's parameters, defaults and annotations, which are evaluated in the scope of the module."""
+    """Returns a function with the parameters, defaults and annotations of the header, evaluated in the scope of the module."""
     scope = dict(inspect.getclosurevars(outer.function).nonlocals)
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(header, node)], []))
     try:
@@ -96,7 +96,7 @@ def _define(outer: FunctionSource, header: ast.FunctionDef, node: ast.AST) -> An
 
 
 def free_names(node: ast.AST) -> list[str]:
-    """The names that a function inside another one reads and does not assign."""
+    """Returns the names that an inner function reads and does not assign."""
     names = [item for item in ast.walk(node) if isinstance(item, ast.Name)]
     own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
     own |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
@@ -105,7 +105,7 @@ def free_names(node: ast.AST) -> list[str]:
 
 
 class BoundFunc:
-    """A `func` together with the object whose method it is."""
+    """A `func` together with the object that it is a method of."""
 
     __slots__ = ("func", "instance")
 
@@ -124,9 +124,10 @@ def func(fn: F) -> F: ...
 @overload
 def func(*, is_real_function: bool = False, requires_top_level: bool = False) -> Callable[[F], F]: ...
 def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
-    """Mark a function `fn` as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`.
+    """Mark a function `fn` as callable from kernels. It is compiled as part of its callers, or separately with `is_real_function`.
 
-    With `requires_top_level` it may be called only where its loops are tasks of the kernel: not under a run-time `if`, `for` or `while`.
+    With `requires_top_level`, calls are allowed only where the loops of the function are tasks of the kernel, so not under a run-time `if`,
+    `for` or `while`. Returns the func. Raises `QuadrantsSyntaxError` if `fn` is no function written with `def`.
     """
 
     def decorate(function: Any) -> Any:
@@ -139,17 +140,17 @@ def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: 
 
 
 def real_func(fn: F) -> F:
-    """Mark a function `fn` as callable from kernels and compiled on its own: recursion and early returns are allowed."""
+    """Mark a function `fn` as callable from kernels and compiled separately: recursion and early returns are allowed. Returns the func."""
     return make_func(Func, fn, True, 2)
 
 
 def pyfunc(fn: F) -> F:
-    """Mark a function `fn` as callable from kernels and, as it stands, from Python."""
+    """Mark a function `fn` as callable from kernels and, unchanged, from Python. Returns the func."""
     return make_func(PyFunc, fn, False, 2)
 
 
 def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: int) -> Any:
-    """A func of the given class; `depth` is the number of calls between `kind` and the code that decorates."""
+    """Returns a func of the class `kind`; `depth` is the number of calls between this function and the code that applies the decorator."""
     plain = getattr(function, "__func__", function)
     try:
         made = kind(plain, is_real_function, depth)
@@ -161,7 +162,7 @@ def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: in
 
 
 def as_func(function: FunctionType) -> Func | None:
-    """A function of Python as a func; None for one that Python itself runs: with `*args`, without text, or behind a decorator."""
+    """Returns a Python function as a func, or None if Python has to run it: with `*args`, without source text, or behind a decorator."""
     takes_any = function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     if takes_any or hasattr(function, "__wrapped__"):
         return None
@@ -171,7 +172,7 @@ def as_func(function: FunctionType) -> Func | None:
         return None
     try:
         return Func(function)
-    except QuadrantsSyntaxError:  # annotated for readers
+    except QuadrantsSyntaxError:  # its annotations are no types
         code, given = function.__code__, (function.__globals__, function.__name__, function.__defaults__, function.__closure__)
         plain = FunctionType(code, *given)
         plain.__kwdefaults__, plain.__qualname__, plain.__module__ = function.__kwdefaults__, function.__qualname__, function.__module__
@@ -179,9 +180,9 @@ def as_func(function: FunctionType) -> Func | None:
 
 
 def specialize(general: Func, name: str, doc: str, **fixed: Any) -> Any:
-    """The func `general` under a name of its own, with values for some of its parameters, which callers do not give any more."""
+    """Returns the func `general` under the name `name`, with fixed values for some parameters, which callers cannot pass."""
     plain: Any = general.function
-    # A function of its own: what is fixed tells caches apart what has the same code.
+    # A separate function object: its captured values distinguish it in caches from functions with the same code.
     function = FunctionType(plain.__code__, plain.__globals__, name, plain.__defaults__, plain.__closure__)
     function.__kwdefaults__ = {**(plain.__kwdefaults__ or {}), **fixed}
     function.__annotations__, function.__module__, function.__doc__ = plain.__annotations__, plain.__module__, doc

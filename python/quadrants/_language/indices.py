@@ -1,4 +1,4 @@
-"""Indices of containers that divide the same space into cells of different sizes."""
+"""Maps indices between containers that divide one space into cells of different sizes, and computes addresses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import quadrants as qd
 
 
 @qd.pyfunc
-def rescale_index(a: qd.template(), b: qd.template(), I):  # noqa: E741 (the name that index vectors have)
-    """The index of the cell of `b` in which the cell `I` of `a` lies: divided along axes where `a` has more cells, else multiplied.
+def rescale_index(a: qd.template(), b: qd.template(), I):  # noqa: E741 (the usual name of index vectors)
+    """Returns the index of the cell of `b` that contains the cell `I` of `a`: divided along axes where `a` has more cells, else multiplied.
 
-    `a` and `b` are fields or nodes of a tree, `I` an index vector; the extents of one are multiples of those of the other.
+    `a` and `b` are fields or nodes of a tree, `I` is an index vector; the extents of one are multiples of the extents of the other.
     """
     return qd.Vector(
         [
@@ -21,11 +21,11 @@ def rescale_index(a: qd.template(), b: qd.template(), I):  # noqa: E741 (the nam
 
 @qd.func
 def get_addr(f: qd.template(), I):  # noqa: E741
-    """The address of the element `I` of a field, in bytes, as a u64; `I` is an index vector or a list of indices."""
+    """Returns the address in bytes, a u64, of the element `I` of the field `f`; `I` is an index vector or a list of indices."""
     address = qd.u64(f._address)
     for k in qd.static(range(len(f.shape))):
         address += qd.u64(qd.i64(_from_origin(f, I, k)) * qd.static(f._qd_layout[4][k]))
-    for t in qd.static(range(0, len(f._qd_layout[7]), 3)):  # axis, length and jump of a tiling
+    for t in qd.static(range(0, len(f._qd_layout[7]), 3)):  # axis, length and jump of a blocked layout
         tile = _from_origin(f, I, qd.static(f._qd_layout[7][t])) // qd.static(f._qd_layout[7][t + 1])
         address += qd.u64(qd.i64(tile) * qd.static(f._qd_layout[7][t + 2]))
     return address
@@ -38,6 +38,6 @@ def _from_origin(f: qd.template(), I, k: qd.template()):  # noqa: E741
 
 @qd.func
 def fill(x: qd.template(), value):
-    """`x.fill(value)` in kernels: every element of a field or array becomes `value`."""
+    """`x.fill(value)` in kernels: assigns `value` to every element of a field or array."""
     for I in qd.grouped(x):  # noqa: E741
         x[I] = value

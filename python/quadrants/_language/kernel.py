@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", covariant=True)
 
     class TypedKernel(Protocol[P, R]):
-        """A kernel for type checkers: it keeps the signature of its function, as a method too."""
+        """The type of a kernel for type checkers: it has the signature of its function, also as a method."""
 
         grad: Callable[P, None]
 
@@ -67,10 +67,12 @@ def kernel(
     checkpoints: bool = False,
     gpu_graph: bool | None = None,
 ) -> Any:
-    """Mark a function `fn` as a kernel: compiled at its first call, its outermost loops run in parallel.
+    """Mark a function `fn` as a kernel. It is compiled at its first call, and its outermost loops run in parallel.
 
-    `fastcache` (once `pure`) is accepted and changes nothing: every kernel is cached by what it reads. `graph=True` (once `gpu_graph`)
-    allows `qd.graph.do_while`. `checkpoints=True` raises `QuadrantsSyntaxError`. Returns the kernel, or with keywords alone what makes one.
+    `fastcache` (formerly `pure`) is accepted and has no effect: every kernel is cached by its dependencies. `graph=True` (formerly
+    `gpu_graph`) allows `qd.graph.do_while`. Returns the kernel or, called with keywords only, a decorator. Raises `QuadrantsSyntaxError`
+    for
+    `checkpoints=True` and for parameters without a valid annotation.
     """
     if gpu_graph is not None:
         warn("@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`.", DeprecationWarning)
@@ -92,10 +94,10 @@ def kernel(
 
 
 def pure(kernel: K) -> K:
-    """A former spelling of `@qd.kernel(fastcache=True)`, above `@qd.kernel`: warns, declares the kernel pure, and returns it.
+    """A former spelling of `@qd.kernel(fastcache=True)` above `@qd.kernel`: warns, declares the kernel pure, and returns it.
 
     Raises:
-        QuadrantsTypeError: what it stands above is no kernel.
+        QuadrantsTypeError: `kernel` is no kernel.
     """
     if not isinstance(kernel, Kernel):
         raise QuadrantsTypeError(f"@qd.pure stands above @qd.kernel, got {kernel!r}")
@@ -121,11 +123,11 @@ def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int
 
 
 def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Kernel:
-    """The kernel that a text defines: the last function in it, which needs no decorator.
+    """Return the kernel that a text defines: the last function in it, which needs no decorator.
 
     Args:
-        text: Python code with the kernel and what else it needs.
-        namespace: the module, so to speak, in which the text runs; it gets `qd` where it has no such name.
+        text: Python code with the kernel and everything that it needs.
+        namespace: the globals in which the text runs; it gets `qd` if it has no such name.
     Raises:
         QuadrantsSyntaxError: the text defines no function.
     """
@@ -138,12 +140,12 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     found = scope[names[-1]]
     kernel = found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
-    weakref.finalize(kernel.function.__code__, linecache.cache.pop, file, None).atexit = False  # the text goes with the code
+    weakref.finalize(kernel.function.__code__, linecache.cache.pop, file, None).atexit = False  # frees the text together with the code
     return kernel
 
 
 def _reduce(kernel: Kernel) -> str:
-    """Kernels are copied and pickled by reference: the name under which their module has them."""
+    """Kernels are copied and pickled by reference: by their name in their module."""
     if not kernel.mode:
         return kernel.__qualname__
     name = {2: "_tangent", 4: "_tangent", 5: "_replayed"}.get(kernel.mode, "grad")
@@ -154,9 +156,9 @@ copyreg.pickle(Kernel, _reduce)
 
 
 class BoundKernel:
-    """A kernel together with the object whose method it is, as `object.kernel`; a call through it passes the object first."""
+    """A kernel together with the object that it is a method of, as `object.kernel`; a call passes the object as the first argument."""
 
-    # A member that is a method: a call goes straight to it, without a frame of Python.
+    # Class members that are methods: a call reaches them without a Python frame.
     __slots__ = ("__call__", "__func__", "__self__")
 
     def __init__(self, function: Any, instance: Any):
@@ -180,10 +182,10 @@ class BoundKernel:
 
 
 def derive(primal: Any, mode: int) -> Kernel:
-    """The kernel that is `primal` differentiated, with the same arguments: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`).
+    """Returns the derivative of the kernel `primal`, with the same parameters. `mode` (as in `AutodiffMode`) 2 gives tangents, 3 adjoints,
 
-    5 gives adjoints for tapes, which have what the kernel overwrites, 6 the kernel together with its adjoints, for the last call of a tape.
-    Kernels of adjoints return nothing. They have tangents, and that is all there is of second order.
+    5 adjoints under a tape, which provides overwritten primals, and 6 the kernel fused with its adjoints, for the last call of a tape.
+    Kernels of adjoints return nothing. Their tangents exist; there are no other second derivatives.
     """
     if primal.mode and (primal.mode, mode) not in ((3, 2), (5, 2)):
         raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")
@@ -198,7 +200,7 @@ def derive(primal: Any, mode: int) -> Kernel:
 
 
 def _build_result(results: list[Any], as_tuple: bool, flat: tuple[Any, ...]) -> Any:
-    """The returned value from its scalars in order."""
+    """Assembles the returned value from its scalars in order."""
     scalars = iter(flat)
     values = tuple(_build_value(kind, scalars) for kind in results)
     return values if as_tuple else values[0]
@@ -222,10 +224,11 @@ def data_oriented(cls: C) -> C: ...
 @overload
 def data_oriented(*, template_primitives: bool = True, stable_members: bool = False) -> Callable[[C], C]: ...
 def data_oriented(cls: type | None = None, *, template_primitives: bool = True, stable_members: bool = False) -> Any:
-    """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured.
+    """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, and its members are captured.
 
-    With `template_primitives=False` numbers among the members are read at each launch and never part of the code. `stable_members` is
-    accepted and changes nothing: a member that is another object than before is seen.
+    With `template_primitives=False`, number members are read at each launch and are never part of the code. `stable_members` is accepted
+    and
+    has no effect: replacing a member by another object is always detected. Returns the class.
     """
     del stable_members
 

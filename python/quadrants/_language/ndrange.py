@@ -17,7 +17,7 @@ from .._values.struct import StructField
 
 
 class _Ndrange:
-    """The product of ranges: an iterable of index tuples, the last axis fastest unless `axes` says otherwise."""
+    """The product of ranges: an iterable of index tuples. The last axis varies fastest unless `axes` orders them otherwise."""
 
     def __init__(self, *dimensions: Any, axes: Any = None):
         self.bounds = [_bound(dimension) for dimension in dimensions]
@@ -29,11 +29,12 @@ class _Ndrange:
         order = self.axes or tuple(range(len(self.bounds)))
         places = [order.index(axis) for axis in range(len(order))]
         ranges = [range(*self.bounds[axis]) for axis in order]
-        for index in itertools.product(*(ranges if all(ranges) else [()])):  # it lists the ranges, which may be long beside an empty one
+        # `product` stores all ranges, which may be long beside an empty one.
+        for index in itertools.product(*(ranges if all(ranges) else [()])):
             yield tuple(index[place] for place in places)
 
     def grouped(self) -> GroupedNDRange:
-        """The same, with index vectors."""
+        """Returns the same range with index vectors as elements."""
         return GroupedNDRange(self)
 
 
@@ -59,7 +60,7 @@ def _bound(dimension: Any) -> tuple[int, int, int]:
 
 
 def _count(start: int, stop: int, step: int) -> int:
-    """The length of a range, for which `len` may have no room."""
+    """Returns the length of a range, which may exceed the limit of `len`."""
     return max(0, -((start - stop) // step))
 
 
@@ -80,12 +81,14 @@ def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
 
 
 def make_ndrange(*dimensions: Any, axes: Any = None) -> _Ndrange:
-    """The index tuples of the product of ranges `n`, `(begin, end)` or `(begin, end, step)`; `axes` orders the loops, outermost first."""
+    """Returns the index tuples of the product of ranges `n`, `(begin, end)` or `(begin, end, step)`, all integers; `axes` lists the loops
+    from the outermost in.
+    """
     return _Ndrange(*dimensions, axes=axes)
 
 
 def grouped(iterable: Any) -> Any:
-    """Index vectors in place of index tuples."""
+    """Returns an iterable of index vectors instead of the index tuples of `iterable`."""
     if isinstance(iterable, _Ndrange):
         return iterable.grouped()
     if isinstance(iterable, (ContainerMethods, StructField)):

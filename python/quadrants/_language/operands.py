@@ -1,4 +1,4 @@
-"""What stands for a value of the run time while Python's own code computes with it: its operators emit code."""
+"""Represents run-time values while Python's own code computes with them: their operators emit code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _UNARY = {"neg": "neg", "pos": "pos", "invert": "invert", "abs": "abs", "round":
 
 
 class Operand:
-    """A value of the run time. `apply` computes an operator, given its name; `index` is the value's own number there."""
+    """A run-time value. `apply` emits an operator, given its name; `index` is the number of the value in the compiler."""
 
     __slots__ = ("_apply", "_text", "index")
-    __array_ufunc__ = None  # NumPy does not take it for an object of an array
+    __array_ufunc__ = None  # NumPy must not treat it as an element of an object array
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, apply: Callable[..., Any], index: Any, text: str):
@@ -56,7 +56,7 @@ class Operand:
 
 
 def call_with_operand(function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any] | None:
-    """The result, in a tuple, of a call of `function` by code that runs while compiling; None where no argument is of the run time."""
+    """Calls `function` at compile time if an argument is a run-time value, and returns the result in a tuple; otherwise returns None."""
     if Operand not in map(type, arguments) and Operand not in map(type, named.values()):
         return None
     operand = next(value for value in (*arguments, *named.values()) if type(value) is Operand)

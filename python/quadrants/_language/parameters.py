@@ -1,4 +1,4 @@
-"""What the signature of a kernel or func says: one `Parameter` for each, checked when the function is decorated."""
+"""Parses the signature of a kernel or func into one `Parameter` for each parameter, and checks it when the decorator is applied."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ EMPTY = inspect.Parameter.empty
 
 
 class Parameter:
-    """One parameter.
+    """One parameter of a kernel or func.
 
-    `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or of a func "ref" or "value" (plain).
-    Arguments for it are given by name only (`is_named`), by position only (`is_placed`), either way, or not at all (both).
+    `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template" or "dataclass"; for funcs also "ref" or "value" (plain).
+    `is_named`: keyword-only. `is_placed`: positional-only. Neither: by position or name. Both: no argument is accepted.
     """
 
     __slots__ = ("annotation", "default", "has_default", "is_named", "is_placed", "kind", "name", "optional")
@@ -40,7 +40,7 @@ class Parameter:
 
     @property
     def dtype(self) -> DataType | None:
-        """Data type of a scalar; `int` and `float` follow the defaults of the current `init`."""
+        """The data type of a scalar; `int` and `float` follow the defaults of the current `init`."""
         return find_dtype(self.annotation) if self.kind == "scalar" else None
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Parameter:
 
 
 def check_undecorated(function: Any, what: str) -> None:
-    """Raises when another decorator stands between `what` and the function."""
+    """Raises if another decorator stands between the decorator `what` and the function."""
     if hasattr(function, "__wrapped__"):
         raise QuadrantsSyntaxError(
             f"Cant put {what} in front of other annotations: it must be the innermost decorator [KERNEL_ANNOTATION_ORDER]"
@@ -59,20 +59,20 @@ def check_undecorated(function: Any, what: str) -> None:
 
 
 def _mistake(text: str, at: str) -> QuadrantsSyntaxError:
-    """What is wrong with a parameter, or with the annotation "return"; `show_mistake` adds the line."""
+    """Returns the error of a parameter, or of the annotation "return"; `show_mistake` adds the source line."""
     error = QuadrantsSyntaxError(text)
     error.at = at  # type: ignore[attr-defined]
     return error
 
 
 def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
-    """The error of a decorated function, with the function's line, and carets below what is wrong."""
+    """Returns the error of a decorated function with the source line, and carets below the mistake."""
     at = getattr(error, "at", None)
     if at is None or not isinstance(function, types.FunctionType):
         return add_help(error)
     code = function.__code__
     frame: Frame = (code.co_filename, function.__qualname__, code.co_firstlineno, 0, code.co_firstlineno, 0)
-    with contextlib.suppress(Exception):  # a function whose text cannot be found
+    with contextlib.suppress(Exception):  # the text of the function may be unavailable
         source = get_source(function)
         given = source.tree.args
         named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
@@ -82,13 +82,13 @@ def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
 
 
 def is_method(function: Callable[..., Any]) -> bool:
-    """Whether a function stands directly in a class."""
+    """Whether a function is defined directly in a class."""
     holder = function.__qualname__.rpartition(".")[0]
     return bool(holder) and not holder.endswith("<locals>")
 
 
 def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed: bool = True) -> list[Parameter]:
-    """The parameters of a kernel (`typed`) or func; `depth` is the number of calls between here and the code that decorates."""
+    """Returns the parameters of a kernel (`typed`) or func; `depth` is the number of calls between this function and the decorated code."""
     parameters: list[Parameter] = []
     annotations = _Annotations(function, depth + 1)
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
@@ -117,7 +117,9 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
 
 
 def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] | None, bool]:
-    """Types of the returned values (None: nothing is returned), and whether even one comes back in a tuple. `int` and `float` stay."""
+    """Returns the types of the returned values (None: no value), and whether the annotation is a tuple. `int` and
+    `float` stay unresolved.
+    """
     annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY), "return")
     if annotation is EMPTY or annotation is None or annotation is type(None):
         return None, False
@@ -135,7 +137,7 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
 
 
 def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """The values of all parameters in order; raises one error that lists everything wrong with a call, missing arguments first."""
+    """Returns the values of all parameters in order; raises one error that lists all mistakes of a call, missing arguments first."""
     placed = [parameter for parameter in parameters if not parameter.is_named]
     values = {parameter.name: value for parameter, value in zip(placed, arguments, strict=False)}
     named = {parameter.name for parameter in parameters if not parameter.is_placed}
@@ -158,7 +160,7 @@ def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict
 
 
 class RuntimeValue:
-    """Stands for a value of the compiler while Python's own code handles it."""
+    """Represents a run-time value while Python's own code handles it during compilation."""
 
     __slots__ = ("index", "text")
 
@@ -175,7 +177,7 @@ class RuntimeValue:
 
 
 class _Annotations:
-    """Evaluates annotations that are strings, in the scope where the function is defined."""
+    """Evaluates annotations that are strings, in the scope that defines the function."""
 
     def __init__(self, function: Callable[..., Any], depth: int):
         self._function = function
@@ -206,7 +208,7 @@ _hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDiction
 
 
 def _get_hints(cls: type) -> dict[str, Any]:
-    """`typing.get_type_hints`, evaluated once for each class; raises NameError where a name is not known yet."""
+    """Returns `typing.get_type_hints`, evaluated once per class; raises NameError if a name is not defined yet."""
     hints = _hints.get(cls)
     if hints is None:
         hints = _hints[cls] = typing.get_type_hints(cls)
@@ -214,10 +216,10 @@ def _get_hints(cls: type) -> dict[str, Any]:
 
 
 def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
-    """Whether a dataclass has members that are compile-time constants; raises where one, or a class around it, cannot be."""
+    """Whether a dataclass has members that are compile-time constants; raises if it, or a class that contains it, cannot have them."""
     try:
         hints = _get_hints(cls)
-    except NameError:  # a name of a function's own: read at the launch
+    except NameError:  # a local name of the defining function: resolved at the launch
         return False
     has_constants = False
     for field in dataclasses.fields(cls):
@@ -237,7 +239,7 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
 
 
 def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str | None:
-    """The name of a member of a dataclass that is of a data_oriented class, which no launch can take apart."""
+    """Returns the path of a dataclass member whose class is data_oriented, or None: a launch cannot split such a member."""
     try:
         hints = _get_hints(cls)
     except NameError:
@@ -254,12 +256,12 @@ def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str
 
 
 def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
-    """The members of a dataclass argument, and of those in it, that are annotated as arrays or views: as parameters, with values."""
+    """Yields the members of a dataclass argument, nested ones included, that are annotated as arrays or views: parameter and value."""
     if not dataclasses.is_dataclass(owner):
         return
     try:
         hints = _get_hints(type(owner))
-    except NameError:  # a name of a function's own
+    except NameError:  # a local name of the defining function
         return
     for field in dataclasses.fields(owner):
         hint, value, where = hints.get(field.name), getattr(owner, field.name, None), f"{name}.{field.name}"
@@ -271,7 +273,7 @@ def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
 
 
 def _classify(annotation: Any, at: str = "") -> tuple[str | None, Any, bool]:
-    """Kind of a parameter, its annotation without `| None`, and whether None is allowed."""
+    """Returns the kind of a parameter, its annotation without `| None`, and whether None is allowed."""
     inner = annotation.inner if isinstance(annotation, OptionalType) else None
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         inner, *more = [item for item in typing.get_args(annotation) if item is not type(None)]

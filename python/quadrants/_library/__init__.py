@@ -1,1 +1,1 @@
-"""Functions of the language behind `qd.linalg` and `qd.math`."""
+"""Functions of the kernel language that `qd.linalg` and `qd.math` export."""

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of general matrices: complex numbers are pairs (re, im), complex matrices pairs of matrices."""
+"""Eigenvalues and eigenvectors of general matrices. Complex numbers are pairs (re, im), complex matrices are pairs of matrices."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from . import linalg_basics as _basics
 
 _is_differentiated = TABLE["is_differentiated"]
 
-_STEPS = 30  # for each eigenvalue; two or three are usual
+_STEPS = 30  # limit for each eigenvalue; two or three are usual
 
 
 def _epsilon(dtype: Any) -> float:
-    """Twice the largest relative rounding error."""
+    """Returns twice the largest relative rounding error."""
     return {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[dtype.size]
 
 
 @qd.pyfunc
 def eig(A, dt: qd.template() = None):
-    """Eigenvalues and eigenvectors of a square matrix up to 6x6.
+    """Returns the eigenvalues and eigenvectors of a square matrix up to 6x6, computed in the data type `dt` (default: that of `A`).
 
-    The rows of the first result are (Re, Im), by descending real part, of a conjugate pair the one above the real axis first. The columns
+    The rows of the first result are (Re, Im), by descending real part; of a conjugate pair, the one above the real axis is first. The
+    columns
     of the second are the unit eigenvectors (re0, im0, re1, im1, ...). Both have derivatives for 2x2 matrices.
     """
     qd.static(_basics.require(A.n == A.m and A.n <= 6, "Eigen solver only supports 2×2 matrices, and as an extension up to 6×6."))
@@ -37,7 +38,9 @@ def eig(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
-    """Unit vector (re0, im0, re1, im1) in the kernel of [[a, b], [c, d]] - (re + i im); the axis itself for a multiple of the identity."""
+    """Returns a unit vector (re0, im0, re1, im1) in the kernel of [[a, b], [c, d]] - (re + i im); the axis for a
+    multiple of the identity.
+    """
     first, second = b * b + (re - a) * (re - a) + im * im, c * c + (re - d) * (re - d) + im * im
     take = first >= second
     v = qd.Vector([qd.select(take, b, re - d), qd.select(take, 0.0, im), qd.select(take, re - a, c), qd.select(take, im, 0.0)])
@@ -48,7 +51,7 @@ def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
 
 @qd.pyfunc
 def _eig_of_two(M):
-    """In closed form."""
+    """Computes the closed form for 2x2 matrices."""
     exponent = _basics.find_exponent(M)
     N = qd.ldexp(M, -exponent)  # squares stay in range
     a, b, c, d = N[0, 0], N[0, 1], N[1, 0], N[1, 1]
@@ -67,8 +70,9 @@ def _eig_of_two(M):
 
 # --- Beyond 2x2
 #
-# Rotations make a Hessenberg matrix, steps of the explicitly shifted complex QR algorithm a triangular one; its eigenvectors come by back
-# substitution (Golub, Van Loan, "Matrix Computations", 7.4 to 7.6). Unitary transformations throughout, so that nothing grows.
+# Rotations reduce the matrix to Hessenberg form, steps of the explicitly shifted complex QR algorithm to triangular form; back substitution
+# gives its eigenvectors (Golub, Van Loan, "Matrix Computations", 7.4 to 7.6). All transformations are unitary, so rounding errors do not
+# grow.
 
 
 @qd.pyfunc
@@ -78,13 +82,13 @@ def _product(x, y):
 
 @qd.pyfunc
 def _conjugate_product(x, y):
-    """x times the conjugate of y."""
+    """Returns x times the conjugate of y."""
     return qd.Vector([x[0] * y[0] + x[1] * y[1], x[1] * y[0] - x[0] * y[1]])
 
 
 @qd.pyfunc
 def _root(z):
-    """A square root, by halves that do not cancel."""
+    """Returns a square root, without cancellation."""
     size = z.norm()
     large = qd.sqrt(0.5 * (size + qd.abs(z[0])))
     small = 0.5 * z[1] / qd.max(large, _basics.TINY)
@@ -99,7 +103,7 @@ def _at(R: qd.template(), I: qd.template(), i, j):  # noqa: E741
 
 @qd.pyfunc
 def _make_hessenberg(M: qd.template(), Z: qd.template()):
-    """Zeros below the first subdiagonal, by rotations of rows and columns that Z collects."""
+    """Clears the entries below the first subdiagonal by rotations of rows and columns, which Z accumulates."""
     n = qd.static(M.n)
     qd.loop_config(serialize=True)
     for k in range(n - 2):
@@ -118,7 +122,7 @@ def _make_hessenberg(M: qd.template(), Z: qd.template()):
 
 @qd.pyfunc
 def _turn_pair(R: qd.template(), I: qd.template(), i, k, j, m, c, s):  # noqa: E741
-    """The elements a at (i, k) and b at (j, m) become c a + s b and c b - conj(s) a."""
+    """Replaces the elements a at (i, k) and b at (j, m) by c a + s b and c b - conj(s) a."""
     a, b = _at(R, I, i, k), _at(R, I, j, m)
     first, second = a * c + _product(s, b), b * c - _conjugate_product(a, s)
     R[i, k], I[i, k] = first[0], first[1]
@@ -127,7 +131,7 @@ def _turn_pair(R: qd.template(), I: qd.template(), i, k, j, m, c, s):  # noqa: E
 
 @qd.pyfunc
 def _shift(R: qd.template(), I: qd.template(), hi):  # noqa: E741
-    """The eigenvalue of the last 2x2 block that is nearer to its last entry (Wilkinson)."""
+    """Returns the eigenvalue of the last 2x2 block that is nearer to its last entry (Wilkinson)."""
     a, b, c, d = _at(R, I, hi - 1, hi - 1), _at(R, I, hi - 1, hi), _at(R, I, hi, hi - 1), _at(R, I, hi, hi)
     half, product = (a - d) * 0.5, _product(b, c)
     root = _root(_product(half, half) + product)
@@ -138,7 +142,7 @@ def _shift(R: qd.template(), I: qd.template(), hi):  # noqa: E741
 
 @qd.pyfunc
 def _step(R: qd.template(), I: qd.template(), X: qd.template(), Y: qd.template(), lo, hi, shift):  # noqa: E741
-    """One QR step on the rows lo to hi of the Hessenberg matrix R + i I; X + i Y collects the rotations."""
+    """Does one QR step on the rows lo to hi of the Hessenberg matrix R + i I; X + i Y accumulates the rotations."""
     n = qd.static(R.n)
     cosines = qd.Vector.zero(qd.static(R.dtype), n)
     sines = qd.Matrix.zero(qd.static(R.dtype), n, 2)
@@ -168,7 +172,7 @@ def _step(R: qd.template(), I: qd.template(), X: qd.template(), Y: qd.template()
 
 @qd.pyfunc
 def _make_triangular(R: qd.template(), I: qd.template(), X: qd.template(), Y: qd.template()):  # noqa: E741
-    """Steps on the last rows that do not stand alone yet, until all do."""
+    """Repeats steps on the last rows that are not decoupled yet, until all are."""
     epsilon = qd.static(_epsilon(R.dtype))
     hi, count = R.n - 1, 0
     qd.loop_config(serialize=True)
@@ -187,14 +191,14 @@ def _make_triangular(R: qd.template(), I: qd.template(), X: qd.template(), Y: qd
         else:
             shift = _shift(R, I, hi)
             count += 1
-            if count % 10 == 0:  # a shift out of the ordinary where steps go round in a circle
+            if count % 10 == 0:  # an exceptional shift, in case the steps cycle
                 shift[0] += qd.abs(R[hi, hi - 1]) + qd.abs(I[hi, hi - 1])
             _step(R, I, X, Y, lo, hi, shift)
 
 
 @qd.pyfunc
 def _solve_triangular(R: qd.template(), I: qd.template(), j, smallest):  # noqa: E741
-    """The eigenvector of the upper triangular matrix R + i I for its diagonal element j, as rows (re, im)."""
+    """Returns the eigenvector of the upper triangular matrix R + i I for its diagonal element j, as rows (re, im)."""
     y = qd.Matrix.zero(qd.static(R.dtype), qd.static(R.n), 2)
     y[j, 0] = 1.0
     for step in range(j):
@@ -203,7 +207,7 @@ def _solve_triangular(R: qd.template(), I: qd.template(), j, smallest):  # noqa:
         for k in range(i + 1, j + 1):
             total += _product(_at(R, I, i, k), qd.Vector([y[k, 0], y[k, 1]]))
         gap = _at(R, I, j, j) - _at(R, I, i, i)
-        near = gap.norm() < smallest  # equal eigenvalues: a vector that is almost one
+        near = gap.norm() < smallest  # equal eigenvalues: an approximate eigenvector
         divisor = qd.select(near, qd.Vector([smallest, 0.0]), gap)
         quotient = _conjugate_product(total, divisor) / divisor.norm_sqr()
         y[i, 0], y[i, 1] = quotient[0], quotient[1]
@@ -215,12 +219,12 @@ def _solve_triangular(R: qd.template(), I: qd.template(), j, smallest):  # noqa:
 
 @qd.pyfunc
 def _normalize(V: qd.template(), j):
-    """Length one, the largest component real and positive."""
+    """Scales the vector to length one, with its largest component real and positive."""
     n = qd.static(V.m)
     largest = qd.Vector([0.0, 0.0], qd.static(V.dtype))
     for i in range(n):
         component = qd.Vector([V[2 * i, j], V[2 * i + 1, j]])
-        # By more than rounding errors, so that of equal ones the first counts.
+        # The margin exceeds rounding errors, so that the first of equal components is selected.
         largest = qd.select(component.norm() > largest.norm() * qd.static(1 + 64 * _epsilon(V.dtype)), component, largest)
     size = largest.norm()
     square = qd.zero(size)
@@ -234,7 +238,7 @@ def _normalize(V: qd.template(), j):
 
 @qd.pyfunc
 def _sort(values: qd.template(), V: qd.template(), tolerance):
-    """Descending real parts, then imaginary parts, by exchanges of neighbors."""
+    """Sorts by descending real part, then by imaginary part, by exchanges of neighbors."""
     n = qd.static(V.m)
     qd.loop_config(serialize=True)
     for last in range(n - 1):

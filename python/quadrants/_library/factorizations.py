@@ -1,4 +1,4 @@
-"""Triangular and orthogonal factors of small matrices, in loops over local arrays: the code does not grow with the size."""
+"""Triangular and orthogonal factors of small matrices, in loops over local arrays: the code size is independent of the matrix size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from . import linalg_basics as _basics
 
 @qd.pyfunc
 def cholesky(A, dt: qd.template() = None):
-    """The lower triangular L with L transposed(L) = A, of a symmetric positive definite matrix up to 16x16; not finite for others."""
+    """Returns the lower triangular L with L transposed(L) = A, for a symmetric positive definite matrix up to 16x16; not finite for others.
+
+    `dt` is the data type of the computation, by default that of `A`.
+    """
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     n = qd.static(A.n)
@@ -31,7 +34,10 @@ def cholesky(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def solve_spd(A, b, dt: qd.template() = None):
-    """The vector x with A x = b, for a symmetric positive definite matrix up to 16x16, by Cholesky; not finite for others."""
+    """Returns the vector x with A x = b, for a symmetric positive definite matrix up to 16x16, by Cholesky; not finite for others.
+
+    `dt` is the data type of the computation, by default that of `A`.
+    """
     qd.static(_basics.require(A.m == b.n, "Matrix and Vector dimension dismatch"))
     L = cholesky(A, dt)
     x = qd.cast(b, qd.static(_basics.compute_type(A.dtype, dt)))
@@ -52,10 +58,12 @@ def solve_spd(A, b, dt: qd.template() = None):
 
 @qd.pyfunc
 def qr(A, dt: qd.template() = None):
-    """(Q, R) with A = Q R for a matrix up to 16x16: Q square and orthogonal, R upper triangular, its diagonal not below 0.
+    """Returns (Q, R) with A = Q R for a matrix up to 16x16: Q square and orthogonal, R upper triangular with a diagonal that is not
+    negative.
 
-    By Householder reflections (Golub, Van Loan, "Matrix Computations", algorithm 5.2.1). Full column rank makes Q's columns unique; one
-    that depends on those before it has 0 on the diagonal of R.
+    Uses Householder reflections (Golub, Van Loan, "Matrix Computations", algorithm 5.2.1). With full column rank, the columns of Q are
+    unique; a
+    column that depends on those before it has 0 on the diagonal of R. `dt` is the data type of the computation, by default that of `A`.
     """
     qd.static(_basics.require(A.n <= 16 and A.m <= 16, "QR decomposition supports sizes up to 16×16."))
     T = qd.static(_basics.compute_type(A.dtype, dt))
@@ -68,7 +76,7 @@ def qr(A, dt: qd.template() = None):
         largest = qd.zero(R[0, 0])
         for i in range(k, rows):
             largest = qd.max(largest, qd.abs(R[i, k]))
-        unit = qd.select(largest > 0, largest, 1.0)  # squares of what is divided by it stay in range
+        unit = qd.select(largest > 0, largest, 1.0)  # squares of the quotients stay in range
         square = qd.zero(R[0, 0])
         for i in range(k, rows):
             mirror[i] = R[i, k] / unit
@@ -103,9 +111,10 @@ def qr(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def lu(A, dt: qd.template() = None):
-    """(P, L, U) with A = P L U for a square matrix up to 16x16: P a permutation, L unit lower triangular, U upper triangular.
+    """Returns (P, L, U) with A = P L U for a square matrix up to 16x16: P a permutation, L unit lower triangular, U upper triangular.
 
-    Elimination with row pivots, so no entry of L is larger than 1; U has a 0 on its diagonal where A is singular.
+    Row pivoting bounds the entries of L by 1; U has a 0 on its diagonal if A is singular. `dt` is the data type of the computation, by
+    default that of `A`.
     """
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
     qd.static(_basics.require(A.n <= 16, "LU decomposition supports sizes up to 16×16."))

@@ -1,4 +1,4 @@
-"""What the modules of small linear algebra share."""
+"""Helpers of the modules of small linear algebra."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .._language.builtins import TABLE
 
 _is_differentiated = TABLE["is_differentiated"]
 
-TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
+TINY = 1e-30  # a smaller divisor counts as zero; matrices are scaled to entries of size one first
 
 
 def compute_type(dtype: Any, dt: Any) -> Any:
-    """Data type to compute in: `dt`, else the operand's own, else default_fp."""
+    """Returns the data type of the computation: `dt`, else the operand's own, else default_fp."""
     if dt is not None:
         return find_dtype(dt)
     return dtype if dtype is not None and dtype.is_real else find_dtype(float)
@@ -30,13 +30,13 @@ def require(condition: bool, text: str) -> None:
 
 @qd.pyfunc
 def identity(n: qd.template(), dt: qd.template()):
-    """The n x n identity matrix."""
+    """Returns the n x n identity matrix."""
     return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))], dt)
 
 
 @qd.pyfunc
 def detached(A):
-    """The same numbers, as constants to derivatives: bits have none."""
+    """Returns the same numbers as constants for derivatives: bits have no derivative."""
     if qd.static(_is_differentiated()):
         bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
         return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
@@ -45,28 +45,28 @@ def detached(A):
 
 
 def _format(dtype: Any) -> tuple[Any, int, int]:
-    """The integer type of the bits, how many of them are the mantissa, and the bias of the exponent."""
+    """Returns the integer type of the bits, the number of mantissa bits, and the bias of the exponent."""
     return {2: (qd.i16, 10, 15), 4: (qd.i32, 23, 127), 8: (qd.i64, 52, 1023)}[dtype.size]
 
 
 @qd.pyfunc
 def find_exponent(A):
-    """The exponent of the largest entry, a constant to derivatives; the lowest one for subnormal numbers and zeros."""
+    """Returns the exponent of the largest entry, a constant for derivatives; the lowest one for subnormal numbers and zeros."""
     bits, mantissa, bias = qd.static(_format(A.dtype))
     return qd.cast((qd.bit_cast(qd.abs(A).max(), bits) >> mantissa) - bias, qd.i32)
 
 
 def _lifting(dtype: Any) -> int:
-    """The power of two that makes subnormal numbers normal."""
+    """Returns the power of two that makes subnormal numbers normal."""
     return {2: 12, 4: 64, 8: 512}[dtype.size]
 
 
 @qd.pyfunc
 def lift(A):
-    """(2^n A, True) where all entries are so small that their reciprocals overflow, else (A, False)."""
+    """Returns (2^n A, True) if all entries are so small that their reciprocals overflow, else (A, False)."""
     is_small = find_exponent(A) == qd.static(-_format(A.dtype)[2])
     M = A * 1.0
-    if is_small:  # no factor: with fast_math it would meet the reciprocal of another one
+    if is_small:  # no factor: with fast_math it would be combined with the reciprocal of another one
         M = qd.ldexp(A, qd.static(_lifting(A.dtype)))
     return M, is_small
 
@@ -82,9 +82,9 @@ def lower(A, was_lifted):
 
 @qd.pyfunc
 def normalize(A):
-    """(A divided by its largest magnitude, that magnitude): squares stay in range. A zero matrix is divided by 1.
+    """Returns (A divided by its largest magnitude, that magnitude), so that squares stay in range. A zero matrix is divided by 1.
 
-    The magnitude is a constant to derivatives: what is computed from the first and multiplied by the second does not depend on it.
+    The magnitude is a constant for derivatives: the result of a computation on the first, multiplied by the second, does not depend on it.
     """
     M, _ = lift(A)
     k, scale = qd.abs(detached(M)).max(), qd.abs(detached(A)).max()
@@ -93,7 +93,7 @@ def normalize(A):
 
 @qd.pyfunc
 def find_pivot(M: qd.template(), k):
-    """The row, from k on, whose entry in column k is the largest."""
+    """Returns the row, from k on, whose entry in column k is the largest."""
     best = k
     for i in range(k + 1, qd.static(M.n)):
         if qd.abs(M[i, k]) > qd.abs(M[best, k]):

@@ -1,1 +1,1 @@
-"""What `qd.init` starts, and what a launch asks for when nothing compiled fits."""
+"""The runtime that `qd.init` starts, and the slow path of launches for which no compiled version fits."""

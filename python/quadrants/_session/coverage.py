@@ -1,7 +1,7 @@
-"""Which lines of kernels and funcs have run: QD_KERNEL_COVERAGE=1 (see docs/guide/debugging.md).
+"""Records which lines of kernels and funcs have run: QD_KERNEL_COVERAGE=1 (see docs/guide/debugging.md).
 
-The compiler gets a syntax tree with probes: statements that set a byte of `hits`. A probe stands where control may come or not, and tells
-of all lines that run whenever it does: what begins a kernel needs none, loops stay the tasks that they are.
+The compiler gets a syntax tree with probes: statements that set a byte of `hits`. A probe stands where execution is conditional and
+reports all lines that run whenever it runs. The beginning of a kernel needs none, and loops remain tasks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .._runtime import u8
 
 hits: Any = None
 """A byte for each probe, in the memory of the current runtime."""
-_paused = threading.local()  # its `by` is set while there are to be no probes
-_NAME = "_qd_cov"  # this module, in the globals of functions with probes
+_paused = threading.local()  # its attribute `by` is set while probes are disabled
+_NAME = "_qd_cov"  # the name of this module in the globals of functions with probes
 _SCHEMA = """
 CREATE TABLE coverage_schema (version integer);
 CREATE TABLE meta (key text, value text, unique (key));
@@ -37,17 +37,17 @@ CREATE TABLE tracer (file_id integer primary key, tracer text);
 """
 _SCHEMA_VERSION = 7
 
-Arc = tuple[int, int]  # from line to line; from 0: from where it comes others tell
+Arc = tuple[int, int]  # from line to line; from 0: other arcs report the origin
 _lock = threading.Lock()
-_probes: list[tuple[str, list[set[Arc]]]] = []  # of each probe: its file, and the steps from line to line that it tells of
-_kernels: list[tuple[str, set[Arc]]] = []  # of each kernel that was compiled: what runs whenever it does
+_probes: list[tuple[str, list[set[Arc]]]] = []  # for each probe: its file, and the arcs that it reports
+_kernels: list[tuple[str, set[Arc]]] = []  # for each compiled kernel: the arcs that run whenever it runs
 _seen: dict[str, set[Arc]] = {}
 _folder = ""
 _is_full = False
 
 
 def begin() -> None:
-    """Makes room for the probes of a runtime that has begun."""
+    """Allocates the probes of a new runtime."""
     global hits, _folder
     if not _folder:
         _folder = os.getcwd()
@@ -60,7 +60,7 @@ def _capacity() -> int:
 
 
 def harvest() -> None:
-    """Keeps what the probes of the current runtime saw."""
+    """Stores the results of the probes of the current runtime."""
     global hits
     if hits is None:
         return
@@ -71,7 +71,7 @@ def harvest() -> None:
 
 
 def write() -> None:
-    """Writes `_qd_kcov.<process>`, a data file of coverage.py, into the folder where the first runtime began."""
+    """Writes `_qd_kcov.<process>`, a data file of coverage.py, into the working directory of the first runtime's start."""
     harvest()
     if not _seen:
         return
@@ -106,14 +106,14 @@ def _to_bits(lines: set[int]) -> bytes:
 
 
 def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool) -> ast.FunctionDef:
-    """The tree of a function with probes, the same one at each call; files of this package have none."""
+    """Returns the tree of a function with probes, the same object at each call; files of this package have no probes."""
     if hits is None or getattr(_paused, "by", False) or file.startswith(PACKAGE):
         return tree
     function.__globals__.setdefault(_NAME, sys.modules[__name__])
     with _lock:
         made = getattr(tree, "_qd_with_probes", None)
         if made is None:
-            made = copy_tree(tree)  # the compiler knows names by identity
+            made = copy_tree(tree)  # the compiler distinguishes names by identity
             first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
             always: set[Arc] | None = set() if is_kernel else None
             made.body = _Placing(file, first).block(made.body, -first, -first, always)
@@ -125,7 +125,7 @@ def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool
 
 @contextlib.contextmanager
 def without_probes() -> Iterator[None]:
-    """For derivatives, whose lines are those of their kernels and tell nothing new."""
+    """Disables probes for derivatives, whose lines repeat the lines of their kernels."""
     before, _paused.by = getattr(_paused, "by", False), True
     try:
         yield
@@ -134,15 +134,15 @@ def without_probes() -> Iterator[None]:
 
 
 class _Placing:
-    """Places the probes of one function, whose first line is `first`: as in coverage.py, -first is where its callers are."""
+    """Places the probes of one function, whose first line is `first`: as in coverage.py, -first stands for its callers."""
 
     def __init__(self, file: str, first: int) -> None:
         self.file, self.first = file, first
-        self.loops: list[Arc] = []  # around: the line of each, and the line after it
-        self.untold: list[set[Arc]] = []  # steps that the next probe tells of
+        self.loops: list[Arc] = []  # of the loops around: the line of each, and the line after it
+        self.untold: list[set[Arc]] = []  # arcs that the next probe reports
 
     def probe(self, at: ast.stmt, arcs: set[Arc]) -> list[ast.stmt]:
-        """The statement that sets the next byte of `hits`; none when they are used up."""
+        """Returns the statement that sets the next byte of `hits`; no statement if they are used up."""
         global _is_full
         if len(_probes) >= _capacity():
             text = f"the {_capacity()} probes for lines of kernels are used up: set QD_COVERAGE_MAX_PROBES to a larger number"
@@ -159,14 +159,14 @@ class _Placing:
         return [place]
 
     def block(self, body: list[ast.stmt], before: int, after: int, arcs: set[Arc] | None = None) -> list[ast.stmt]:
-        """The statements of a block with probes; control comes from line `before` and goes on in line `after`.
+        """Returns the statements of a block with probes; execution comes from line `before` and continues in line `after`.
 
-        What runs whenever the block does is added to `arcs`, or gets a probe.
+        Arcs that run whenever the block runs are added to `arcs`, or get a probe.
         """
         out: list[ast.stmt] = []
         if arcs is None:
             arcs = set()
-            if _holds_loops_only(body):  # they may be tasks: the first one's body tells of it
+            if _holds_loops_only(body):  # they may be tasks: a probe in the body of the first one reports it
                 self.untold.append(arcs)
             else:
                 out += self.probe(body[0], arcs)
@@ -183,7 +183,7 @@ class _Placing:
         return out
 
     def inside(self, statement: ast.stmt, arcs: set[Arc], following: int) -> int:
-        """Places probes inside a statement. The line from which control goes on to the next one; 0 when `arcs` of others tell of that."""
+        """Places probes inside a statement. Returns the line from which execution continues; 0 if `arcs` of other probes report it."""
         line = statement.lineno
         if isinstance(statement, ast.If):
             statement.body = self.block(statement.body, line, following)
@@ -216,7 +216,7 @@ def _holds_loops_only(body: list[ast.stmt]) -> bool:
 
 
 def _may_leave(statement: ast.stmt, is_in_loop: bool = False) -> bool:
-    """Whether what stands behind a statement may be skipped."""
+    """Whether the statements after a statement may be skipped."""
     if isinstance(statement, (ast.Break, ast.Continue)):
         return not is_in_loop
     if isinstance(statement, ast.FunctionDef):

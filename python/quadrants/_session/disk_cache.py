@@ -1,4 +1,4 @@
-"""`qd.cache_info` and `qd.clear_cache`: what lies in the disk cache of compiled kernels."""
+"""`qd.cache_info` and `qd.clear_cache`: the contents of the disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .._base import options as _options
 
 
 class CacheInfo(NamedTuple):
-    """What lies in the disk cache, and what this process had from it."""
+    """Contents of the disk cache, and how this process used it."""
 
     folder: str
-    """Where it is."""
+    """Path of the folder."""
     is_used: bool
-    """Whether this process keeps kernels there, or would after `qd.init()`."""
+    """Whether this process stores kernels there, or would after `qd.init()`."""
     entries: int
-    """Files with compiled code."""
+    """Number of files with compiled code."""
     nbytes: int
-    """Their size."""
+    """Their total size in bytes."""
     limit: int
-    """Bytes from which on entries are removed, those that were used least recently first."""
+    """Size in bytes beyond which entries are removed, the least recently used ones first."""
     loaded: int
-    """Kernels that this process found there."""
+    """Number of kernels that this process loaded from it."""
     compiled: int
-    """Kernels that this process compiled."""
+    """Number of kernels that this process compiled."""
 
     def __str__(self) -> str:
         use = "" if self.is_used else " (not used)"
@@ -37,27 +37,27 @@ class CacheInfo(NamedTuple):
 
 
 def _default_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")  # a location that the system defines; no option of ours
+    home = os.environ.get("XDG_CACHE_HOME")  # a location that the system defines, no option of Quadrants
     return (Path(home) if home else Path.home() / ".cache") / "quadrants" / "qdcache"
 
 
 def find_folder(options: dict[str, Any]) -> Path:
-    """Where the disk cache of a runtime with these options lies."""
+    """Returns the folder of the disk cache of a runtime with these options."""
     return Path(options["offline_cache_file_path"]) if options["offline_cache_file_path"] else _default_folder()
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    # Folders of other versions, too.
+    # Includes folders of other versions.
     return (path for path in folder.glob("kernels-*/??/*") if path.is_file() and not path.is_symlink())
 
 
 def cache_info() -> CacheInfo:
-    """What lies in the disk cache. Without a runtime, the cache that `qd.init()` would use."""
+    """Return the contents of the disk cache. Without a runtime, of the cache that `qd.init()` would use."""
     options = _options.collect({})[0] if _options.current is None else _options.current
     folder = find_folder(options)
     sizes = []
     for path in _entries(folder):
-        with contextlib.suppress(FileNotFoundError):  # a clean in another process was faster
+        with contextlib.suppress(FileNotFoundError):  # another process may have deleted it
             sizes.append(path.stat().st_size)
     counts = _runtime.statistics()
     is_used = bool(options["offline_cache"])
@@ -66,7 +66,7 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> int:
-    """Removes all entries of the disk cache and says how many there were. Processes that use them go on with what they loaded."""
+    """Remove all entries of the disk cache and return their number. Processes that loaded entries are not affected."""
     count = 0
     for path in _entries(Path(cache_info().folder)):
         with contextlib.suppress(FileNotFoundError):

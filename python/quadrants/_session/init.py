@@ -27,8 +27,8 @@ __version__ = (1, 4, 0)
 __version_str__ = ".".join(map(str, __version__))
 
 
-class extension(enum.Enum):  # noqa: N801 (the name that programs use)
-    """Abilities that not every processor has."""
+class extension(enum.Enum):  # noqa: N801 (a public name)
+    """Features that only some processors support."""
 
     sparse = "sparse"
     quant = "quant"
@@ -54,9 +54,9 @@ def init(
     require_version: str | None = None,
     **options: Any,
 ) -> Any:
-    """Start the runtime, after ending the one that is there.
+    """Start the runtime, after ending the current one.
 
-    `arch` is a processor, its name, or a list of which the first that is available is taken; without it, kernels run on the CPU.
+    `arch` is a processor, its name, or a list from which the first available one is taken; without it, kernels run on the CPU.
     Each option may also come from the environment as QD_<NAME>.
     """
     if require_version is not None:
@@ -81,10 +81,11 @@ def init(
         return types.SimpleNamespace(**values)
     reset()
     _options.warn_about_unknown_variables()
-    covers = os.environ.get("QD_KERNEL_COVERAGE") == "1" and chosen is not Arch.python  # whose kernels are Python to coverage.py
+    # The interpreter's kernels are Python code to coverage.py.
+    covers = os.environ.get("QD_KERNEL_COVERAGE") == "1" and chosen is not Arch.python
     if covers:
-        values["offline_cache"] = False  # code without probes, and probes without the lines that they stand for
-    # The interpreter is loaded on the one processor that needs it.
+        values["offline_cache"] = False  # the cache holds code without probes, or probes without the lines that they stand for
+    # Only arch=qd.python needs the interpreter.
     interpreter = importlib.import_module("quadrants.interpreter") if chosen is Arch.python else None
     _runtime.init(_options.plain(values), interpreter and interpreter.run)
     _options.current = values
@@ -99,7 +100,7 @@ def init(
 
 
 def _describe_runtime(values: dict[str, Any]) -> str:
-    """The processor, the cache, and the options that are not what they are by default."""
+    """Returns the processor, the cache, and the options that differ from their defaults."""
     threads = values["cpu_max_num_threads"] or len(os.sched_getaffinity(0))
     where = f"{values['arch']} with {threads} threads" if values["arch"] == cpu.name else values["arch"]
     where += f", GPU {values['device_id']}" if values["arch"] == Arch.cuda.name else ""
@@ -129,9 +130,9 @@ def sync() -> None:
 
 
 def random_seed(seed: int) -> None:
-    """Begin the random numbers of kernels anew: from here on launches draw what they would after `qd.init(random_seed=seed)`.
+    """Reset the random numbers of kernels: later launches draw the same numbers as after `qd.init(random_seed=seed)`.
 
-    Raises `QuadrantsRuntimeError` before `init`, `TypeError` when `seed` is no integer.
+    Raises `QuadrantsRuntimeError` before `init`, `TypeError` if `seed` is no integer.
     """
     _options.check_runtime()
     current: Any = _options.current
@@ -143,23 +144,23 @@ def random_seed(seed: int) -> None:
 
 
 def get_config() -> _options.Config | None:
-    """The live options: None before `init`, after `reset`, and on `qd.python`."""
+    """Return the current options: None before `init`, after `reset`, and on `qd.python`."""
     return None if _options.current is None or _options.current["arch"] == "python" else _options.cfg
 
 
 def dump_compile_config() -> None:
-    """Print all options, one name=value on a line."""
+    """Print all options as lines of the form name=value."""
     for name, value in sorted((_options.current or {}).items()):
         print(f"{name}={value}")
 
 
 def is_extension_enabled(ext: extension) -> bool:
-    """Whether the current processor has the ability `ext`."""
+    """Return whether the current processor supports the feature `ext`."""
     return ext in (extension.data64, extension.assertion)
 
 
 def find_problem(arch: Arch, options: dict[str, Any]) -> str:
-    """Why there is no such processor here; empty when there is."""
+    """Returns why this processor is unavailable here; an empty string if it is available."""
     if arch is Arch.cuda:
         return _runtime.find_cuda_problem(options["cuda_driver"]) if options["enable_cuda"] else "enable_cuda is off"
     return "" if arch in _SUPPORTED else "there is no such backend"

@@ -1,4 +1,4 @@
-"""`qd.perf_dispatch`: several implementations of one function, of which the fastest for the arguments at hand is called."""
+"""`qd.perf_dispatch`: measures several implementations of one function and calls the fastest for the given arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_REPEAT_AFTER_COUNT = 300
 
 
 def _parse_force_map(text: str) -> dict[str, str]:
-    """The choices of QD_PERFDISPATCH_FORCE, "dispatcher:implementation,…". Raises ValueError."""
+    """Parses QD_PERFDISPATCH_FORCE, "dispatcher:implementation,…". Raises ValueError."""
     choices = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         dispatcher, colon, implementation = (part.strip() for part in entry.partition(":"))
@@ -38,7 +38,7 @@ _PRINTS_CHOICES = os.environ.get("QD_PERFDISPATCH_PRINT_DEBUG") == "1"
 
 
 class DispatchImpl:
-    """One implementation: a kernel or a Python function, and the predicate that says which arguments it takes."""
+    """One implementation: a kernel or a Python function, and the predicate that decides which arguments it accepts."""
 
     __name__: str
 
@@ -68,33 +68,33 @@ class PerformanceDispatcher:
 
     @property
     def num_first_warmup(self) -> int:
-        """Untimed calls of each implementation before the first decision."""
+        """Number of untimed calls of each implementation before the first decision."""
         return self._schedule["first_warmup"]
 
     @property
     def num_warmup(self) -> int:
-        """Untimed calls of each implementation before a later decision."""
+        """Number of untimed calls of each implementation before a later decision."""
         return self._schedule["warmup"]
 
     @property
     def num_active(self) -> int:
-        """Timed calls of each implementation."""
+        """Number of timed calls of each implementation."""
         return self._schedule["active"]
 
     @property
     def repeat_after_count(self) -> int:
-        """Calls after which they are measured again; 0: never."""
+        """Number of calls after which the implementations are measured again; 0: never."""
         return self._schedule["repeat_after_count"]
 
     @property
     def repeat_after_seconds(self) -> float:
-        """Seconds after which they are measured again; 0: never."""
+        """Seconds after which the implementations are measured again; 0: never."""
         return self._schedule["repeat_after_seconds"]
 
     def register(self, impl: Any = None, *, is_compatible: Callable[..., bool] | None = None) -> Any:
         """Add an implementation: a kernel or a Python function with the parameters of the prototype.
 
-        `is_compatible` takes the arguments of a call and says whether this implementation may serve it. Raises QuadrantsSyntaxError when
+        `is_compatible` takes the arguments of a call and returns whether this implementation accepts them. Raises QuadrantsSyntaxError if
         the parameters differ.
         """
         if impl is None:
@@ -111,7 +111,7 @@ class PerformanceDispatcher:
         return self._implementations[-1]
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # by reference, as functions are
+        return self.__qualname__  # pickled by reference, like functions
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -157,20 +157,20 @@ class PerformanceDispatcher:
         return found
 
     def _race(self, compatible: list[int]) -> Iterator[tuple[int, dict[int, float] | None]]:
-        """Who serves each call with one geometry, and where its seconds are to be added, or None."""
+        """Yields, for each call with one geometry, the implementation that serves it, and the dictionary for its seconds or None."""
         schedule, warmup = self._schedule, self._schedule["first_warmup"]
         while True:
-            # The last registered one first, as programs for the reference see it.
+            # The implementation that was registered last comes first, as in the reference.
             for position in compatible[::-1] * warmup:
                 yield position, None
             seconds: dict[int, float] = defaultdict(float)
             for position in compatible[::-1] * max(1, schedule["active"]):
                 yield position, seconds
-            winner = min(seconds or compatible, key=seconds.__getitem__)  # not one that only raised
+            winner = min(seconds or compatible, key=seconds.__getitem__)  # excludes an implementation that only raised
             if _PRINTS_CHOICES:
                 chosen = self._implementations[winner].__name__
                 print(f"perf_dispatch '{self.name}': chose '{chosen}' out of {len(seconds)} registered functions.")
-            calls, decided_at = 1, time.monotonic()  # the calls since the decision, with the one that made it
+            calls, decided_at = 1, time.monotonic()  # calls since the decision, including the call that made it
             while not (0 < schedule["repeat_after_count"] <= calls) and not (
                 0 < schedule["repeat_after_seconds"] <= time.monotonic() - decided_at
             ):
@@ -190,12 +190,13 @@ def perf_dispatch(
 ) -> Callable[[Callable[..., Any]], PerformanceDispatcher]:
     """Make a function that calls the fastest of the implementations that are registered with it.
 
-    The decorated function gives the name and the parameters; its body is not used. For each value of `get_geometry_hash(*arguments)`
-    every implementation serves `first_warmup` calls untimed and `active` calls (1 or more) timed, in turn; then the one with the lowest
-    mean serves all. After `repeat_after_count` calls (300 when neither is given) or `repeat_after_seconds` they are measured again, with
-    `warmup` untimed calls; numbers ≤ 0 switch that off. Each call runs one implementation.
+    The decorated function defines the name and the parameters; its body is not used. For each value of `get_geometry_hash(*arguments)`,
+    every implementation in turn serves `first_warmup` untimed calls and `active` timed calls (1 or more); then the one with the lowest
+    mean serves all calls. After `repeat_after_count` calls (300 if neither is given) or `repeat_after_seconds` they are measured again,
+    with
+    `warmup` untimed calls; numbers ≤ 0 disable this. Each call runs one implementation.
 
-    QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" chooses by hand, "?" lists the names; QD_PERFDISPATCH_PRINT_DEBUG=1 prints choices.
+    QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" selects implementations, "?" lists their names; QD_PERFDISPATCH_PRINT_DEBUG=1
     """
     if repeat_after_count is None:
         repeat_after_count = DEFAULT_REPEAT_AFTER_COUNT if repeat_after_seconds is None else 0

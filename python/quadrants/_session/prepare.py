@@ -1,4 +1,4 @@
-"""What a launch asks of Python when it has no compiled code: arguments put in order, then a compiled kernel."""
+"""The Python part of a launch without compiled code: checks the arguments, then compiles the kernel."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from .._values.types import MatrixType, NdarrayType
 
 
 def _load_compiler() -> ModuleType:
-    """The compiler's module, not before it is needed: its size is most of what this package weighs."""
+    """Loads the compiler's module on demand: it is most of the size of this package."""
     if "quadrants._compiler" not in sys.modules:
-        # Starting it touches pages all over the file: where they are on disk, reading it in one go takes half as long.
+        # Loading it touches pages in the whole file: reading an uncached file in one go halves the time.
         with contextlib.suppress(OSError, AttributeError), open(_runtime.__file__.replace("_runtime", "_compiler"), "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
     return load("quadrants._compiler")
 
 
 def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[tuple[str, float]]]:
-    """The serialized artifact of a kernel for these arguments, and the stages that made it with their seconds.
+    """Returns the serialized artifact of a kernel for these arguments, and the compiler's stages with their seconds.
 
-    Loads the compiler: processes that find all they need on disk never do.
+    Loads the compiler: processes that find all kernels on disk never call it.
     """
     if _options.get("print_non_pure") and not kernel.is_pure:
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
@@ -64,7 +64,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments checked against their annotations, in the form that launches take."""
+    """Returns the arguments, checked against their annotations, in the form that launches accept."""
     _options.check_runtime()
     _snode.check_all_placed()
     prepared = []
@@ -84,7 +84,7 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _fit(kernel: Any, parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Ndarray, StructNdarray)):
-        _ = value._live_shape  # or the reason why it has no memory
+        _ = value._live_shape  # raises if it has no memory
     try:
         prepared = _PREPARE[parameter.kind](parameter, position, value)
     except (TypeError, ValueError) as problem:
@@ -93,23 +93,23 @@ def _fit(kernel: Any, parameter: Parameter, position: int, value: Any) -> Any:
         raise
     for member, given in array_members(value, parameter.name) if parameter.kind == "dataclass" else ():
         given = given._impl if isinstance(given, _runtime.TensorBase) else given
-        # Members that a kernel does not use may be None, and fields stand for arrays.
+        # Members that a kernel does not use may be None, and fields are accepted as arrays.
         if given is not None and not isinstance(given, (Field, StructField)):
             _fit(kernel, member, position, given)
     return prepared
 
 
 def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> str:
-    """The message with the kernel, the argument and its annotation, for programs and for people."""
+    """Returns the message with the kernel, the argument and its annotation."""
     given = type(value).__name__
-    with contextlib.suppress(Exception):  # what has no type or shape, or in other libraries raises when asked for it
+    with contextlib.suppress(Exception):  # the value may have no type or shape, or raise when they are read
         given += f" of {_provided(value) if isinstance(value, ContainerMethods) else value.dtype} with shape {tuple(value.shape)}"
     head = f"exception while trying to ensure compiled kernel {kernel.__qualname__}:"
     return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
 
 
 def _give_gradients(parameter: Parameter, value: Any) -> None:
-    """Zeros for the gradients of torch tensors that are to have one."""
+    """Allocates zero gradients for torch tensors that require one and have none."""
     for given in [value, *(member for _, member in array_members(value, parameter.name))] if parameter.kind == "dataclass" else (value,):
         if _foreign.is_tensor(given):
             _foreign.make_gradient(given)
@@ -125,7 +125,7 @@ def _invalid(parameter: Parameter, problem: str) -> Exception:
 
 
 def _fits(wanted: Sequence[int | None], shape: Sequence[int]) -> bool:
-    """Whether a shape is the wanted one, which has None where any extent will do."""
+    """Whether a shape matches the wanted one, where None matches any extent."""
     return len(wanted) == len(shape) and all(want in (None, have) for want, have in zip(wanted, shape, strict=True))
 
 
@@ -186,7 +186,7 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
 
 @contextlib.contextmanager
 def _as_argument(parameter: Parameter) -> Iterator[None]:
-    """A number out of range is a wrong argument."""
+    """Reports a number out of range as a wrong argument."""
     try:
         yield
     except OverflowError as error:
@@ -252,7 +252,7 @@ def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def _find_external(parameter: Parameter, value: Any) -> Any:
-    """An array of another library, checked; None for what is none. A tensor of torch that has a gradient stays a tensor."""
+    """Returns an array of another library, checked, or None. A torch tensor with a gradient stays a tensor."""
     if (found := find_device_array(value, parameter.name)) is not None:
         has_grad = _has_gradient(value)
         element_shape = _check_external(parameter, found.make_stand_in(), has_grad)
@@ -266,9 +266,10 @@ def _find_external(parameter: Parameter, value: Any) -> Any:
 
 
 def _has_gradient(value: Any) -> bool:
-    """Whether it is a tensor of torch, as launches read them, that has a gradient."""
+    """Whether `value` is a torch tensor, as launches read it, with a gradient."""
     is_of_torch = hasattr(type(value), "__dlpack_c_exchange_api__")
-    return is_of_torch and _foreign.requires_grad(value) and _foreign.grad_of(value) is not None  # torch warns where others are asked
+    # Torch warns when the gradient of another tensor is read.
+    return is_of_torch and _foreign.requires_grad(value) and _foreign.grad_of(value) is not None
 
 
 def _provided(value: ContainerMethods) -> str:
@@ -302,7 +303,7 @@ def _check_ndarray(parameter: Parameter, value: Ndarray | Field) -> None:
 
 
 def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> tuple[int, ...]:
-    """The shape of the elements of an array of another library, which are its last axes."""
+    """Returns the shape of the elements of an array of another library: its last axes."""
     annotation = parameter.annotation or _ANY
     given, wanted = element_dtype(array, parameter.name), annotation.dtype
     scalar, element_shape = (wanted.dtype, wanted.shape) if isinstance(wanted, MatrixType) else (wanted, ())
@@ -330,7 +331,7 @@ def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> 
     return have
 
 
-_ANY = NdarrayType()  # what is asked of an argument for a tensor
+_ANY = NdarrayType()  # requirements on the argument of a tensor parameter
 _PREPARE = {
     "scalar": _prepare_scalar,
     "matrix": _prepare_matrix,

@@ -1,4 +1,4 @@
-"""Programs beside the one of the process: runtimes of their own, on another processor or with other options."""
+"""Programs beside the default one: runtimes of their own, on another processor or with other options."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from . import init as _init
 class Program:
     """A runtime beside the one that `qd.init` starts: the CPU next to a GPU, a second GPU, other options.
 
-    Inside `with program:` it is the current one, for every thread: containers that are made, kernels that are called, `qd.init`,
-    `qd.reset`, `qd.sync` and `qd.cfg` belong to it. Kernels keep the code that they have in each program. Python reads and writes the
-    containers of all programs; kernels take those of their own and, on a GPU, what lies in the processor's memory. `copy_from` brings
-    elements from one program to another.
+    Inside `with program:` it is the current program of every thread: new containers, launches, `qd.init`, `qd.reset`, `qd.sync` and
+    `qd.cfg` belong to it. Kernels retain the code that they have in each program. Python reads and writes the containers of all programs;
+    kernels accept containers of their own program and, on a GPU, containers in the processor's memory. `copy_from` copies elements from one
+    program to another.
 
-    A program ends with `close()`, or when nobody holds it any more.
+    A program ends with `close()`, or when the last reference to it is dropped.
 
     Args:
-        arch: processor, its name, or a list of which the first that is available is taken; the CPU without it.
+        arch: processor, its name, or a list from which the first available one is taken; default: the CPU.
         **options: as for `qd.init`.
 
     Raises what `qd.init` raises.
@@ -29,7 +29,7 @@ class Program:
 
     def __init__(self, arch: Any = None, **options: Any):
         self._handle: Any = _runtime.ProgramHandle()
-        self._waiting: tuple[Any, Any] = (None, None)  # options and trees, while another program is the current one
+        self._waiting: tuple[Any, Any] = (None, None)  # options and trees while another program is current
         self._before: list[Program] = []
         with self:
             _init.init(arch, **options)
@@ -42,13 +42,13 @@ class Program:
         _switch(self._before.pop())
 
     def close(self) -> None:
-        """End the program: its containers lose their memory (views keep theirs). `with` and `qd.init` begin it anew."""
+        """End the program: its containers lose their memory (views keep theirs). `with` and `qd.init` start it again."""
         with self:
             _init.reset()
 
 
 class _OwnProgram(Program):
-    """The program of the process."""
+    """The default program of the process."""
 
     def __init__(self) -> None:
         self._handle = None

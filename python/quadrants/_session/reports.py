@@ -1,4 +1,4 @@
-"""What became of kernels: `qd.compile_report`, `qd.explain_recompiles`. The launcher records each version of a kernel when it makes it."""
+"""Reports of compilations: `qd.compile_report`, `qd.explain_recompiles`. The launcher records each version of a kernel when it makes it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _MAX_RECORDS = 2000
 
 
 class Loop(NamedTuple):
-    """What became of a parallel loop, or of a serial one that runs several iterations at once."""
+    """How a parallel loop, or a serial loop that runs several iterations at once, was compiled."""
 
     place: str
     """"file:line"."""
     lanes: int
-    """Iterations that run side by side in one vector."""
+    """Number of iterations that run in one vector."""
     why_scalar: str
-    """Why there is one lane only; empty where there are more."""
+    """Why there is only one lane; empty if there are more."""
     registers: int
-    """Reductions that are kept in registers."""
+    """Number of reductions in registers."""
     copies: int
-    """Containers that chunks of iterations update private copies of."""
+    """Number of containers of which chunks of iterations update private copies."""
     chunk: int
-    """Iterations that are enough work to hand to a thread; 0 where one thread runs all."""
+    """Number of iterations that are enough work for a thread; 0 if one thread runs all."""
 
     def __str__(self) -> str:
         found = f"{self.lanes} lanes" if self.lanes > 1 else f"scalar: {self.why_scalar or 'one lane'}"
@@ -39,17 +39,17 @@ class Loop(NamedTuple):
 
 
 class LoopCheckpoints(NamedTuple):
-    """What the gradient of a sequential loop keeps of the way forward; it goes back through the iterations and computes each again."""
+    """The checkpoints of the gradient of a sequential loop, which runs the iterations in reverse order and recomputes each."""
 
     place: str
     """"file:line"."""
     states: int
-    """Iterations whose variables are kept at most as they were at their start, by each iteration of a parallel loop around; 0: no
-    derivative asks for them."""
+    """Maximum number of iterations whose variables are saved at their start, per iteration of an enclosing parallel loop; 0: no derivative
+    needs them."""
     nbytes: int
-    """Memory that these take, in bytes."""
+    """Memory of these checkpoints in bytes."""
     keeps_all: bool
-    """Whether these are all iterations. Else what lies between two of them is computed once more."""
+    """Whether every iteration has a checkpoint. Otherwise the iterations between two checkpoints are recomputed."""
 
     def __str__(self) -> str:
         size = f"{self.states} states in {self.nbytes} bytes"
@@ -66,23 +66,23 @@ class Version(NamedTuple):
     place: str
     """"file:line" of its definition."""
     miss: str
-    """Why the version was compiled and not found on disk; empty when it was found."""
+    """Why the version was compiled instead of loaded from disk; empty if it was found there."""
     seconds: float
-    """From the call that needed the version until it could run."""
+    """Seconds from the call that needed the version until it could run."""
     stages: tuple[tuple[str, float], ...]
-    """Stages of the compilation with their seconds; none when the version was found on disk."""
+    """Stages of the compilation with their seconds; empty if the version was found on disk."""
     operations: int
     """Operations of the lowered intermediate representation."""
     nbytes: int
-    """Machine code with what the loader needs."""
+    """Size of the machine code and the data for the loader, in bytes."""
     loops: tuple[Loop, ...]
     """The parallel loops."""
     checkpoints: tuple[LoopCheckpoints, ...]
-    """Of a gradient: the sequential loops that it goes back through."""
+    """For a gradient: the sequential loops that it traverses in reverse."""
     reads: dict[str, str]
-    """What the compiler read, by name, and what that was. Names of captured values begin with "global"."""
+    """Dependencies by name, with their values. Names of captured values begin with "global"."""
     definition: Any
-    """Weak reference to the kernel: a function that is defined again is another kernel."""
+    """Weak reference to the kernel: a redefined function is another kernel."""
     runtime: int
     """Number of the `qd.init` that it belongs to."""
 
@@ -94,23 +94,23 @@ class Version(NamedTuple):
 
 
 class Recompile(NamedTuple):
-    """Why there is one more version of a kernel."""
+    """The reason for a further version of a kernel."""
 
     kernel: str
     """Qualified name."""
     place: str
     """"file:line" of its definition."""
     number: int
-    """Which version it is; the first has number 1."""
+    """Number of the version; the first version has number 1."""
     differences: tuple[tuple[str, str, str], ...]
-    """(name, before, now) of what differs from the earlier version that is most alike."""
+    """(name, before, now) of each difference from the most similar earlier version."""
 
     def __str__(self) -> str:
         return f"    version {self.number}: " + "; ".join(f"{name}: {before} → {now}" for name, before, now in self.differences)
 
 
 class CompileReport(tuple[Version, ...]):
-    """The versions of all kernels in the order in which they were made; its text is a table."""
+    """The versions of all kernels in the order of their creation; its text is a table."""
 
     def __repr__(self) -> str:
         compiled = [version.seconds for version in self if version.miss]
@@ -119,7 +119,7 @@ class CompileReport(tuple[Version, ...]):
 
 
 class RecompileReport(tuple[Recompile, ...]):
-    """Every version of a kernel after its first; its text has a paragraph for each kernel."""
+    """Every version of a kernel after its first; its text has one paragraph per kernel."""
 
     def __repr__(self) -> str:
         lines: list[str] = []
@@ -134,11 +134,11 @@ _records: deque[Version] = deque(maxlen=_MAX_RECORDS)
 
 
 def compile_report() -> CompileReport:
-    """What was compiled in this process, and what was taken from disk instead.
+    """Return all versions of kernels that this process compiled or loaded from disk.
 
-    Returns a tuple of `Version`s in the order in which they were made: stages with their times, why a version was not found on disk, its
-    size, what became of each parallel loop, and what gradients of sequential loops keep. Printed, it is a table. The latest 2000 versions
-    are kept, also beyond `qd.reset`.
+    The result is a tuple of `Version`s in the order of their creation: stages with their times, why a version was not found on disk, its
+    size, how each parallel loop was compiled, and the checkpoints of sequential loops. Printed, it is a table. The latest 2000 versions
+    are stored, also beyond `qd.reset`.
 
     Example: `print(qd.compile_report())`
     """
@@ -146,9 +146,9 @@ def compile_report() -> CompileReport:
 
 
 def explain_recompiles() -> RecompileReport:
-    """Why kernels have more than one version: which argument, global, type, shape or static value differed, from what to what.
+    """Return why kernels have more than one version: which argument, global, type, shape or static value changed, from what to what.
 
-    Returns a tuple of `Recompile`s, one for each version but the first of a kernel. Printed, it has a paragraph for each kernel.
+    The result is a tuple of `Recompile`s, one for each version of a kernel except its first. Printed, it has one paragraph per kernel.
 
     Example: `print(qd.explain_recompiles())`
     """
@@ -157,7 +157,7 @@ def explain_recompiles() -> RecompileReport:
     for version in _records:
         earlier = versions.setdefault((version.kernel, version.place), [])
         if earlier:
-            # The latest of those that are most alike.
+            # The latest of the most similar versions.
             differences = min((_compare(before, version) for before in reversed(earlier)), key=len)
             found.append(Recompile(version.kernel, version.place, len(earlier) + 1, tuple(differences)))
         earlier.append(version)
@@ -193,7 +193,7 @@ def record(
     checkpoints: Sequence[tuple[Any, ...]],
     reads: Sequence[tuple[str, str, Any, bytes]],
 ) -> Version:
-    """Called by the launcher for each version that it makes; `stages` is None for one that was found on disk."""
+    """Called by the launcher for each new version; `stages` is None for a version that was found on disk."""
     code = kernel.function.__code__
     named = {_name(kernel, path): _describe(kind, value, digest) for path, kind, value, digest in reads}
     miss = "" if stages is None else _with_names(kernel, miss)
@@ -211,7 +211,7 @@ def record(
 
 
 def _log(version: Version) -> None:
-    """What the cache and the compiler did for a version that is not recorded yet, and why there is one."""
+    """Logs what the cache and the compiler did for a version that is not recorded yet, and why the version is needed."""
     earlier = [other for other in _records if (other.kernel, other.place) == (version.kernel, version.place)]
     differences = min((_compare(before, version) for before in reversed(earlier)), key=len) if earlier else []
     why = "".join(f"; {name}: {before} → {now}" for name, before, now in differences)
@@ -219,7 +219,7 @@ def _log(version: Version) -> None:
 
 
 def _warn_about_many(version: Version) -> None:
-    """One line when values of arguments or globals, baked into the code, make version after version."""
+    """Logs one line if values of arguments or globals that are baked into the code cause many versions."""
     alike = [other.reads for other in _records if other.definition is version.definition and other.runtime == version.runtime]
     counts = Counter({name: len({reads.get(name) for reads in alike}) for name in version.reads})
     name, count = counts.most_common(1)[0] if counts else ("its arguments", 1)
@@ -230,7 +230,7 @@ def _warn_about_many(version: Version) -> None:
 
 
 def _with_names(kernel: Any, text: str) -> str:
-    """Arguments by name in place of their number."""
+    """Replaces argument numbers by names."""
     return re.sub(r"\bargument (\d+)", lambda match: f"argument {kernel.parameters[int(match[1])].name}", text)
 
 
@@ -239,7 +239,7 @@ def _name(kernel: Any, path: str) -> str:
 
 
 def _describe(kind: str, value: Any, digest: bytes) -> str:
-    """What was read, as a text that is equal for what is equal."""
+    """Returns a dependency's value as a text; equal values have equal texts."""
     if kind in ("input", "absent"):
         return value if kind == "input" else "absent"
     if kind == "type":

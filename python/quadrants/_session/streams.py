@@ -1,4 +1,4 @@
-"""Streams and events: queues of launches that may run side by side on a GPU, and marks in them. On the CPU they do nothing."""
+"""Streams and events: queues of launches that may run concurrently on a GPU, and marks in them. On the CPU they have no effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._base import options as _options
 
 
 class _Handle:
-    """Something of the driver's that ends with the runtime it was made in."""
+    """A handle of the driver that ends with its runtime."""
 
     _noun = ""
     _destroy: Callable[[int], None]
@@ -21,7 +21,7 @@ class _Handle:
 
     @property
     def handle(self) -> int:
-        """The driver's handle; 0 where the processor has none."""
+        """The handle of the driver; 0 if the processor has none."""
         return self._value
 
     def _is_alive(self) -> bool:
@@ -34,7 +34,7 @@ class _Handle:
         return self._value
 
     def destroy(self) -> None:
-        """Give it back to the driver; nothing happens the second time, or when it was borrowed."""
+        """Release the handle; has no effect the second time, or if it was borrowed."""
         handle, self._value = self._value, 0
         if self._is_owned and handle and self._is_alive():
             self._destroy(handle)
@@ -46,14 +46,14 @@ class _Handle:
         self.destroy()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # the interpreter may be ending
+        with contextlib.suppress(Exception):  # the interpreter may be shutting down
             self.destroy()
 
 
 class Stream(_Handle):
-    """A queue of launches. `qd.Stream(handle)` is one of another library, such as torch's `cuda_stream`, which stays that library's.
+    """A queue of launches. `qd.Stream(handle)` borrows a stream of another library, such as torch's `cuda_stream`.
 
-    `prog_ref` changes nothing: a stream belongs to the current runtime.
+    `prog_ref` has no effect: a stream belongs to the current runtime.
     """
 
     _noun, _destroy = "Stream", staticmethod(_runtime.destroy_stream)
@@ -63,26 +63,26 @@ class Stream(_Handle):
         super().__init__(int(handle), False)
 
     def synchronize(self) -> None:
-        """Wait for everything in the stream; raises what failed in it."""
+        """Wait for all work in the stream; raises the errors of that work."""
         _runtime.synchronize_stream(self._use())
 
     def query(self) -> bool:
-        """Whether everything in the stream is done."""
+        """Return whether all work in the stream is done."""
         return _runtime.is_stream_done(self._use())
 
     def wait_event(self, event: Event) -> None:
-        """What is put into the stream from here on waits for the event."""
+        """Let work that is queued in the stream from now on wait for the event."""
         _runtime.wait_for_event(self._use(), event._use())
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """(version, handle), for libraries that ask."""
+        """Return (version, handle), for libraries with this protocol."""
         return (0, self.handle)
 
 
 class Event(_Handle):
-    """A mark in a stream. Make one with `qd.create_event`; `qd.Event(handle)` is one of another library, which stays that library's.
+    """A mark in a stream, made by `qd.create_event`; `qd.Event(handle)` borrows an event of another library.
 
-    `prog_ref` changes nothing: an event belongs to the current runtime.
+    `prog_ref` has no effect: an event belongs to the current runtime.
     """
 
     _noun, _destroy = "Event", staticmethod(_runtime.destroy_event)
@@ -92,24 +92,24 @@ class Event(_Handle):
         super().__init__(_runtime.make_event() if handle is None else int(handle), handle is None)
 
     def record(self, qd_stream: Stream | None = None) -> None:
-        """Mark the place in the stream, or the default one, up to which it is filled now."""
+        """Mark the current end of the stream `qd_stream`, or of the default stream."""
         _runtime.record_event(self._use(), get_handle(qd_stream))
 
     def wait(self, qd_stream: Stream | None = None) -> None:
-        """What is put into the stream from here on waits for the mark."""
+        """Let work that is queued in the stream `qd_stream`, or the default stream, from now on wait for the mark."""
         _runtime.wait_for_event(get_handle(qd_stream), self._use())
 
     def synchronize(self) -> None:
-        """Wait until what comes before the mark is done."""
+        """Wait until the work before the mark is done."""
         _runtime.synchronize_event(self._use())
 
     def elapsed_ms(self, other: Event) -> float:
-        """Milliseconds from this mark to another; both have been waited for. 0 on the CPU."""
+        """Return the milliseconds from this mark to `other`, both of which must be complete; 0 on the CPU."""
         return _runtime.elapsed_milliseconds(self._use(), other._use())
 
 
 def get_handle(stream: Stream | None) -> int:
-    """The handle behind `qd_stream=`: 0 of the default stream. Raises `TypeError` for what is no stream."""
+    """Returns the handle of a `qd_stream=` argument: 0 for the default stream. Raises `TypeError` if it is no stream."""
     if stream is None:
         return 0
     if not isinstance(stream, Stream):
@@ -118,7 +118,7 @@ def get_handle(stream: Stream | None) -> int:
 
 
 def create_stream() -> Stream:
-    """A stream beside the default one: pass it to kernels as `qd_stream`."""
+    """Return a new stream beside the default one; pass it to kernels as `qd_stream`."""
     _options.check_runtime()
     made = Stream(_runtime.make_stream())
     made._is_owned = True
@@ -126,14 +126,14 @@ def create_stream() -> Stream:
 
 
 def create_event() -> Event:
-    """An event that is recorded nowhere yet."""
+    """Return a new event that is not recorded yet."""
     _options.check_runtime()
     return Event()
 
 
 @contextlib.contextmanager
 def use_stream(stream: Stream) -> Iterator[Stream]:
-    """Launches of this thread without `qd_stream` go to the stream within the block."""
+    """Send launches of this thread without `qd_stream` to the stream `stream` within the block."""
     before = _runtime.set_stream(get_handle(stream))
     try:
         yield stream

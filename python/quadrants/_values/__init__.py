@@ -1,1 +1,1 @@
-"""What a number, a vector, a matrix and a struct are outside of kernels."""
+"""Numbers, vectors, matrices and structs outside of kernels."""

@@ -20,7 +20,7 @@ _SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
 class KernelClass(type):
-    """Metaclass of classes that mean something in kernels: the class has the mark, its instances do not."""
+    """Metaclass of classes that are builtins in kernels: the class has the attribute `_qd_builtin`, its instances do not."""
 
     @property
     def _qd_builtin(cls) -> str:
@@ -28,7 +28,7 @@ class KernelClass(type):
 
 
 class MatrixClass(KernelClass):
-    """Of vectors and matrices: the class has the swizzles, such as `xy`, that its instances have by their sizes."""
+    """Metaclass of vectors and matrices: the class has the swizzles, such as `xy`, of which an instance has those that fit its size."""
 
     def __getattr__(cls, name: str) -> Any:
         if not name or _find_swizzle(name) is None:
@@ -54,7 +54,7 @@ def _find_swizzle(name: str) -> list[int] | None:
 
 
 def _swizzle(array: np.ndarray, name: str) -> list[int] | None:
-    """Component numbers that a name such as ``xz`` means on a vector, or None when it is no swizzle."""
+    """Returns the component numbers of a swizzle such as ``xz``, or None if `name` is no swizzle of a vector."""
     positions = _find_swizzle(name) if array.ndim == 1 else None
     if positions and max(positions) >= len(array):
         group = next(g for g in _SWIZZLES if name[0] in g)
@@ -64,18 +64,18 @@ def _swizzle(array: np.ndarray, name: str) -> list[int] | None:
 
 
 def unwrap(value: Any) -> Any:
-    """The NumPy array of a host vector or matrix; everything else as it is."""
+    """Returns the NumPy array of a host vector or matrix, and any other value unchanged."""
     return value._array if isinstance(value, Matrix) else value
 
 
 class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc]  # no ABC but in its stub
-    """A matrix, or a vector when its storage has one axis. Elements of containers are views: writing them writes the container."""
+    """A matrix, or a vector if its storage has one axis. Elements of containers are views: assignments to them change the container."""
 
     __slots__ = ("_array", "_truth", "dtype")
     __hash__ = object.__hash__  # type: ignore[assignment]
     _array: np.ndarray
     dtype: DataType | None
-    _truth: Any  # of the result of a comparison: what its truth asks, `np.all` or `np.any`
+    _truth: Any  # only of a comparison's result: `np.all` or `np.any`, applied by `bool()`
 
     def __init__(self, arr: Any, dt: Any = None):
         rows = unwrap(arr)
@@ -115,14 +115,14 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return self._array.ndim
 
     def get_shape(self) -> tuple[int, ...]:
-        """(n,) of a vector, (n, m) of a matrix."""
+        """Returns the extents: (n,) for a vector, (n, m) for a matrix."""
         return self._array.shape
 
     shape = property(get_shape)
 
     @property
     def entries(self) -> np.ndarray:
-        """The components as the NumPy array that holds them: what is written to it, the vector or matrix has."""
+        """The components as the NumPy array that stores them; assignments to it change the vector or matrix."""
         return self._array
 
     def __len__(self) -> int:
@@ -156,15 +156,15 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         store(self._array, positions[0] if len(positions) == 1 else positions, given)
 
     def fill(self, value: Any) -> None:
-        """Set every component."""
+        """Assigns the number `value` to every component."""
         store(self._array, ..., value)
 
     def to_list(self) -> list[Any]:
-        """Components as a (nested) list."""
+        """Returns the components as a (nested) list of Python numbers."""
         return self._array.tolist()
 
     def to_numpy(self) -> np.ndarray:
-        """Components as a new NumPy array."""
+        """Returns a new NumPy array of shape (n,) or (n, m) with the components."""
         return self._array.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -172,7 +172,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return np.array(self._array, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
-        """The operators, and functions of NumPy: of components that lie at the same place, or with a number."""
+        """Applies operators and NumPy functions to components at the same position, or to each component and a number."""
         given, shapes = [], []
         for value in inputs:
             if not isinstance(value, _OPERANDS) or method != "__call__":
@@ -184,12 +184,12 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
             raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {' and '.join(map(str, shapes))} do not go together")
         with np.errstate(all="ignore"):
             result = wrap(ufunc(*given, **options), *inputs)
-        for target in out:  # of an operator such as +=
+        for target in out:  # the target of an operator such as +=
             store(unwrap(target), ..., unwrap(result))
         return out[0] if out else result
 
     def _compare(self, other: object, ufunc: Any, truth: Any) -> Any:
-        """Component by component; what has another shape is not equal."""
+        """Compares component by component; values of different shapes are not equal."""
         if not isinstance(other, _OPERANDS):
             return NotImplemented
         if np.shape(unwrap(other)) not in ((), self._array.shape):
@@ -234,12 +234,12 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
     # -- methods
 
     @property
-    def T(self) -> Matrix:  # noqa: N802 (the name that NumPy has)
+    def T(self) -> Matrix:  # noqa: N802 (NumPy's name)
         """The same as `transpose()`."""
         return self.transpose()
 
     def transpose(self) -> Matrix:
-        """The transposed matrix."""
+        """Returns the transposed matrix, a copy. Raises `QuadrantsTypeError` for a vector."""
         if self._array.ndim == 1:
             raise QuadrantsTypeError(
                 "`transpose()` cannot apply to a vector. If you want something like "
@@ -248,51 +248,54 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return _make(self._array.T.copy(), self.dtype)
 
     def cast(self, dtype: Any) -> Matrix:
-        """Components converted to another data type."""
+        """Returns a copy with the components converted to the data type `dtype`."""
         return cast(self, dtype)
 
     def sum(self) -> Any:
-        """Sum of all components."""
+        """Returns the sum of all components."""
         return self._array.sum()
 
     def max(self) -> Any:
-        """Largest component."""
+        """Returns the largest component."""
         return self._array.max()
 
     def min(self) -> Any:
-        """Smallest component."""
+        """Returns the smallest component."""
         return self._array.min()
 
     def any(self) -> bool:
-        """Whether any component is non-zero."""
+        """Returns whether any component is non-zero."""
         return bool(self._array.any())
 
     def all(self) -> bool:
-        """Whether every component is non-zero."""
+        """Returns whether every component is non-zero."""
         return bool(self._array.all())
 
     def norm_sqr(self) -> Any:
-        """Sum of the squares of the components."""
+        """Returns the sum of the squares of the components."""
         return (self._array * self._array).sum()
 
     def norm(self, eps: float = 0) -> Any:
-        """Square root of `norm_sqr() + eps`."""
+        """Returns the square root of `norm_sqr() + eps`."""
         return np.sqrt(self.norm_sqr() + eps)
 
     def norm_inv(self, eps: float = 0) -> Any:
-        """One over `norm(eps)`."""
+        """Returns one over the square root of `norm_sqr() + eps`."""
         return 1 / np.sqrt(self.norm_sqr() + eps)
 
     def normalized(self, eps: float = 0) -> Matrix:
-        """The vector divided by its norm plus `eps`."""
+        """Returns the vector divided by its norm plus `eps`."""
         return self / (self.norm() + eps)
 
     def dot(self, other: Any) -> Any:
-        """Sum of the products of the components of two vectors."""
+        """Returns the sum of the products of the components of two vectors of equal length."""
         return np.dot(self._array, np.asarray(unwrap(other)))
 
     def cross(self, other: Any) -> Any:
-        """Cross product: a number for two components, a vector for three."""
+        """Returns the cross product with a vector of equal length: a number for two components, a vector for three.
+
+        Raises `QuadrantsTypeError` for other lengths.
+        """
         a, b = self._array, np.asarray(unwrap(other))
         if a.shape != b.shape or a.shape not in ((2,), (3,)):
             raise QuadrantsTypeError(f"Cross product: only dimension < 4 is supported, got shape {a.shape}")
@@ -301,26 +304,29 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return wrap(np.cross(a, b), self, other)
 
     def outer_product(self, other: Any) -> Matrix:
-        """The matrix of all products of a component of this vector with one of the other."""
+        """Returns the matrix of all products of a component of this vector and one of `other`."""
         return wrap(np.outer(self._array, np.asarray(unwrap(other))), self, other)
 
     def frobenius_inner(self, other: Any) -> Any:
-        """Sum of the products of the components of two matrices."""
+        """Returns the sum of the products of the components of two matrices of equal shape."""
         return (self._array * np.asarray(unwrap(other))).sum()
 
     def trace(self) -> Any:
-        """Sum of the diagonal."""
+        """Returns the sum of the diagonal. Raises `QuadrantsTypeError` if the matrix is not square."""
         self._check_square("Trace")
         return np.trace(self._array)
 
     def determinant(self) -> Any:
-        """Determinant of a square matrix; of integers, an integer."""
+        """Returns the determinant, an integer for integer components. Raises `QuadrantsTypeError` if the matrix is not square."""
         self._check_square("Determinant")
         value = np.linalg.det(self._array.astype(np.result_type(self._array, np.float32)))
         return self._array.dtype.type(round(value)) if self._array.dtype.kind in "iu" else value
 
     def inverse(self) -> Matrix:
-        """Inverse of a square matrix; infinite or NaN where it is singular."""
+        """Returns the inverse of a square matrix as floats; all components are infinite or NaN if it is singular.
+
+        Raises `QuadrantsTypeError` if the matrix is not square or has more than 16 rows.
+        """
         self._check_square("Inverse")
         if self.n > 16:
             raise QuadrantsTypeError(f"Inverse: only dimension < 17 is supported, got shape {self.shape}")
@@ -337,54 +343,56 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
 
     @staticmethod
     def zero(dt: Any, n: int, m: int | None = None) -> Matrix:
-        """A vector or matrix of zeros."""
+        """Returns a vector of `n` or a matrix of `n` x `m` zeros of type `dt`."""
         return _make(np.zeros(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
 
     @staticmethod
     def one(dt: Any, n: int, m: int | None = None) -> Matrix:
-        """A vector or matrix of ones."""
+        """Returns a vector of `n` or a matrix of `n` x `m` ones of type `dt`."""
         return _make(np.ones(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
 
     @staticmethod
     def unit(n: int, i: int, dt: Any = None) -> Matrix:
-        """The vector with component `i` one and all others zero."""
+        """Returns the vector of `n` components of type `dt` (default: int) whose component `i` is one and all others zero."""
         dtype = to_dtype(int if dt is None else dt)
         return _make(np.eye(n, dtype=to_numpy_dtype(dtype))[i].copy(), dtype)
 
     @staticmethod
     def identity(dt: Any, n: int) -> Matrix:
-        """The identity matrix."""
+        """Returns the `n` x `n` identity matrix of type `dt`."""
         return _make(np.eye(n, dtype=to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
 
     @staticmethod
     def diag(dim: int, val: Any) -> Matrix:
-        """The square matrix with `val` on its diagonal."""
+        """Returns the `dim` x `dim` matrix with the number `val` on its diagonal and zeros elsewhere."""
         return Matrix(np.eye(dim, dtype=np.asarray(val).dtype) * val)
 
     @staticmethod
     def rows(rows: Sequence[Any]) -> Matrix:
-        """A matrix from its rows."""
+        """Returns the matrix with these rows, sequences of equal length."""
         return Matrix([list(row) for row in rows])
 
     @staticmethod
     def cols(cols: Sequence[Any]) -> Matrix:
-        """A matrix from its columns."""
+        """Returns the matrix with these columns, sequences of equal length."""
         return Matrix([list(col) for col in cols]).transpose()
 
     @staticmethod
     def field(n: int, m: int, dtype: Any, *arguments: Any, ndim: int | None = None, **options: Any) -> Any:
-        """A field of `n` x `m` matrices; further arguments are those of `qd.field`. `dtype` may be one for each component, all alike."""
+        """Returns a field of `n` x `m` matrices. `dtype` is a data type, or nested lists with the same type for each component; further
+        arguments are those of `qd.field`.
+        """
         assert ndim in (None, 2), f"a matrix has two axes, got ndim={ndim}"
         return _types.factories["public field"](_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
-        """An ndarray of `n` x `m` matrices."""
+        """Returns an ndarray of this `shape` of `n` x `m` matrices of type `dtype`; `needs_grad` allocates adjoints."""
         return _types.factories["public ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
-        """A tensor of `n` x `m` matrices; the options are those of `qd.tensor`."""
+        """Returns a tensor of this `shape` of `n` x `m` matrices of type `dtype`; the options are those of `qd.tensor`."""
         return _types.factories["tensor"](_types.matrix(n, m, dtype), shape, **options)
 
 
@@ -395,18 +403,20 @@ class Vector(Matrix):
 
     @staticmethod
     def field(n: int, dtype: Any, *arguments: Any, ndim: int = 1, **options: Any) -> Any:  # type: ignore[override]
-        """A field of vectors with `n` components; further arguments are those of `qd.field`. `dtype` may be one for each component."""
+        """Returns a field of vectors with `n` components. `dtype` is a data type, or a list with the same type for each component; further
+        arguments are those of `qd.field`.
+        """
         assert ndim == 1, f"a vector has one axis, got ndim={ndim}"
         return _types.factories["public field"](_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
-        """An ndarray of vectors with `n` components."""
+        """Returns an ndarray of this `shape` of vectors with `n` components of type `dtype`; `needs_grad` allocates adjoints."""
         return _types.factories["public ndarray"](_types.vector(n, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
-        """A tensor of vectors with `n` components; the options are those of `qd.tensor`."""
+        """Returns a tensor of this `shape` of vectors with `n` components of type `dtype`; the options are those of `qd.tensor`."""
         return _types.factories["tensor"](_types.vector(n, dtype), shape, **options)
 
 
@@ -414,7 +424,7 @@ _OPERANDS = (Matrix, np.ndarray, np.generic, int, float, list, tuple)
 
 
 def _common_dtype(dtype: Any, shape: tuple[int, ...]) -> Any:
-    """The data type of components that are given one by one, in lists of the element's shape."""
+    """Returns the data type of components whose types are given one by one, in lists of the element's shape."""
     if not isinstance(dtype, (list, tuple)):
         return dtype
     rows = [list(row) if isinstance(row, (list, tuple)) else row for row in dtype]
@@ -436,16 +446,16 @@ def _make(array: np.ndarray, dtype: DataType | None) -> Matrix:
     return matrix
 
 
-view_of = _make  # `view_of(array, dtype)`: a vector or matrix whose storage is `array` itself
+view_of = _make  # `view_of(array, dtype)`: a vector or matrix that stores its components in `array`
 
 
 def _explicit(dtype: np.dtype) -> DataType | None:
-    """Storage of Python numbers is int64 and float64, so these say nothing about the wanted type."""
+    """Returns the data type of an array, or None for int64 and float64: Python numbers have these types without naming them."""
     return None if dtype in (np.float64, np.int64) else from_numpy_dtype(dtype)
 
 
 def wrap(result: Any, *operands: Any) -> Any:
-    """A NumPy result of operands: a host vector or matrix where it has one or two axes, typed if an operand is."""
+    """Returns a NumPy result: a host vector or matrix if it has one or two axes, with a data type if an operand has one."""
     if not isinstance(result, np.ndarray) or result.ndim not in (1, 2):
         return result
     typed = builtins.any(isinstance(x, Matrix) and x.dtype is not None for x in operands)
@@ -465,7 +475,7 @@ def _matmul(lhs: Any, rhs: Any) -> Any:
 
 
 def cast(value: Any, dtype: Any) -> Any:
-    """`value` converted to `dtype`: truncating to integers, wrapping to their width, truth for `u1`."""
+    """Returns `value` converted to `dtype`: integers truncate and wrap to their width, `u1` is 0 or 1."""
     target = to_dtype(dtype)
     source = np.asarray(unwrap(value))
     out = converted(source, target)
@@ -473,7 +483,7 @@ def cast(value: Any, dtype: Any) -> Any:
 
 
 def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
-    """What calling a vector or matrix type gives: from one scalar (fill), all components, or smaller vectors and scalars."""
+    """Implements the call of a vector or matrix type: from one scalar (fill), all components, or smaller vectors and scalars."""
     flat = [item for value in values for item in np.asarray(unwrap(value)).reshape(-1).tolist()]
     shape = tuple(extent if extent is not None else -1 for extent in kind.shape)
     count = (kind.n or len(flat)) * (kind.m or 1)

@@ -34,7 +34,9 @@ _value_types: weakref.WeakKeyDictionary[type, Any] = weakref.WeakKeyDictionary()
 
 
 def value_type_of(host: type) -> StructType | None:
-    """The struct type of a dataclass that kernels construct as a value; None if its members are no values, or Python has to make it."""
+    """Returns the struct type of a dataclass that kernels construct as a value; None if a member is no value, or if Python has to construct
+    it.
+    """
     if host not in _value_types:
         is_plain = not hasattr(host, "__post_init__")
         is_plain = is_plain and all(field.default_factory is dataclasses.MISSING for field in dataclasses.fields(host))
@@ -46,8 +48,8 @@ def value_type_of(host: type) -> StructType | None:
 
 
 def _find_methods(host: type, members: dict[str, Any]) -> dict[str, Any]:
-    """The funcs and constants of a class, which its values in kernels have too."""
-    from .._language.func import Func  # which knows struct types
+    """Returns the funcs and constants of a class; values of its struct type have them in kernels."""
+    from .._language.func import Func  # that module imports struct types
 
     found = {name: value for cls in reversed(host.__mro__[:-1]) for name, value in vars(cls).items() if name not in members}
     return {
@@ -70,21 +72,22 @@ class StructType(StructTypeBase):
                 raise QuadrantsSyntaxError(f"{clash[0]!r} is a component of the member {member!r} with unpacked=True, and a member too")
             expanded.update(parts)
         self.name = name
-        # Functions that take no struct, and constants, are attributes of the type and of its values.
+        # Static methods and constants are attributes of the type and of its values.
         statics = {key: value for key, value in (methods or {}).items() if isinstance(value, staticmethod) or not hasattr(value, "__get__")}
         self.statics = {key: getattr(value, "__func__", value) for key, value in statics.items()}
         self.methods = {key: value for key, value in (methods or {}).items() if key not in self.statics}
         self.defaults: dict[str, Any] = {}
-        self.host: type | None = None  # the dataclass that it stands for
-        self._place: tuple[str, str] | None = None  # module and qualified name of the class that it was made of
+        self.host: type | None = None  # the dataclass that this type was made from
+        self._place: tuple[str, str] | None = None  # module and qualified name of the class that this type was made from
         self._members = expanded
 
     @classmethod
     def of_dataclass(cls, host: type) -> StructType:
-        """The struct type with the members of a class made by `dataclasses.dataclass`; results of the type are instances of the class.
+        """Returns the struct type with the members of a class made by `dataclasses.dataclass`; values of the type that Python receives are
+        instances of the class.
 
         Raises:
-            QuadrantsSyntaxError: a member is no scalar, vector, matrix, struct or such a dataclass.
+            QuadrantsSyntaxError: a member is neither scalar, vector, matrix, struct nor such a dataclass.
         """
         members = {}
         for field, element in ((field, typing.get_type_hints(host)[field.name]) for field in dataclasses.fields(host)):
@@ -100,12 +103,12 @@ class StructType(StructTypeBase):
 
     @property
     def __match_args__(self) -> tuple[str, ...]:
-        """The members that the patterns of `match` mean by position; a struct fits the class of which it has all."""
+        """The members that positional patterns of `match` refer to. A struct matches a class if it has all members of the class."""
         return tuple(self._members)
 
     @property
     def members(self) -> dict[str, Any]:
-        """Member names with their types, in order of declaration."""
+        """The types of the members by name, in order of declaration."""
         return {name: find_element(element) for name, element in self._members.items()}
 
     def __getattr__(self, name: str) -> Any:
@@ -115,7 +118,7 @@ class StructType(StructTypeBase):
         return statics[name]
 
     def leaves(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Scalar, vector and matrix members with dotted names, those of nested structs included."""
+        """Yields the scalar, vector and matrix members with dotted names, including those of nested structs."""
         for name, element in self.members.items():
             if isinstance(element, StructType):
                 yield from element.leaves(f"{prefix}{name}.")
@@ -123,10 +126,11 @@ class StructType(StructTypeBase):
                 yield prefix + name, element
 
     def __call__(self, *values: Any, **named: Any) -> Struct:
-        """A struct value: members by position, then by name; those not given are zero.
+        """Returns a struct value. Members are given by position, then by name; the others are zero.
 
-        A struct or dict alone gives the members that it has names of, or else the first member. So does a number: of nested structs it is
-        the first number.
+        A single struct or dict sets the members with the same names, or else the first member. A single number also sets the first member;
+        in
+        nested structs, the first number.
         """
         members = self.members
         if len(values) == 1 and not named and isinstance(values[0], (dict, Struct)):
@@ -149,31 +153,31 @@ class StructType(StructTypeBase):
         return self.defaults.get(name, element() if isinstance(element, StructType) else 0)
 
     def filled_with_scalar(self, value: Any) -> Struct:
-        """A struct value with every component set to `value`."""
+        """Returns a struct value whose components are all `value`."""
         return Struct._of(self, {name: _convert(element, value) for name, element in self.members.items()})
 
     def cast(self, struct: Any) -> Struct:
-        """Another struct value converted to the members of this type."""
+        """Returns another struct value converted to the members of this type."""
         return self(struct)
 
     def field(self, shape: Any = None, name: str = "<Struct>", offset: Any = None, **options: Any) -> StructField:
-        """A field of such structs; the options needs_grad, needs_dual, layout and order are those of `qd.field`.
+        """Returns a field of these structs; the options needs_grad, needs_dual, layout and order are those of `qd.field`.
 
-        `layout` puts the members side by side (AOS) or each leaf in an array of its own (SOA).
+        `layout` stores the members interleaved (AOS) or each leaf in an array of its own (SOA).
         """
         return _types.factories["public field"](self, shape, name=name, offset=offset, **options)
 
     def ndarray(
         self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS, *, needs_dual: bool = False, offset: Any = None
     ) -> StructField:
-        """An ndarray of such structs: members side by side (AOS) or each leaf in an array of its own (SOA).
+        """Returns an ndarray of these structs, with the members interleaved (AOS) or each leaf in an array of its own (SOA).
 
         `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
         """
         return _types.factories["struct ndarray"](self, shape, ContainerSpec(None, layout is Layout.SOA, needs_grad, needs_dual, offset))
 
     def tensor(self, shape: Any, **options: Any) -> Any:
-        """A tensor of such structs; the options are those of `qd.tensor`."""
+        """Returns a tensor of this `shape` of these structs; the options are those of `qd.tensor`."""
         return _types.factories["tensor"](self, shape, **options)
 
     @property
@@ -188,13 +192,13 @@ class StructType(StructTypeBase):
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # A class of a module is pickled by reference, as classes are: with its methods, which have no other name.
+        # A class of a module is pickled by reference, like all classes; this preserves its methods.
         if self._place is not None and _find_global(*self._place) is self:
             return _find_global, self._place
         return super().__reduce_ex__(protocol)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        """What `class B(A)` inherits when A is a struct type: a class that only remembers A."""
+        """Returns the bases of `class B(A)` if A is a struct type: a class that stores A."""
         return (type(self.name, (), {"_qd_struct_type": self}),)
 
     def __eq__(self, other: object) -> bool:
@@ -209,14 +213,14 @@ class StructType(StructTypeBase):
 
 
 def _find_global(module: str, name: str) -> Any:
-    """The object of this qualified name in a module, None where there is none."""
+    """Returns the object with this qualified name in a module, or None."""
     with contextlib.suppress(AttributeError, ImportError):
         return operator.attrgetter(name)(importlib.import_module(module))
     return None
 
 
 def _convert(element: Any, value: Any) -> Any:
-    """A member value of the member's own type."""
+    """Converts the value of a member to the type of the member."""
     if isinstance(element, StructType):
         return element(*value) if isinstance(value, (list, tuple)) else element(value)
     if isinstance(element, MatrixType):
@@ -231,7 +235,7 @@ def _convert(element: Any, value: Any) -> Any:
 
 
 class Struct(metaclass=KernelClass):
-    """A struct value: `qd.Struct(a=1, b=...)`, a call of a struct type, or an element of a struct field (a view)."""
+    """A struct value: `qd.Struct(a=1, b=...)`, the result of calling a struct type, or an element of a struct field (a view)."""
 
     _entries: MutableMapping[str, Any]
     _type: StructType | None
@@ -250,29 +254,29 @@ class Struct(metaclass=KernelClass):
 
     @property
     def entries(self) -> dict[str, Any]:
-        """Member names and values."""
+        """Names and values of the members."""
         return dict(self._entries)
 
     @property
     def keys(self) -> list[str]:
-        """Member names."""
+        """Returns the names of the members."""
         return list(self.entries)
 
     @property
     def items(self) -> Any:
-        """Pairs of member name and value."""
+        """Returns pairs of name and value of the members."""
         return self.entries.items()
 
     @property
     def methods(self) -> dict[str, Any]:
-        """Methods of the struct type."""
+        """The methods of the struct type."""
         return {} if self._type is None else self._type.methods
 
     def to_dict(self, include_methods: bool = False, include_ndim: bool = False) -> dict[str, Any]:
-        """Members as plain Python values: numbers, lists, dicts.
+        """Returns the members as plain Python values: numbers, lists, dicts.
 
         `include_methods` adds the methods under "__struct_methods", `include_ndim` the number of axes of each vector and matrix under
-        "__matrix_ndim"; both of structs inside, too.
+        "__matrix_ndim"; both also for nested structs.
         """
         made = {name: _plain(value, include_methods, include_ndim) for name, value in self.entries.items()}
         if include_methods:
@@ -285,11 +289,11 @@ class Struct(metaclass=KernelClass):
         return self._entries[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._entries[name]  # only members that are there
+        self._entries[name]  # raises for a member that does not exist
         self._entries[name] = value if self._type is None else _convert(self._type.members[name], value)
 
     def __copy__(self) -> Struct:
-        """A value of its own, also of an element of a container."""
+        """Copies the value, even if this is an element of a container."""
         entries = {name: copy.copy(value) if isinstance(value, (Matrix, Struct)) else value for name, value in self.entries.items()}
         return object.__new__(type(self))._bind(self._type, entries)
 
@@ -331,17 +335,17 @@ class Struct(metaclass=KernelClass):
 
     @staticmethod
     def field(members: dict[str, Any], methods: dict[str, Any] | None = None, *arguments: Any, **options: Any) -> StructField:
-        """A field of structs with these members; further arguments are those of `StructType.field`."""
+        """Returns a field of structs with these members; further arguments are those of `StructType.field`."""
         return StructType("struct", methods, **members).field(*arguments, **options)
 
 
 def _restore(cls: type[Struct], kind: StructType | None, entries: dict[str, Any]) -> Struct:
-    """The struct value of a pickle."""
+    """Restores the struct value of a pickle."""
     return object.__new__(cls)._bind(kind, entries)
 
 
 class _UnpackedVector:
-    """A vector member whose components are members of their own."""
+    """A vector member whose components are separate members."""
 
     def __init__(self, struct: Struct, name: str):
         self._struct, self._name = struct, name
@@ -352,12 +356,12 @@ class _UnpackedVector:
         return self._struct[f"_{self._name}{index}"]
 
     def __setitem__(self, index: int, value: Any) -> None:
-        self[index]  # only components that are there
+        self[index]  # raises for a component that does not exist
         self._struct[f"_{self._name}{index}"] = value
 
 
 class _FieldElement(UserDict[str, Any]):
-    """The entries of an element of a struct field: members are read from and written to the field."""
+    """The entries of an element of a struct field: reading and assigning a member accesses the field."""
 
     def __init__(self, members: dict[str, Any], index: Any):
         self.data, self._index = members, index
@@ -376,7 +380,7 @@ def _plain(value: Any, include_methods: bool, include_ndim: bool) -> Any:
 
 
 class StructField(Shadows, Copies):
-    """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
+    """A field of structs: one field for each member, available as attributes and through `field_dict`."""
 
     def __init__(
         self, field_dict: dict[str, Any], struct_methods: dict[str, Any] | None = None, name: str = "<Struct>", is_primal: bool = True
@@ -390,12 +394,12 @@ class StructField(Shadows, Copies):
 
     @property
     def keys(self) -> list[str]:
-        """Member names."""
+        """Returns the names of the members."""
         return list(self.field_dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents."""
+        """The extents."""
         return next(iter(self.field_dict.values())).shape
 
     @property
@@ -404,7 +408,7 @@ class StructField(Shadows, Copies):
 
     @property
     def layout(self) -> tuple[int, ...] | None:
-        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
+        """The axes from the outermost in memory to the innermost, or None if they are in index order."""
         return next(self._leaves()).layout
 
     @property
@@ -418,7 +422,7 @@ class StructField(Shadows, Copies):
         return self._type
 
     def get_member_field(self, key: str) -> Any:
-        """The field of one member."""
+        """Returns the field of the member `key`."""
         return self.field_dict[key]
 
     def __getattr__(self, name: str) -> Any:
@@ -428,7 +432,8 @@ class StructField(Shadows, Copies):
         return members[name]
 
     def __getitem__(self, index: Any) -> Any:
-        first = next(iter(self.field_dict.values()))[index]  # refuses what is outside the shape now, not at the first access of a member
+        # Raises for an index outside of the shape now, not at the first access of a member.
+        first = next(iter(self.field_dict.values()))[index]
         if not isinstance(first, (StructField, _runtime.NdarrayBase)):
             return Struct._of(self._type, _FieldElement(self.field_dict, index))
         view = StructNdarray({name: member[index] for name, member in self.field_dict.items()}, self.struct_methods, self.name)
@@ -437,7 +442,7 @@ class StructField(Shadows, Copies):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         entries = value.entries if isinstance(value, Struct) else getattr(value, "field_dict", value)
-        values = [entries[name] for name in self.field_dict]  # all members first: a missing one changes nothing
+        values = [entries[name] for name in self.field_dict]  # read all members first: a missing one must leave the element unchanged
         for member, item in zip(self.field_dict.values(), values, strict=True):
             member[index] = item
 
@@ -454,53 +459,53 @@ class StructField(Shadows, Copies):
 
     @property
     def snode(self) -> Any:
-        """The place of the first member in its tree."""
+        """The place of the first member in its tree of nodes."""
         return next(self._leaves()).snode
 
     def parent(self, n: int = 1) -> Any:
-        """The n-th node above the first member."""
+        """Returns the n-th node above the first member."""
         return next(self._leaves()).parent(n)
 
     def fill(self, val: Any) -> None:
-        """Set every component of every member to a number."""
+        """Assigns the number `val` to every component of every member."""
         for member in self.field_dict.values():
             member.fill(val)
 
     def copy_from(self, other: StructField) -> None:
-        """Copy another struct field with the same members."""
+        """Copies the elements of another struct field with the same members."""
         if not isinstance(other, StructField) or set(other.keys) != set(self.keys):
             raise AssertionError(f"copy_from needs a struct field with the members {self.keys}")
         for name, member in self.field_dict.items():
             member.copy_from(other.field_dict[name])
 
     def to_numpy(self, *, copy: bool | None = True) -> dict[str, Any]:
-        """A (nested) dict of member name to NumPy array."""
+        """Returns a (nested) dict of NumPy arrays by member name; `copy` as for `qd.Field.to_numpy`."""
         return {name: member.to_numpy(copy=copy) for name, member in self.field_dict.items()}
 
     def from_numpy(self, array_dict: dict[str, Any]) -> None:
-        """Copy from a (nested) dict that has an array for every member, or from a structured array."""
+        """Copies from a (nested) dict with an array for every member, or from a structured array, both of shape `shape`."""
         for name, array in [(name, array_dict[name]) for name in self.field_dict]:
             self.field_dict[name].from_numpy(array)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
-        """A (nested) dict of member name to torch tensor."""
+        """Returns a (nested) dict of torch tensors by member name; `device` and `copy` as for `qd.Field.to_torch`."""
         return {name: member.to_torch(device, copy=copy) for name, member in self.field_dict.items()}
 
     def from_torch(self, array_dict: dict[str, Any]) -> None:
-        """Copy from a (nested) dict that has a tensor for every member."""
+        """Copies from a (nested) dict with a tensor for every member."""
         self.from_numpy(array_dict)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
-        """Struct fields have no one data type: export their members."""
+        """Raises: a struct field has no single data type; its members can be exported."""
         raise NotImplementedError(f"DLPack has no structs: export the members ({', '.join(self.field_dict)}) one by one")
 
     def _leaves(self) -> Iterator[Any]:
-        """The member fields, those of nested structs included."""
+        """Yields the member fields, including those of nested structs."""
         for member in self.field_dict.values():
             yield from member._leaves() if isinstance(member, StructField) else (member,)
 
     def _cell_type(self, **size: int) -> np.dtype:
-        """The NumPy type of a struct whose members lie where they do in the first cell, with padding behind them up to `itemsize`."""
+        """Returns the NumPy type of a struct with the offsets of its members in the first cell, padded up to `itemsize`."""
         start = next(self._leaves())._address
         members = self.field_dict.values()
         formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m.dtype), m.element_shape) for m in members]
@@ -508,7 +513,7 @@ class StructField(Shadows, Copies):
         return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets, **size})  # type: ignore[call-overload]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """A structured array: a view when the members lie side by side in one cell, else a copy."""
+        """Returns a structured array: a view if the members are interleaved in one cell, else a copy."""
         first, rank = next(self._leaves()), len(self.shape)
         if (
             math.prod(self.shape)
@@ -516,7 +521,7 @@ class StructField(Shadows, Copies):
             and first.parent() is not None
             and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
         ):
-            is_whole = first.snode._offset_bytes_in_parent_cell == 0  # an element is the cell, its padding included
+            is_whole = first.snode._offset_bytes_in_parent_cell == 0  # an element is the whole cell, including its padding
             kind = self._cell_type(itemsize=first.parent()._cell_size_bytes) if is_whole else self._cell_type()
             place = {"shape": self.shape, "strides": first._qd_layout[4], "typestr": f"|V{kind.itemsize}", "version": 3}
             place["data"] = (first._address, False)
@@ -549,16 +554,16 @@ def _element_of(field: Any) -> Any:
 
 
 def struct(**members: Any) -> StructType:
-    """A struct type with these members; the key ``__struct_methods`` attaches methods."""
+    """Returns a struct type with these members; the key ``__struct_methods`` attaches methods."""
     methods = members.pop(_METHODS, None)
     return StructType("struct", methods, **members)
 
 
 def dataclass(cls: type) -> StructType:
-    """Make a struct type of a class `cls`: annotated names are members, their values are defaults, functions are methods.
+    """Make a struct type from a class `cls`: annotated names are members, their values are defaults, functions are methods.
 
-    The rest is constant, and members of base classes come first. Raises `QuadrantsSyntaxError` for a default that the type of its member
-    does not take.
+    Other attributes are constants, and members of base classes come first. Raises `QuadrantsSyntaxError` for a default that cannot be
+    converted to the type of its member.
     """
     members: dict[str, Any] = {}
     methods: dict[str, Any] = {}

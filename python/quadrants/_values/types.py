@@ -9,12 +9,13 @@ from typing import Any
 from .._base.dtypes import DataType, find_dtype, to_dtype
 from .._base.errors import QuadrantsSyntaxError, warn
 
-# What makes values and containers, filled in by the modules that know them; "public field" is `qd.field`, "field" what is behind it.
+# Constructors of values and containers by name; the modules that define them register them. "public field" is `qd.field`, "field" its
+# implementation.
 factories: dict[str, Callable[..., Any]] = {}
 
 
 class Layout(enum.Enum):
-    """Where the components of an element lie: side by side (AOS) or in blocks of their own (SOA)."""
+    """Layout of the components of elements: interleaved (AOS), or each component in a block of its own (SOA)."""
 
     AOS = 1
     SOA = 2
@@ -27,19 +28,19 @@ def is_tensor(dtype: Any) -> bool:
 
 
 def find_element(value: Any) -> Any:
-    """The element type that `value` means, or None: vector, matrix and struct types as they are, else what `find_dtype` finds."""
+    """Returns the element type that `value` means, or None: vector, matrix and struct types unchanged, else the result of `find_dtype`."""
     return value if isinstance(value, (MatrixType, StructTypeBase)) else find_dtype(value)
 
 
 def check_size(count: int) -> None:
-    """Warns of vectors and matrices that are better arrays."""
+    """Warns about vectors and matrices so large that an array suits better."""
     if count > 144:
         text = f"kernels hold all {count} components of a vector or matrix at once, and take the longer to compile the more there are"
         warn(f"{text}: more than 144 are better kept in a field or an array", UserWarning)
 
 
 class _Shape(tuple[Any, ...]):
-    """Extents; called they are a list, for programs that ask the element types of ndarrays so."""
+    """Extents as a tuple. Calling it returns a list, for programs that read element types of ndarrays in this way."""
 
     __slots__ = ()
 
@@ -48,7 +49,7 @@ class _Shape(tuple[Any, ...]):
 
 
 class MatrixType:
-    """A vector or matrix type: a constructor, an annotation, and the element type of containers."""
+    """A vector or matrix type: a constructor, an annotation, and an element type of containers."""
 
     __slots__ = ("_dtype", "m", "n", "ndim")
 
@@ -67,24 +68,24 @@ class MatrixType:
         return None if self._dtype is None else find_dtype(self._dtype)
 
     def element_type(self) -> DataType | None:
-        """The same as `dtype`, for programs that ask the element types of ndarrays so."""
+        """The same as `dtype`, for programs that read it from the element types of ndarrays."""
         return self.dtype
 
     @property
     def shape(self) -> _Shape:
-        """(n,) of a vector, (n, m) of a matrix."""
+        """The extents: (n,) for a vector, (n, m) for a matrix."""
         return _Shape((self.n,) if self.ndim == 1 else (self.n, self.m))
 
     def __call__(self, *values: Any):
-        """A host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""
+        """Returns a host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""
         return factories["matrix"](self, values)
 
     def field(self, **options: Any):
-        """A field with elements of this type; the options are those of `qd.field`."""
+        """Returns a field with elements of this type; the options are those of `qd.field`."""
         return factories["public field"](self, **options)
 
     def ndarray(self, shape: Any, needs_grad: bool = False):
-        """An ndarray with elements of this type."""
+        """Returns an ndarray of this `shape` with elements of this type; `needs_grad` allocates adjoints."""
         return factories["public ndarray"](self, shape, needs_grad)
 
     def _key(self) -> tuple[Any, ...]:
@@ -94,7 +95,7 @@ class MatrixType:
         return isinstance(other, MatrixType) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._key()[:3])  # the data type may follow the defaults, a hash may not change
+        return hash(self._key()[:3])  # the data type may follow the defaults, but a hash must not change
 
     def __repr__(self) -> str:
         name = getattr(self.dtype, "name", None)
@@ -102,7 +103,7 @@ class MatrixType:
 
 
 class UnpackedVectorType:
-    """Type of a struct member whose components are members of their own: `_r0`, `_r1`, ... of a member r."""
+    """Type of a struct member r whose components are separate members `_r0`, `_r1`, ..."""
 
     __slots__ = ("dtype", "n")
 
@@ -112,7 +113,7 @@ class UnpackedVectorType:
         self.n, self.dtype = n, dtype
 
     def expand(self, name: str) -> dict[str, Any]:
-        """The members that stand for the member `name`."""
+        """Returns the members that replace the member `name`."""
         return {f"_{name}{number}": self.dtype for number in range(self.n)}
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
@@ -125,23 +126,23 @@ class UnpackedVectorType:
 
 
 def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> Any:
-    """The type of vectors with `n` components of type `dtype`; `unpacked`: of a struct member whose components are separate scalars."""
+    """Returns the type of vectors with `n` components of type `dtype`. `unpacked` makes each component a scalar member of a struct."""
     return UnpackedVectorType(n, dtype) if unpacked else MatrixType(n, 1, dtype, 1)
 
 
 def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> MatrixType:
-    """The type of `n` x `m` matrices with components of type `dtype`."""
+    """Returns the type of `n` x `m` matrices with components of type `dtype`."""
     return MatrixType(n, m, dtype, 2)
 
 
 def make_element(shape: tuple[int | None, ...], dtype: Any) -> Any:
-    """The element type with components of this shape: the data type itself for (), a vector type for (n,), a matrix type for (n, m)."""
+    """Returns the element type with components of this shape: the data type for (), a vector type for (n,), a matrix type for (n, m)."""
     make: Any = (lambda scalar: scalar, vector, matrix)[len(shape)]
     return make(*shape, dtype)
 
 
 class Template:
-    """Annotation of a compile-time argument: anything; the kernel is specialized to it. Arguments are accepted and ignored."""
+    """Annotation of a compile-time argument of any type: the kernel is specialized to its value. Arguments are accepted and ignored."""
 
     def __init__(self, element_type: Any = object, ndim: int | None = None):
         self.element_type, self.ndim = element_type, ndim
@@ -157,7 +158,7 @@ template = Template
 
 
 class ref:
-    """Annotation of a parameter of a `real_func`: a scalar variable of the caller that the function may write."""
+    """Annotation of a `real_func` parameter: a scalar variable of the caller that the function may assign."""
 
     def __init__(self, tp: Any):
         self.dtype = to_dtype(tp)
@@ -169,7 +170,7 @@ class ref:
 class NdarrayType:
     """Annotation of an array argument: a `qd.ndarray`, a NumPy array or a torch tensor.
 
-    `shape` has an extent for each axis, or None where any will do: in the kernel `x.shape[k]` is a compile-time constant where it is given.
+    `shape` has an extent or None for each axis. A given extent is checked at the launch and makes `x.shape[k]` a compile-time constant.
     """
 
     __slots__ = ("boundary", "dtype", "layout", "ndim", "needs_grad", "shape")
@@ -231,7 +232,7 @@ ndarray = NDArray = NdarrayType
 
 
 class OptionalType:
-    """Annotation `T | None`."""
+    """Annotation `T | None`: an argument that may be None."""
 
     __slots__ = ("inner",)
 
@@ -240,13 +241,13 @@ class OptionalType:
 
     @classmethod
     def combine(cls, inner: Any, other: Any) -> OptionalType:
-        """`inner | other`, which must be `T | None`."""
+        """Returns `inner | other`, which must be `T | None`."""
         if other is not None and other is not type(None):
             raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
         return cls(inner)
 
 
 class StructTypeBase:
-    """Base of `StructType`, so that annotations know struct types before any is used."""
+    """Base class of `StructType`, so that annotations need no import of it."""
 
     __slots__ = ()

@@ -17,7 +17,7 @@ _KINDS = {SNodeGradType.ADJOINT: 1, SNodeGradType.DUAL: 2}
 
 
 def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) -> None:
-    """Set the gradients of all containers to zero; with `gradient_type=SNodeGradType.DUAL` their tangents.
+    """Set the adjoints of all containers to zero; with `gradient_type=SNodeGradType.DUAL` their tangents.
 
     Raises `QuadrantsRuntimeError` without a runtime.
     """
@@ -27,5 +27,5 @@ def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) ->
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""Functions with gradients of their own."""
+"""Functions with replaced gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def grad_replaced(func: F) -> F:
     """Hide the kernels that a Python function calls from tapes: the function that `grad_for` registers computes its gradient.
 
-    For instance a function that stores less than a tape of its kernels would, and computes again what it needs. It may be a method.
+    Useful, for instance, for a function that stores less than a tape of its kernels would, and recomputes values. It may be a method.
 
     Args:
         func: the function; arguments and results are passed through.
@@ -48,8 +48,9 @@ def grad_replaced(func: F) -> F:
 def grad_for(primal: Any) -> Callable[[F], F]:
     """Register the decorated function as the gradient of `primal`, which `grad_replaced` decorates.
 
-    A tape calls it with the arguments of the recorded call. It adds to the gradients of what `primal` reads, from those of what it writes.
-    Raises `QuadrantsRuntimeError` if `primal` is a kernel, is not decorated, or has a gradient already.
+    A tape calls it with the arguments of the recorded call. It must add to the gradients of the containers that `primal` reads, computed
+    from the gradients of those that it writes. Raises `QuadrantsRuntimeError` if `primal` is a kernel, is not decorated, or already has a
+    gradient.
     """
     primal = getattr(primal, "__func__", primal)
     if isinstance(primal, Kernel):
@@ -70,7 +71,7 @@ def grad_for(primal: Any) -> Callable[[F], F]:
 
 
 def no_grad(func: F) -> F:
-    """Hide the kernels that a Python function calls from tapes: nothing that it does has a gradient."""
+    """Hide the kernels that a Python function `func` calls from tapes: its effects have no gradient. Returns the decorated function."""
     replaced = grad_replaced(func)
     replaced.grad = lambda *_, **__: None  # type: ignore[attr-defined]
     return replaced

@@ -1,4 +1,4 @@
-"""Forward mode: derivatives along one direction, computed beside the values."""
+"""Forward mode: derivatives along one direction, computed together with the primals."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from ._recorded import call
 
 
 class FwdMode:
-    """Kernels in the block compute tangents beside values: `loss.dual` becomes the Jacobian of `loss` times the seed.
+    """Kernels in the block compute tangents together with the primals: `loss.dual` becomes the Jacobian of `loss` times the seed.
 
         with qd.ad.FwdMode(loss=y, param=x, seed=[0.0, 1.0]):
             compute()
         y.dual  # the derivative of y with respect to x[1]
 
-    A gradient that is computed in the block has tangents, too: `x.grad.dual` is then the Hessian times the seed (containers need
+    A gradient that is computed in the block also has tangents: `x.grad.dual` is then the Hessian times the seed (containers need
     `needs_grad` and `needs_dual`).
 
     Args:
         loss: a container with a tangent, or several.
         param: the container to differentiate with respect to; or several, as a list, or as a dictionary with a seed for each.
-        seed: the direction: one number for each component of `param` in row-major order, as a list or an array of any shape. A list of
-            these for a list of containers. 1 where `param` is a single number.
-        clear_gradients: whether all tangents become zero at the entry.
+        seed: the direction: one number for each component of `param` in row-major order, as a list or an array of any shape; a list of
+            these for a list of containers. Default: 1 if `param` is a single number.
+        clear_gradients: whether all tangents are set to zero at the entry.
     Raises:
         AssertionError: the loss is no container, the seed has another length, or the object is entered twice.
-        QuadrantsRuntimeError: there is no memory for tangents, or no seed; or a tape or another forward mode is entered.
+        QuadrantsRuntimeError: there is no memory for tangents, or no seed; or a tape or another forward mode is active.
     """
 
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
@@ -85,7 +85,7 @@ class FwdMode:
         self.clear_seed()
 
     def clear_seed(self) -> None:
-        """Set the tangents of the parameters to zero: what the end of the block does."""
+        """Set the tangents of the parameters to zero, as at the end of the block."""
         for container, _seed in self.seeds:
             container.dual.fill(0)
 

@@ -1,4 +1,4 @@
-"""Gradients against differences of the loss."""
+"""Compares gradients with finite differences of the loss."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ._loss import Loss
 from ._recorded import Cut, HostWrite, Recorded, Replaced
 
 _STEPS = [2.0**-exponent for exponent in range(3, 30)]
-_TOLERANCE = 100  # the error of a gradient is below one part in this
+_TOLERANCE = 100  # the relative error of a gradient must be smaller than one over this number
 
 
 class Memory:
-    """What all containers hold now."""
+    """A snapshot of all containers."""
 
     def __init__(self) -> None:
         self.copies = [(row[0], row[0].to_numpy()) for row in _runtime.list_containers()]
 
     def restore(self) -> None:
-        """Gives it back to them."""
+        """Restores the contents of the containers."""
         for container, copy in self.copies:
             container.from_numpy(copy)
 
@@ -30,7 +30,7 @@ class Memory:
 def check_gradients(loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memory, containers: list[Any]) -> None:
     """Compares each container's gradient with central differences along a random direction, from `before`; restores all memory.
 
-    Raises `AssertionError` when no step of the difference agrees with it to one part in a hundred.
+    Raises `AssertionError` if no step size agrees with the gradient to one part in a hundred.
     """
     after = Memory()
     gradients = [container.grad.to_numpy() for container in containers]

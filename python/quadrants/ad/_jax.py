@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 
 def jax_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | Mapping[str, Any]) -> Any:
-    """Make a kernel a function of JAX on the CPU: for `jax.jit`, `jax.grad` and `jax.vmap`.
+    """Make a kernel a function of JAX on the CPU, for `jax.jit`, `jax.grad` and `jax.vmap`.
 
         @qd.ad.jax_op(outputs="y")
         @qd.kernel
@@ -29,20 +29,21 @@ def jax_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | M
 
         jax.grad(lambda x: square(x).sum())(jnp.ones(3))
 
-    The function takes the other parameters of the kernel, arrays and numbers, and gives new arrays, which are zero when the kernel starts.
-    XLA calls the kernel where it needs the results. The gradient is that of the kernel (`kernel.grad`); it has no gradient of its own.
-    Numbers get no gradient.
+    The function takes the other parameters of the kernel, arrays and numbers, and returns new arrays, which are zero when the kernel
+    starts.
+    XLA calls the kernel when it needs the results. The gradient is the gradient of the kernel (`kernel.grad`); it has no second derivative.
+    Numbers have no gradient.
 
     Args:
-        kernel: a kernel whose parameters are arrays and scalars. Arrays have the types that the kernel asks for: f64 needs
+        kernel: a kernel whose parameters are arrays and scalars. Arrays must have the types that the kernel declares: f64 needs
             `jax_enable_x64`.
-        outputs: the parameters that it returns: a name, several, or a dictionary. There a value is the name of the parameter whose shape
-            and type the output has, or a function of the inputs that gives a `jax.ShapeDtypeStruct`. Otherwise outputs are like the first
-            array.
+        outputs: the parameters that it returns: a name, several names, or a dictionary. A value of the dictionary is the name of the
+            parameter with the shape and type of the output, or a function of the inputs that returns a `jax.ShapeDtypeStruct`. Otherwise
+            outputs have the shape and type of the first array.
     Returns:
-        A function of the remaining parameters that gives an array, or a tuple of them.
+        A function of the remaining parameters that returns an array, or a tuple of them.
     Raises:
-        QuadrantsTypeError: no such parameter, or JAX is not installed.
+        QuadrantsTypeError: there is no such parameter, or JAX is not installed.
     """
     if kernel is None:
         return lambda found: jax_op(found, outputs=outputs)
@@ -52,16 +53,16 @@ def jax_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | M
 
 
 class _JaxOperator(Operator):
-    """`forward` and `backward` get and fill NumPy arrays on the memory of XLA."""
+    """`forward` and `backward` read and fill NumPy arrays on the memory of XLA."""
 
     def forward(self, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        """What the function computes."""
+        """Computes the function."""
         for output in outputs:
             output[...] = 0
         self.kernel(*self.merge(self.unpack(inputs), outputs))
 
     def backward(self, given: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """From adjoints of the outputs, outputs and inputs: the adjoints of the arrays among the inputs."""
+        """Computes the adjoints of the array inputs from the adjoints of the outputs, the outputs and the inputs."""
         count = len(self.sources)
         adjoints, values, inputs = given[:count], given[count : 2 * count], self.unpack(given[2 * count :])
         arrays = [_container(value) if position in self.arrays else value for position, value in enumerate(inputs)]
@@ -71,11 +72,11 @@ class _JaxOperator(Operator):
             result[...] = arrays[position].grad.to_numpy() if arrays[position].has_grad() else 0
 
     def unpack(self, inputs: list[np.ndarray]) -> list[Any]:
-        """Numbers come as arrays without axes."""
+        """Converts numbers, which XLA passes as arrays without axes."""
         return [value if position in self.arrays else value.item() for position, value in enumerate(inputs)]
 
     def make(self) -> Callable[..., Any]:
-        """The function, known to XLA."""
+        """Returns the function, registered with XLA."""
         jax = _import("jax")
         handlers = importlib.import_module("._xla", __package__)
         name = f"quadrants_{self.kernel.__name__}_{next(_numbers)}"
@@ -103,12 +104,12 @@ class _JaxOperator(Operator):
         return self.wrap(lambda *values: function(*(self.convert(jax, position, value) for position, value in enumerate(values))))
 
     def convert(self, jax: Any, position: int, value: Any) -> Any:
-        """An array of the type that the kernel asks for."""
+        """Returns an array of the type that the kernel declares."""
         dtype = self.inputs[position].dtype
         return jax.numpy.asarray(value, None if dtype is None else to_numpy_dtype(dtype))
 
     def describe(self, jax: Any, inputs: tuple[Any, ...]) -> list[Any]:
-        """Shapes and types of the outputs."""
+        """Returns shapes and types of the outputs."""
         known = self.name_inputs(inputs)
         return [
             source(*inputs) if callable(source) else jax.ShapeDtypeStruct(known[source].shape, known[source].dtype)
@@ -124,7 +125,7 @@ def _import(name: str) -> Any:
 
 
 def _container(values: np.ndarray, adjoint: np.ndarray | None = None) -> Any:
-    """An ndarray with these elements and, of real ones, with gradients."""
+    """Returns an ndarray with these elements and, for real ones, with adjoints."""
     made = ndarray(values.dtype, values.shape, needs_grad=values.dtype.kind == "f")
     made.from_numpy(values)
     if adjoint is not None and made.has_grad():
@@ -135,4 +136,4 @@ def _container(values: np.ndarray, adjoint: np.ndarray | None = None) -> Any:
 def _adjoint(jax: Any, value: Any, found: Any) -> Any:
     if value.dtype.kind == "f":
         return jax.numpy.zeros_like(value) if found is None else found
-    return np.zeros(value.shape, jax.dtypes.float0)  # what JAX wants of integers
+    return np.zeros(value.shape, jax.dtypes.float0)  # the type that JAX requires for gradients of integers

@@ -13,7 +13,7 @@ from .._containers.ndarray import ScalarNdarray
 class Loss:
     """Checked access to a loss: a 0-d field, an ndarray of one element, a tensor of these, or a torch tensor of one element.
 
-    Raises `QuadrantsRuntimeError` for anything else, and where there is no gradient.
+    Raises `QuadrantsRuntimeError` for anything else, and if there is no gradient.
     """
 
     __slots__ = ("container", "index")
@@ -47,18 +47,18 @@ class Loss:
 
     @property
     def value(self) -> float:
-        """What the loss is."""
+        """Returns the value of the loss."""
         return float(self.container[self.index]) if hasattr(self.container, "has_grad") else float(_foreign.plain_tensor(self.container))
 
     def clear(self) -> None:
-        """Set the loss to zero."""
+        """Sets the loss to zero."""
         if hasattr(self.container, "has_grad"):
             self.container[self.index] = 0
         else:
             _foreign.plain_tensor(self.container).zero_()
 
     def seed(self) -> None:
-        """Set its gradient to one."""
+        """Sets the gradient of the loss to one."""
         if hasattr(self.container, "has_grad"):
             self.container.grad[self.index] = 1
         elif (gradient := _foreign.grad_of(self.container)) is None:

@@ -1,4 +1,4 @@
-"""Kernels as functions without side effects, which is what other libraries differentiate."""
+"""Kernels as functions without side effects, the form that other libraries differentiate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARRAY_KINDS = ("array", "tensor", "view")
 
 
 class Operator:
-    """A kernel as a function of some of its parameters, which gives the others."""
+    """A kernel as a function of some of its parameters that returns the others."""
 
     def __init__(self, kernel: Any, outputs: Any) -> None:
         self.kernel, self.parameters = kernel, list(kernel.parameters)
@@ -28,19 +28,19 @@ class Operator:
         if not self.arrays and any(not callable(source) for source in given.values()):
             raise QuadrantsTypeError(f"{kernel.__name__} has no array that its outputs are like: give a function that allocates them")
         self.sources = [source if source is not None else self.inputs[self.arrays[0]].name for source in given.values()]
-        self.order = [list(given).index(name) for name in names if name in given]  # of the outputs among the parameters
+        self.order = [list(given).index(name) for name in names if name in given]  # order of the outputs among the parameters
 
     def merge(self, inputs: Any, outputs: list[Any]) -> list[Any]:
-        """The arguments of the kernel."""
+        """Returns the arguments of the kernel."""
         rest, made = iter(inputs), iter(outputs[position] for position in self.order)
         return [next(made) if is_output else next(rest) for is_output in self.is_output]
 
     def name_inputs(self, inputs: tuple[Any, ...]) -> dict[str, Any]:
-        """The inputs by the names of their parameters."""
+        """Returns the inputs by the names of their parameters."""
         return {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
 
     def wrap(self, operator: Any) -> Callable[..., Any]:
-        """`operator`, with the signature that the kernel has without the outputs; of a single output the only result."""
+        """Returns `operator` with the signature of the kernel without the outputs; a single output is returned directly, not in a tuple."""
         count, single = len(self.inputs), len(self.sources) == 1
         names = [parameter.name for parameter in self.inputs]
         defaults = {parameter.name: parameter.default for parameter in self.inputs if parameter.has_default}

@@ -1,4 +1,4 @@
-"""Calls on a tape."""
+"""Recorded calls of a tape, and their gradients."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _NUMBERS = (bool, int, float, str, np.generic)
 
 
 def call(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
-    """A kernel or function with its arguments."""
+    """Calls a kernel or function with its arguments."""
     return kernel(*arguments, **keywords) if keywords else kernel(*arguments)
 
 
 def call_validated(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
-    """A call of a kernel, interpreted.
+    """Runs a kernel in the interpreter.
 
-    Raises `QuadrantsAssertionError` where it overwrites an element that it has read, in a container that has a gradient.
+    Raises `QuadrantsAssertionError` if it overwrites an element that it has read, in a container that has a gradient.
     """
-    interpreter = importlib.import_module("..interpreter", __package__)  # few programs need it
+    interpreter = importlib.import_module("..interpreter", __package__)  # loaded on demand: few programs need it
     return interpreter.run(kernel, arguments, keywords or {}, validates=True)
 
 
-# By address: memory with a gradient, what a call left there, and the gradient.
+# By address: memory with a gradient, its contents after a call, and the gradient.
 Computed = dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 class Memories:
-    """What all containers hold, and the arrays among the arguments of a call: for functions with gradients of their own among calls that
-    are interpreted, whose writes nobody notes."""
+    """Snapshot of all containers and of the array arguments of a call: for functions with replaced gradients among interpreted calls, whose
+    writes are not recorded."""
 
     def __init__(self, arguments: tuple[Any, ...] = ()) -> None:
         arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
@@ -47,15 +47,15 @@ class Memories:
         self.rows = [(memory, _snapshot.keep(memory)) for memory in (*values, *arrays)]
 
     def restore(self) -> None:
-        """Gives it back to them."""
+        """Restores the contents of the containers and arrays."""
         for memory, kept in self.rows:
             _snapshot.exchange(memory, kept)
 
 
 class Recorded:
-    """A call of a kernel. `begin` and `mark` are where in the undo_log it begins, and where its gradient runs.
+    """A call of a kernel. `begin` and `mark` are the positions in the undo log at which it begins and at which its gradient runs.
 
-    `binding` holds the objects and numbers that the call found, whatever names and members are bound to afterwards.
+    `binding` holds the objects and numbers that the call used, regardless of later assignments to names and members.
     """
 
     __slots__ = ("arguments", "begin", "binding", "function", "keywords", "mark")
@@ -69,7 +69,7 @@ class Recorded:
             self._find_gradient()
 
     def _find_gradient(self) -> None:
-        """Has the gradient compiled now: the code that it is made from is the one that ran. What is wrong with it is told when it runs."""
+        """Compiles the gradient now, from the code that ran. Its errors are reported when the gradient runs."""
         needs_overwritten = vars(self.function).get("_needs_overwritten")
         for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
             try:
@@ -79,22 +79,22 @@ class Recorded:
             except Exception:
                 return
             vars(self.function)["_needs_overwritten"] = name == "_replayed"
-            # What was overwritten is kept: nothing has to be checked.
+            # overwritten primals are saved: no check is needed
             if not is_checked:
                 return
 
     def again(self) -> None:
-        """The same call."""
+        """Repeats the call."""
         self._launch(self.function)
 
     def backward(self, undo_log: Any, /) -> None:
-        """The gradient of the call. Raises `QuadrantsRuntimeError` where there is none any more."""
+        """Runs the gradient of the call. Raises `QuadrantsRuntimeError` if it is no longer available."""
         if vars(self.function).get("_needs_overwritten"):
             self._replay(undo_log)
             return
         try:
             self._launch(self.function.grad)
-        except LostValueError:  # some of the gradients are there
+        except LostValueError:  # some of the gradients exist
             raise
         except (OverwrittenError, QuadrantsCompilationError) as problem:
             self._replay_instead(undo_log, problem)
@@ -106,7 +106,7 @@ class Recorded:
             _runtime.launch_bound(kernel, self.binding, self.arguments, self.keywords)
 
     def _replay_instead(self, undo_log: Any, problem: Exception) -> None:
-        """The gradient on what the call has overwritten. Raises `problem` where there is none either."""
+        """Runs the gradient with the overwritten primals of the call. Raises `problem` if that is impossible, too."""
         try:
             self._replay(undo_log)
         except (OverwrittenError, QuadrantsCompilationError):
@@ -122,9 +122,9 @@ class Recorded:
 
 
 class Interpreted(Recorded):
-    """A call of a kernel whose gradient is interpreted: what it computes from what is recorded beside the call, and run backward later.
+    """A call of a kernel whose gradient is interpreted: a recording is made beside the call and run backward later.
 
-    The recording is made on memory as it is before the call, or, where that does not do, after it (`after`).
+    The recording is made on the memory before the call or, if that is impossible, after it (`after`).
     """
 
     __slots__ = ("has_tangents", "problem", "recording")
@@ -136,32 +136,32 @@ class Interpreted(Recorded):
         self._record("_replayed")
 
     def after(self) -> None:
-        """The call has returned."""
+        """Called when the call has returned."""
         if self.recording is None:
             self._record("grad")
 
     def list_computed(self) -> Computed:
-        """What the call has stored, now."""
+        """Returns what the call has stored."""
         stored = {} if self.recording is None else self.recording.stored
         return {address: (memory, memory.copy(), gradient) for address, (memory, gradient) in stored.items()}
 
     def _record(self, name: str) -> None:
-        interpreter = importlib.import_module("..interpreter", __package__)  # few programs need it
+        interpreter = importlib.import_module("..interpreter", __package__)  # loaded on demand: few programs need it
         derived = getattr(self.function, name)
         try:
             self.recording = interpreter.record(derived._tangent if self.has_tangents else derived, self.arguments, self.keywords or {})
-        except Exception as problem:  # told when the gradient runs; the call itself raises its own
+        except Exception as problem:  # reported when the gradient runs; the call itself raises its own error
             self.problem = problem
 
     def backward(self, _: Any, /) -> None:
-        """The gradient of the call. Raises what is wrong with it."""
+        """Propagates the gradient of the call. Raises the error of the recording."""
         if self.recording is None:
             raise self.problem or QuadrantsRuntimeError(f"the gradient of {self.function.__name__} was not recorded")
         self.recording.propagate()
 
 
 class Cut:
-    """Elements of a gradient that end there: what they belong to was overwritten between recorded calls."""
+    """Elements of a gradient that end here: their primals were overwritten between recorded calls."""
 
     __slots__ = ("gradient", "mark", "where")
 
@@ -169,7 +169,7 @@ class Cut:
         self.mark, self.gradient, self.where = mark, gradient, where
 
     def again(self) -> None:
-        """Nothing: what was written is not known."""
+        """Does nothing: the written values are unknown."""
 
     def backward(self, _: Any, /) -> None:
         """Sets the elements to zero."""
@@ -177,7 +177,7 @@ class Cut:
 
 
 class Replaced:
-    """A call of a function with a gradient of its own, and the numbers that its arguments held."""
+    """A call of a function with a replaced gradient, and the values of its number arguments."""
 
     __slots__ = ("arguments", "function", "keywords", "mark", "memories", "numbers")
 
@@ -186,16 +186,16 @@ class Replaced:
     ) -> None:
         self.function, self.arguments, self.keywords, self.mark = function, arguments, keywords, mark
         self.numbers = [_numbers_in(value) for value in arguments] if any(not isinstance(value, _CONSTANT) for value in arguments) else None
-        self.memories = memories  # after the call, where calls are interpreted
+        self.memories = memories  # after the call, if calls are interpreted
 
     def again(self) -> None:
-        """The same call."""
+        """Repeats the call."""
         call(self.function, self.arguments, self.keywords)
 
     def backward(self, _: Any, /) -> None:
-        """The gradient of the call.
+        """Runs the gradient of the call.
 
-        Raises `QuadrantsRuntimeError` where there is none, or where numbers in the arguments are not those of the call.
+        Raises `QuadrantsRuntimeError` if there is none, or if numbers in the arguments have changed since the call.
         """
         gradient, name = self.function.grad, self.function.__name__
         if gradient is None:
@@ -215,7 +215,7 @@ class Replaced:
 class HostWrite:
     """A write to a container from Python, between recorded calls.
 
-    Where a kernel on the tape has written to the container, too, the gradient of what is overwritten does not reach that kernel.
+    If a kernel on the tape has written to the container, too, the gradient of the overwritten elements does not reach that kernel.
     """
 
     __slots__ = ("container", "index", "new", "is_intermediate", "is_replayed", "mark")
@@ -226,14 +226,14 @@ class HostWrite:
         self.is_intermediate = container._last_launch > first_launch
 
     def again(self) -> None:
-        """The same write."""
+        """Repeats the write."""
         if self.index is None:
             self.container.from_numpy(self.new)
         else:
             self.container[self.index] = self.new
 
     def backward(self, _: Any, /) -> None:
-        """Keeps what was written, if that is to be done again; nothing of it reaches what was there before."""
+        """Saves what was written, if it has to be repeated; no gradient reaches the overwritten elements."""
         if self.is_replayed:
             self.new = self.container.to_numpy() if self.index is None else copy.copy(self.container[self.index])
         if not (self.is_intermediate and self.container.has_grad()):
@@ -246,7 +246,7 @@ class HostWrite:
 
 
 def _numbers_in(value: Any) -> Any:
-    """The numbers in a Python container that a kernel may read; None for anything else."""
+    """Returns the numbers in a Python container that a kernel may read; None for anything else."""
     if isinstance(value, _CONSTANT):
         return None
     if isinstance(value, Matrix):

@@ -1,4 +1,4 @@
-"""Copies of memory, and gradients of what is overwritten, for tapes (called by launch/undo_log.cpp)."""
+"""Snapshots of memory, and gradients of overwritten elements, for tapes (called by launch/undo_log.cpp)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .._containers import foreign as _foreign
 
 
 def keep(memory: Any) -> Any:
-    """The elements of a container, an array or a tensor of torch now."""
+    """Returns a copy of the elements of a container, an array or a torch tensor."""
     if hasattr(memory, "to_numpy"):
         return memory.to_numpy()
     return _foreign.plain_array(memory).copy() if isinstance(memory, np.ndarray) else _foreign.plain_tensor(memory).clone()
 
 
 def differs(memory: Any, kept: Any) -> bool:
-    """Whether some bit is another one."""
+    """Whether some bit differs."""
     now = keep(memory)
     return now.shape != kept.shape or not (bool((now == kept).all()) or _bytes(now) == _bytes(kept))
 
 
 def exchange(memory: Any, kept: Any) -> Any:
-    """Writes the kept elements; returns what was there."""
+    """Writes the copied elements back; returns the previous ones."""
     now = keep(memory)
     if hasattr(memory, "from_numpy"):
         memory.from_numpy(kept)
@@ -35,17 +35,17 @@ def exchange(memory: Any, kept: Any) -> Any:
 
 
 def has_gradient(memory: Any) -> bool:
-    """Whether there is a gradient of a container or a tensor of torch, or is going to be one."""
+    """Whether a container or torch tensor has a gradient, or will get one."""
     return _foreign.requires_grad(memory) if _foreign.is_tensor(memory) else hasattr(memory, "has_grad") and memory.has_grad()
 
 
 def find_changed(memory: Any, kept: Any) -> Any:
-    """Which elements are others than those that were kept."""
+    """Returns a mask of the elements that differ from the copied ones."""
     return keep(memory) != kept
 
 
 def cut_gradient(memory: Any, changed: Any) -> None:
-    """Sets elements of a gradient to zero: what they belong to was overwritten by something else than a kernel."""
+    """Sets elements of a gradient to zero whose primals were overwritten by anything else than a kernel."""
     if not _foreign.is_tensor(memory):
         gradient = memory.grad.to_numpy()
         gradient[changed] = 0

@@ -15,12 +15,12 @@ from ._grad_check import Memory, check_gradients
 from ._loss import Loss
 from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, call_validated
 
-# Calls that take less are not worth another version of their kernel.
+# Faster calls do not justify another version of their kernel.
 _LEAST_MICROSECONDS = 50
 
 
 class Tape:
-    """Records the kernels that a block calls, and computes gradients when it ends.
+    """Records the kernels that a block calls, and computes their gradients when it ends.
 
     At the entry all gradients and `loss` are set to zero. At the end the gradient of `loss` becomes 1, and the gradients of the recorded
     calls run from the last to the first: `x.grad` of every container that they read is the derivative of `loss` with respect to `x`.
@@ -30,14 +30,14 @@ class Tape:
             compute_loss()
         step = x.grad.to_numpy()
 
-    Nothing is computed when the block ends with an exception. Tapes nest: each one's gradients are right when its block ends.
+    No gradient is computed if the block ends with an exception. Tapes can be nested: gradients of each are complete when its block ends.
 
     Args:
         loss: a scalar container with a gradient: a 0-d field, an ndarray of one element, or a torch tensor of one element. Without it the
-            tape records only; set `tape.loss`, then call `tape.grad()`.
-        clear_gradients: whether gradients become zero at the entry. Otherwise new ones are added to what is there. Gradients of torch
-            tensors are their owner's matter.
-        validation: check that no element of a container with a gradient is overwritten that the same call of a kernel has read. This is
+            tape only records; set `tape.loss`, then call `tape.grad()`.
+        clear_gradients: whether gradients are set to zero at the entry. Otherwise new ones are added to them. Gradients of torch tensors
+            are never cleared.
+        validation: check that a call of a kernel does not overwrite elements that it has read, in containers with a gradient. This is
             slow: kernels are interpreted.
         grad_check: containers whose gradients are compared with differences along a random direction afterwards. The loss must be f64.
     """
@@ -54,12 +54,12 @@ class Tape:
         self._first_launch = 0
         self._memory: Memory | None = None
         self._checked: Loss | None = None
-        self._clears_again = False  # a tape within this one has left its gradients
+        self._clears_again = False  # a tape within this one has run, and its gradients remain
         self._undo_log: Any = None
         self._is_interpreted = self._has_tangents = False
         self._computed: Computed = {}
         self._may_join = False
-        self._fused: Recorded | None = None  # the last call, if its gradient is computed, too
+        self._fused: Recorded | None = None  # the last call, if its gradient was computed with it
 
     def __enter__(self) -> Tape:
         if self.entered:
@@ -102,7 +102,7 @@ class Tape:
         elif self.loss is not None:
             self.grad()
         else:
-            self._undo_log.close()  # and what is overwritten until the gradients run is kept
+            self._undo_log.close()  # overwritten memory is saved until the gradients run
 
     def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
@@ -133,7 +133,7 @@ class Tape:
         return result
 
     def hide(self) -> None:
-        """A function with a gradient of its own begins: what its kernels do is not recorded, here and in the tapes around."""
+        """Begins a function with a replaced gradient: its kernels are not recorded, in this tape and in enclosing ones."""
         self._find_overwritten()
         self._undo_log.hide()
         outer = getattr(self._outer, "__self__", None)
@@ -142,30 +142,30 @@ class Tape:
             outer = getattr(outer._outer, "__self__", None)
 
     def _find_overwritten(self) -> None:
-        """Notes where something else than a kernel has written over what calls that are interpreted computed."""
+        """Records results of interpreted calls that were overwritten by anything else than a kernel."""
         for address, (memory, left, gradient) in list(self._computed.items()):
             if bool((changed := memory != left).any()):
                 self._recorded.append(Cut(self._undo_log.mark(), gradient, changed))
                 del self._computed[address]
 
     def _give_up_fused(self) -> None:
-        """Another call follows the one that was run together with its gradient."""
+        """Another call follows the call that was fused with its gradient."""
         if self._fused is not None:
             vars(self._fused.function)["_ends_tapes"] = False
             self._fused = None
 
     @property
     def calls(self) -> list[tuple[Any, tuple[Any, ...]]]:
-        """What was recorded, in order: the kernel or function, and its arguments."""
+        """The recorded calls in order: the kernel or function, and its arguments."""
         return [(row.function, _list_all(row)) for row in self._recorded if isinstance(row, (Recorded, Replaced))]
 
     @property
     def modes(self) -> list[AutodiffMode]:
-        """How each of `calls` ran: all as they are."""
+        """The mode in which each of `calls` ran: always NONE."""
         return [AutodiffMode.NONE for _ in self.calls]
 
     def insert(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Add a call of a kernel, which is as it were made now, or of a function with a gradient of its own, without calling it."""
+        """Add a call of a kernel, as if it were made now, or of a function with a replaced gradient, without calling it."""
         mark = self._undo_log.mark()
         if isinstance(func, Kernel):
             self._recorded.append(Recorded(func, tuple(args), None, mark, mark, None))
@@ -173,20 +173,22 @@ class Tape:
             self.record(func, tuple(args), None)
 
     def _run_fused(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
-        """Run a kernel that ended the tape before together with its gradient, as `launch/joined_launch.h` says; False where it was not."""
+        """Runs a kernel that ended the previous tape fused with its gradient (see `launch/fused_launch.h`); returns False if it did not
+        run.
+        """
         if not self._may_join or keywords or self._checked is None or not vars(kernel).get("_ends_tapes"):
             return False
         try:
             fused = vars(kernel).get("_fused") or vars(kernel).setdefault("_fused", derive(kernel, AutodiffMode.JOINED))
             is_done = self._undo_log.launch_fused(fused, arguments, self._checked.container)
-        except QuadrantsCompilationError:  # what is wrong is told when the gradient is compiled on its own
+        except QuadrantsCompilationError:  # errors are reported when the gradient is compiled separately
             is_done = False
         if not is_done:
             vars(kernel)["_ends_tapes"] = False
         return is_done
 
     def _accept_fused(self) -> None:
-        """Drop the last call when its gradient is there; see whether it could be the next time."""
+        """Drops the last call if its gradient was computed; otherwise checks whether it can be fused the next time."""
         last = self._recorded[-1] if self._recorded else None
         if self._fused is not None:
             vars(self._fused.function)["_ends_tapes"] = is_accepted = last is self._fused and self._undo_log.accept()
@@ -197,13 +199,13 @@ class Tape:
                 vars(last.function).setdefault("_ends_tapes", True)
 
     def _note_write(self, container: Any, index: Any) -> None:
-        if getattr(container, "_parent", container)._primal is None:  # gradients are the tape's own
+        if getattr(container, "_parent", container)._primal is None:  # the tape itself manages gradients
             self._recorded.append(HostWrite(container, index, self._first_launch, self._undo_log.mark(), self.grad_check is not None))
         if self._outer_writes is not None:
             self._outer_writes(container, index)
 
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
-        """Add a call of a function with a gradient of its own, here and in the tapes around."""
+        """Adds a call of a function with a replaced gradient, to this tape and to enclosing ones."""
         after = Memories(arguments) if self._is_interpreted else None
         self._computed = {address: (memory, memory.copy(), gradient) for address, (memory, _, gradient) in self._computed.items()}
         self._recorded.append(Replaced(function, arguments, keywords, self._undo_log.mark(), after))
@@ -212,7 +214,7 @@ class Tape:
             outer.record(function, arguments, keywords)
 
     def grad(self) -> None:
-        """Compute the gradients: what the end of the block does if the loss was known at its entry."""
+        """Compute the gradients, as the end of the block does if the loss was known at its entry."""
         if not self.entered:
             raise AssertionError("Before evaluating gradients tape must be entered.")
         if self.gradient_evaluated:
@@ -237,12 +239,14 @@ class Tape:
         self._memory = None
 
     def _find_restored(self) -> Memories | None:
-        """What memory is now, where gradients put it back to what it was after a call."""
+        """Returns a snapshot of memory, if gradients restore the memory of earlier calls."""
         restored = [row for row in self._recorded if isinstance(row, Replaced) and row.memories is not None]
         return Memories(tuple(value for row in restored for value in row.arguments)) if restored else None
 
     def _run_backward(self) -> None:
-        """The gradients of the calls, from the last to the first, each on memory as its call left it; then memory is what it was before."""
+        """Runs the gradients of the calls, from the last to the first, each on the memory after its call; then restores
+        the current memory.
+        """
         write_watcher = _runtime.set_write_watcher(None)
         after = self._find_restored() if self._is_interpreted else None
         try:
@@ -259,7 +263,7 @@ class Tape:
 
 
 def _list_all(row: Recorded | Replaced) -> tuple[Any, ...]:
-    """The arguments of a call, those given by name and defaults among them."""
+    """Returns all arguments of a call, including keyword arguments and defaults."""
     if isinstance(row.function, Kernel):
         return tuple(bind(row.function.parameters, row.arguments, row.keywords or {}))
     return row.arguments

@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | Mapping[str, Any]) -> Any:
-    """Make a kernel an operator of torch: with autograd, and known to `torch.compile(fullgraph=True)`.
+    """Make a kernel an operator of torch, with autograd and `torch.compile(fullgraph=True)`.
 
         @qd.ad.torch_op(outputs="y")
         @qd.kernel
@@ -28,18 +28,19 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
 
         y = square(x)  # a new tensor; y.sum().backward() fills x.grad
 
-    The operator takes the other parameters of the kernel, tensors and numbers, and allocates the outputs, zeroed. Its gradient is that of
-    the kernel (`kernel.grad`); a gradient of the gradient is refused by torch. Numbers get no gradient.
+    The operator takes the other parameters of the kernel, tensors and numbers, and allocates the outputs, zeroed. Its gradient is the
+    gradient of the kernel (`kernel.grad`); torch refuses second derivatives. Numbers have no gradient.
 
     Args:
         kernel: a kernel whose parameters are arrays and scalars.
-        outputs: the parameters that it returns: a name, several, or a dictionary. There a value is the name of the parameter whose shape
-            and type the output has, or a function of the inputs that gives an empty tensor of the right shape and type. Otherwise outputs
-            are like the first array.
+        outputs: the parameters that it returns: a name, several names, or a dictionary. A value of the dictionary is the name of the
+            parameter with the shape and type of the output, or a function of the inputs that returns an empty tensor of this shape and
+            type.
+            Otherwise outputs have the shape and type of the first array.
     Returns:
-        A function of the remaining parameters that gives a tensor, or a tuple of them.
+        A function of the remaining parameters that returns a tensor, or a tuple of them.
     Raises:
-        QuadrantsTypeError: no such parameter, or one that torch has no type for.
+        QuadrantsTypeError: there is no such parameter, or torch has no corresponding type.
     """
     if kernel is None:
         return lambda found: torch_op(found, outputs=outputs)
@@ -50,7 +51,7 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
 
 class _TorchOperator(Operator):
     def allocate(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """Empty outputs."""
+        """Allocates the outputs."""
         known = self.name_inputs(inputs)
         torch = import_torch()
         return [
@@ -59,22 +60,22 @@ class _TorchOperator(Operator):
         ]
 
     def forward(self, *inputs: Any) -> list[Any]:
-        """What the operator computes."""
+        """Computes the operator."""
         outputs = [output.zero_() for output in self.allocate(inputs)]
         self.kernel(*self.merge([_detached(value) for value in inputs], outputs))
-        for value in (*outputs, *(inputs[position] for position in self.arrays)):  # what the gradient needs
+        for value in (*outputs, *(inputs[position] for position in self.arrays)):  # saved for the gradient
             _runtime.note_saved(value)
         return outputs
 
     def backward(self, gradients: list[Any], outputs: list[Any], *inputs: Any) -> list[Any]:
-        """The gradients of the arrays among the inputs; zeros for those of integers."""
+        """Returns the gradients of the array inputs; zeros for integer arrays."""
         made = [_with_gradient(value, None) if position in self.arrays else value for position, value in enumerate(inputs)]
         results = [_with_gradient(value, gradient) for value, gradient in zip(outputs, gradients, strict=True)]
         self.kernel.grad(*self.merge(made, results))
         return [made[position].grad if made[position].grad is not None else made[position].new_zeros(()) for position in self.arrays]
 
     def make(self) -> Callable[..., Any]:
-        """The operator, registered with torch."""
+        """Returns the operator, registered with torch."""
         torch = import_torch()
         name = f"quadrants::{self.kernel.__name__}_{next(_numbers)}"
         signature = ", ".join(f"{_schema_type(parameter)} {parameter.name}" for parameter in self.inputs)
@@ -121,7 +122,7 @@ def _detached(value: Any) -> Any:
 
 
 def _with_gradient(value: Any, gradient: Any) -> Any:
-    """The same numbers, packed, with a gradient of their own: a copy of the given one, or zeros."""
+    """Returns a packed copy of the numbers with a gradient of its own: a copy of the given one, or zeros."""
     made = _foreign.plain_tensor(value).contiguous()
     if made.is_floating_point():
         made = made.view_as(made).requires_grad_()

@@ -1,7 +1,7 @@
-"""Python functions that XLA calls on the CPU: the structures of its foreign-function interface (xla/ffi/api/c_api.h), as far as they are
-read.
+"""Python functions that XLA calls on the CPU: the required part of the structures of its foreign-function interface
+(xla/ffi/api/c_api.h).
 
-XLA asks a handler once for the version of the interface, then calls it at each stage of an execution. An error goes back as an object that
+XLA first calls a handler for the version of the interface, then at each stage of an execution. An error is returned as an object that
 XLA makes.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 _HEAD = [("struct_size", ctypes.c_size_t), ("extension", ctypes.c_void_p)]
-_METADATA, _EXECUTE, _INTERNAL = 1, 3, 13  # an extension, a stage, a code of errors
+_METADATA, _EXECUTE, _INTERNAL = 1, 3, 13  # an extension, a stage, an error code
 _TYPES = {1: "?", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "u1", 7: "u2", 8: "u4", 9: "u8", 10: "f2", 11: "f4", 12: "f8"}
 
 
@@ -80,11 +80,13 @@ class _Frame(ctypes.Structure):
 
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
-_kept: list[Any] = []  # XLA never forgets a handler
+_kept: list[Any] = []  # XLA never releases a handler
 
 
 def register(jax: Any, name: str, function: Callable[[list[np.ndarray], list[np.ndarray]], None]) -> None:
-    """Lets XLA call `function(inputs, outputs)` under a name: arrays on its memory, of which the outputs are to be filled."""
+    """Registers `function(inputs, outputs)` with XLA under a name: the arguments are arrays on XLA's memory, and it has to fill the
+    outputs.
+    """
 
     def handle(frame: Any) -> Any:
         return _run(frame.contents, function)
@@ -107,7 +109,7 @@ def _run(frame: Any, function: Callable[[list[np.ndarray], list[np.ndarray]], No
         return None
     try:
         function(_arrays(frame.arguments), _arrays(frame.results))
-    except BaseException:  # nothing may pass through XLA
+    except BaseException:  # no exception may propagate through XLA
         problem = _NewError(ctypes.sizeof(_NewError), None, traceback.format_exc().encode(), _INTERNAL)
         return frame.api.contents.make_error(ctypes.byref(problem))
     return None

@@ -1,7 +1,8 @@
 """Parallel algorithms over one-dimensional arrays, written in the kernel language: reductions, scans, compaction, sorting.
 
-The functions without a note are called in kernels, at the top level, where their loops become tasks of the kernel. Their scratch memory is
-an array of `u32` (`u64` where eight-byte data is reduced or scanned) with at least as many elements as `*_scratch_slots` says.
+Functions that are not deprecated are called in kernels, at the top level, where their loops become tasks of the kernel. Their scratch
+memory is an array of `u32` (`u64` for reductions and scans of eight-byte data) with at least the number of elements that the function
+`*_scratch_slots` returns.
 """
 
 # ruff: noqa: F401 (what is imported here is what the package offers)
@@ -24,5 +25,5 @@ __all__ = sorted(name for name in globals() if not name.startswith("_"))
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""The older functions that Python calls."""
+"""Deprecated algorithms that Python calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _prefix_sum(field: _Array, scratch: _Array, length: qd.i32, depth: _Array):
 
 
 def _check_numbers(name: str, field: Any) -> int:
-    """The number of elements of a 1-D field of scalars that can be ordered and added."""
+    """Returns the number of elements of a 1-D field of scalars that can be ordered and added."""
     if not isinstance(field, ScalarField):
         what = f"elements of shape {field.element_shape}" if isinstance(field, Field) else type(field).__name__
         raise (ValueError if isinstance(field, Field) else QuadrantsRuntimeTypeError)(f"{name} takes fields of scalars, got {what}")
@@ -41,7 +41,8 @@ def _check_numbers(name: str, field: Any) -> int:
 
 
 def parallel_sort(keys: Any, values: Any = None) -> None:
-    """Sort `keys`, a 1-D field of i32, u32, f32, i64, u64 or f64 ascending, in place, and move the elements of the field `values` along.
+    """Sort `keys`, a 1-D field of i32, u32, f32, i64, u64 or f64 in ascending order, in place, and move the elements of the field `values`
+    along.
 
     Deprecated: call `sort` in a kernel. Raises QuadrantsRuntimeTypeError for anything but fields, NotImplementedError for other types,
     ValueError for other shapes and for `values` of another shape than `keys`.
@@ -78,7 +79,7 @@ class PrefixSumExecutor:
         self._depth = least_depth(self._length)
 
     def run(self, input_arr: Any) -> None:
-        """Replace each element of a 1-D field of i32, u32, f32, i64, u64 or f64 by the sum of those up to it.
+        """Replace each element of a 1-D field of i32, u32, f32, i64, u64 or f64 by the sum of the elements up to it.
 
         Raises QuadrantsRuntimeTypeError for anything but fields, NotImplementedError for other types, ValueError for other shapes and for
         fields with fewer elements than the executor was made for.

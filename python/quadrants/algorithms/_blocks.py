@@ -1,7 +1,7 @@
-"""How the algorithms cut an array into blocks, and what folds begin with.
+"""Divides arrays into blocks for the algorithms, and defines the initial values of folds.
 
-A block is folded by one iteration in order of its elements, the results of the blocks by one iteration after that. So the same n gives the
-same bits on every machine. There are at most 1024 blocks: enough for every core, few enough for one iteration to go through.
+One iteration folds each block in the order of its elements, and one iteration then folds the results of the blocks. So equal n gives the
+same bits on every machine. There are at most 1024 blocks: enough for every core, few enough for a single iteration.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .._language.fold_operators import BY_NAME, add, minimum
 from .._language.func import specialize
 from ._scratch import check_depth
 
-Constant = qd.template()  # annotation of what is known while compiling
+Constant = qd.template()  # annotation of compile-time arguments
 MAX_BLOCKS = 1024
 _FOLD_TYPES = ("i32", "u32", "f32", "i64", "u64", "f64")
 
 
 def check_fold(dtype: Any, log256_max_n: Any) -> None:
-    """Raise unless data of this type can be folded and the depth is one. Raises NotImplementedError, TypeError, ValueError."""
+    """Raise NotImplementedError unless data of this type can be folded, and TypeError or ValueError unless the depth is valid."""
     check_depth(log256_max_n)
     kind = find_dtype(dtype)
     if kind is None or kind.name not in _FOLD_TYPES:
@@ -30,7 +30,7 @@ def check_fold(dtype: Any, log256_max_n: Any) -> None:
 
 
 def identity(op: Any, dtype: Any) -> Any:
-    """What changes nothing when it is folded in: 0 for sums, the largest value for minima, the smallest for maxima."""
+    """Returns the neutral element of a fold: 0 for sums, the largest value for minima, the smallest for maxima."""
     kind = find_dtype(dtype)
     if op is add:
         return 0
@@ -42,12 +42,14 @@ def identity(op: Any, dtype: Any) -> Any:
 
 
 def carrier(dtype: Any) -> Any:
-    """The unsigned type of the same size: how scratch memory keeps a value."""
+    """Returns the unsigned type of the same size, in which scratch memory stores a value."""
     return qd.u64 if find_dtype(dtype).size == 8 else qd.u32
 
 
 def specialize_folds(general: Any, name: str, doc: str | None = None, **fixed: Any) -> list[Any]:
-    """The funcs for sums, minima and maxima of one that takes `op`; its docstring has gaps for {what} that is, and of {empty} input."""
+    """Returns the funcs for sums, minima and maxima of a func with `op`; its docstring has gaps for {what} it computes, and for {empty}
+    input.
+    """
     empty = {"add": "0", "min": "the largest value of the type (+inf)", "max": "the smallest value of the type (-inf)"}
     return [
         specialize(
@@ -59,18 +61,18 @@ def specialize_folds(general: Any, name: str, doc: str | None = None, **fixed: A
 
 @qd.func
 def at(arr, i):
-    """The index of element i of an array: fields with an offset begin elsewhere than at 0."""
+    """Returns the index of element i of an array: fields may have an offset."""
     return i + qd.static(arr._offset[0])
 
 
 @qd.func
 def block_size(n):
-    """Elements of a block: 256, more for arrays of which that would make more than MAX_BLOCKS."""
+    """Returns the number of elements of a block: 256, or more if that gives more than MAX_BLOCKS blocks."""
     return qd.max((n + (MAX_BLOCKS - 1)) // MAX_BLOCKS, 256)
 
 
 @qd.func
 def block_count(n):
-    """Blocks of an array of n elements; one of an empty array."""
+    """Returns the number of blocks of an array of n elements; at least one."""
     size = block_size(n)
     return qd.max((n + size - 1) // size, 1)

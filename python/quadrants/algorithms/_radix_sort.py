@@ -1,7 +1,7 @@
 """A stable radix sort, eight bits at a time from the lowest.
 
-One pass counts the digits of each block, turns the counts into places, and moves the elements. The counts of a block are a row of scratch
-memory; a column, one digit in all blocks, is summed by one iteration, so that neighboring iterations read neighboring elements.
+One pass counts the digits of each block, converts the counts to positions, and moves the elements. The counts of a block are a row of
+scratch memory; one iteration sums a column, one digit in all blocks, so that neighboring iterations read neighboring elements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ._blocks import Constant, at, carrier, check_fold
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
 
 _DIGITS = 256
-_BLOCK = 1024  # keys that one iteration moves; their counts take a quarter of the memory that the keys take
+_BLOCK = 1024  # keys that one iteration moves; their counts take a quarter of the memory of the keys
 
 
 def _check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
@@ -27,7 +27,7 @@ def _check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
 
 @qd.func
 def _to_sortable(key, dtype: Constant):
-    """Unsigned integers in the order of the keys: -0.0 before 0.0, NaN last, with a sign first."""
+    """Maps keys to unsigned integers of the same order: -0.0 before 0.0, NaN last, negative NaN first."""
     unsigned = qd.static(carrier(dtype))
     bits = qd.bit_cast(key, unsigned)
     sign = unsigned(qd.static(1 << (8 * find_dtype(dtype).size - 1)))
@@ -46,14 +46,15 @@ def _digit(key, dtype: Constant, bit: Constant):
 @qd.func(requires_top_level=True)
 def _pass(keys, to_keys, values, to_values, scratch, n, dtype: Constant, has_values: Constant, bit: Constant):
     blocks = (n + (_BLOCK - 1)) // _BLOCK
-    digits = qd.min(blocks, 1) * _DIGITS  # of no keys there are none to count: that scratch memory has no room for counts
+    digits = qd.min(blocks, 1) * _DIGITS  # without keys there are no counts: the scratch memory has no space for them
     for block in range(blocks):
         for digit in range(_DIGITS):
             scratch[at(scratch, block * _DIGITS + digit)] = 0
         for i in range(block * _BLOCK, qd.min((block + 1) * _BLOCK, n)):
             slot = at(scratch, block * _DIGITS + _digit(keys[at(keys, i)], dtype, bit))
-            scratch[slot] = scratch[slot] + 1  # nobody else writes there: no atomic addition
-    # Down each column: how many keys of the digit the blocks have up to here. The last row gives all of them, and then where they begin.
+            scratch[slot] = scratch[slot] + 1  # no other iteration writes there: the addition need not be atomic
+    # Sums each column: how many keys have the digit in the blocks up to this one. The last row holds all of them, and then their first
+    # position.
     for digit in range(digits):
         count = qd.u32(0)
         for block in range(blocks):
@@ -89,11 +90,11 @@ def sort(
 ):
     """Sort the first n elements of `keys` in place, ascending and stable, and move those of `values` along.
 
-    Floats are ordered by their bits: -0.0 before 0.0, NaN at the end, NaN with a sign at the beginning.
+    Floats are ordered by their bits: -0.0 before 0.0, NaN at the end, negative NaN at the beginning.
 
     Args: `keys`, `tmp_keys`: 1-D arrays of `key_dtype` (i32, u32, f32, i64, u64, f64). `values`, `tmp_values`: 1-D arrays of one type;
-    without values (`has_values=False`) the keys again. `scratch`: 1-D array of u32 of `sort_scratch_slots(n)` elements. `n`: 0-d array
-    of i32, at most 256^log256_max_n. `end_bit`: only the bits below are sorted by; a multiple of 16. `log256_max_n`: compile-time
+    with `has_values=False`, pass the keys again. `scratch`: 1-D array of u32 of `sort_scratch_slots(n)` elements. `n`: 0-d array
+    of i32, at most 256^log256_max_n. `end_bit`: sorts only by the bits below it; a multiple of 16. `log256_max_n`: compile-time
     integer, 1…4.
     Raises NotImplementedError for other types of keys, ValueError and TypeError for other numbers.
     """

@@ -10,7 +10,7 @@ from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (program
 
 @qd.func(requires_top_level=True)
 def fold_blocks(arr, scratch, n, dtype: Constant, op: Constant):
-    """Folds each block of the first n elements of `arr` into its element of scratch."""
+    """Folds each block of the first n elements of `arr` into the block's element of scratch."""
     for block in range(block_count(n)):
         total = dtype(qd.static(identity(op, dtype)))
         for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
@@ -20,7 +20,7 @@ def fold_blocks(arr, scratch, n, dtype: Constant, op: Constant):
 
 @qd.func(requires_top_level=True)
 def _reduce(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Constant):
-    """Store the {what} of the first n elements of `arr` in the first of `out`; {empty} for n = 0.
+    """Store the {what} of the first n elements of `arr` in the first element of `out`; {empty} for n = 0.
 
     Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
     `reduce_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.

@@ -1,4 +1,4 @@
-"""Reductions of the runs of equal keys."""
+"""Reductions of runs of equal keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._scan import scan_counts
 
 @qd.func
 def _starts_run(keys, i):
-    """Whether element i begins a run. A NaN equals nothing, so that it is a run of its own."""
+    """Whether element i begins a run. A NaN equals nothing, so it is a run of its own."""
     result = True
     if i > 0:
         result = keys[at(keys, i)] != keys[at(keys, i - 1)]
@@ -26,7 +26,7 @@ def _is_wide(dtype: Any) -> bool:
 
 @qd.func
 def _store(scratch, slot, value, dtype: Constant):
-    """Keeps a value of four or eight bytes in scratch memory of u32."""
+    """Stores a value of four or eight bytes in scratch memory of u32."""
     if qd.static(_is_wide(dtype)):
         bits = qd.bit_cast(value, qd.u64)
         scratch[at(scratch, slot)] = qd.u32(bits & qd.u64(0xFFFFFFFF))
@@ -47,7 +47,7 @@ def _load(scratch, slot, dtype: Constant):
 def _reduce_by_key(
     keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: Constant, log256_max_n: Constant, op: Constant
 ):
-    """The {what} of the values of each run of equal neighboring keys: one key and one value per run, and their number in `num_runs[0]`.
+    """Compute the {what} of the values of each run of equal neighboring keys: one key and one value per run; their number in `num_runs[0]`.
 
     Args: `keys_in`, `keys_out`: 1-D arrays of one scalar type; a NaN is a run of its own. `values_in`, `values_out`: 1-D arrays of
     `value_dtype` (i32, u32, f32, i64, u64, f64). `num_runs`: 1-D array of i32. `scratch`: 1-D array of u32 of
@@ -61,7 +61,8 @@ def _reduce_by_key(
             count += qd.u32(_starts_run(keys_in, i))
         scratch[at(scratch, block)] = count
     num_runs[at(num_runs, 0)] = qd.i32(scan_counts(scratch, n))
-    # What a block has of a run that began before it waits in scratch memory, behind the counts. A single block has nothing to keep.
+    # The part of a run in a block that continues an earlier block's run waits in scratch memory, behind the counts. A single block needs
+    # none.
     for block in range(block_count(n)):
         run = qd.i32(scratch[at(scratch, block)]) - 1
         total = value_dtype(qd.static(identity(op, value_dtype)))

@@ -10,7 +10,7 @@ from ._reduce import fold_blocks
 
 @qd.func(requires_top_level=True)
 def scan_counts(scratch, n):
-    """Replaces the counts of the blocks in scratch by the sums of those before them; returns the sum of all."""
+    """Replaces the counts of the blocks in scratch by the sums of the counts before them; returns the sum of all."""
     total = qd.u32(0)
     qd.loop_config(serialize=True)
     for block in range(block_count(n)):
@@ -23,7 +23,7 @@ def scan_counts(scratch, n):
 
 @qd.func(requires_top_level=True)
 def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Constant, inclusive: Constant):
-    """Store in `out[i]` the {what} of {elements}, for all i < n; {empty} where there are none. `out` may be `arr`.
+    """Store in `out[i]` the {what} of {elements}, for all i < n; {empty} if there are none. `out` may be `arr`.
 
     Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
     `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.

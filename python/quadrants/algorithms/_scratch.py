@@ -1,4 +1,4 @@
-"""How much scratch memory the algorithms take."""
+"""Sizes of the scratch memory of the algorithms."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import quadrants as qd
 
-_LEVEL = 256  # elements that one level folds into one
+_LEVEL = 256  # number of elements that one level folds into one
 _MAX_DEPTH = 4
 
 
 def least_depth(n: int) -> int:
-    """The least d ≥ 1 with 256^d ≥ n."""
+    """Returns the least d ≥ 1 with 256^d ≥ n."""
     depth = 1
     while _LEVEL**depth < n:
         depth += 1
@@ -19,7 +19,7 @@ def least_depth(n: int) -> int:
 
 
 def check_depth(log256_max_n: Any) -> int:
-    """The depth, where it is one. Raises TypeError unless it is an integer, ValueError unless it is 1…4."""
+    """Returns a valid depth. Raises TypeError unless it is an integer, ValueError unless it is 1…4."""
     if isinstance(log256_max_n, bool) or not hasattr(log256_max_n, "__index__"):
         raise TypeError(f"log256_max_n must be an integer, got {log256_max_n!r}")
     depth = int(log256_max_n)
@@ -36,7 +36,7 @@ def _depth_of(n: Any) -> int:
 
 @qd.pyfunc
 def _level_slots(n, depth: qd.template()):
-    """Elements of the levels above one of n elements: ceil(n / 256), of that ceil(… / 256), and so on, `depth` - 1 of them."""
+    """Returns the number of elements of the levels above n elements: ceil(n / 256), then ceil(… / 256), and so on, `depth` - 1 times."""
     total = 0
     count = n
     for _ in qd.static(range(depth - 1)):
@@ -47,10 +47,10 @@ def _level_slots(n, depth: qd.template()):
 
 @qd.pyfunc
 def reduce_scratch_slots(n, log256_max_n: qd.template() = None):
-    """Elements of scratch memory that `reduce_add` and its like take for `n` elements.
+    """Return the number of elements of scratch memory that `reduce_add` and similar functions need for `n` elements.
 
-    `log256_max_n` is the depth passed to them (1…4); without it, the least that `n`, a Python integer, needs. In kernels `n` may be known
-    at run time, together with a depth. Raises TypeError for a depth that is no integer and ValueError for one outside 1…4; in kernels a
+    `log256_max_n` is the depth passed to them (1…4); the default is the least that `n`, a Python integer, needs. In kernels `n` may be a
+    run-time value, together with a depth. Raises TypeError for a depth that is no integer and ValueError for one outside 1…4; in kernels a
     QuadrantsCompilationError quotes them.
     """
     return max(_level_slots(n, qd.static(_depth_of(n) if log256_max_n is None else check_depth(log256_max_n))), 1)
@@ -58,13 +58,17 @@ def reduce_scratch_slots(n, log256_max_n: qd.template() = None):
 
 @qd.pyfunc
 def exclusive_scan_scratch_slots(n, log256_max_n: qd.template() = None):
-    """Elements of scratch memory that the scans take for `n` elements; arguments and errors as for `reduce_scratch_slots`."""
+    """Return the number of elements of scratch memory that scans need for `n` elements; arguments and errors as for
+    `reduce_scratch_slots`.
+    """
     return reduce_scratch_slots(n, log256_max_n)
 
 
 @qd.pyfunc
 def sort_scratch_slots(n, log256_max_n: qd.template() = None):
-    """Elements of scratch memory that `sort` takes for `n` elements; arguments and errors as for `reduce_scratch_slots`."""
+    """Return the number of elements of scratch memory that `sort` needs for `n` elements; arguments and errors as for
+    `reduce_scratch_slots`.
+    """
     counts = 256 * ((n + 255) // 256)
     return max(counts + _level_slots(counts, qd.static(_depth_of(n) if log256_max_n is None else check_depth(log256_max_n))), 1)
 
@@ -79,10 +83,10 @@ def _compaction_slots(n: int) -> int:
 
 
 def select_scratch_slots(n: int) -> int:
-    """Elements of scratch memory that `select` takes for `n` elements."""
+    """Return the number of elements of scratch memory that `select` needs for `n` elements."""
     return _compaction_slots(n)
 
 
 def reduce_by_key_scratch_slots(n: int) -> int:
-    """Elements of scratch memory that `reduce_by_key_add` takes for `n` elements."""
+    """Return the number of elements of scratch memory that `reduce_by_key_add` needs for `n` elements."""
     return max(n, 1) if n <= _LEVEL else _compaction_slots(n)

@@ -1,4 +1,4 @@
-"""Compaction: the elements with a flag, one after another."""
+"""Compaction: copies the elements with a flag to consecutive positions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from ._scratch import check_depth
 
 @qd.func(requires_top_level=True)
 def select(arr, flags, out, num_out, scratch, n, log256_max_n: qd.template()):
-    """Copy those of the first n elements of `arr` whose flag is not 0 to the beginning of `out`, in order; their number to `num_out`.
+    """Copy those of the first n elements of `arr` whose flag is non-zero to the beginning of `out`, in order, and their number to
+    `num_out`.
 
-    Args: `arr`, `out`: 1-D arrays of one type, scalars or structs; the rest of `out` keeps its values. `flags`: 1-D array of integers.
-    `num_out`: 1-D array of i32, of which the first element is set. `scratch`: 1-D array of u32 of `select_scratch_slots(n)` elements.
-    `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4; else ValueError or TypeError.
+    Args: `arr`, `out`: 1-D arrays of one type, scalars or structs; the rest of `out` is unchanged. `flags`: 1-D array of integers.
+    `num_out`: 1-D array of i32, whose first element is set. `scratch`: 1-D array of u32 of `select_scratch_slots(n)` elements.
+    `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4; raises ValueError or TypeError for others.
     """
     qd.static(check_depth(log256_max_n))
     for block in range(block_count(n)):

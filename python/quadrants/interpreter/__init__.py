@@ -1,11 +1,11 @@
 """`arch=qd.python`: runs kernels in plain Python, one statement after the other, on the memory of the containers.
 
-It is the oracle of the compiler: integers and strictly rounded floats agree bit for bit. And it is a debugger: kernels run under pdb, with
-breakpoints, coverage and prints, because the rewritten code keeps the lines of the user's file.
+It is the oracle of the compiler: integers and strictly rounded floats agree bit for bit. It is also a debugger: kernels run under pdb, with
+breakpoints, coverage and prints, because the rewritten code has the line numbers of the user's file.
 
-The compiler's frontend looks at each version of a kernel first: mistakes and warnings are its business, and what runs here is correct.
-`rewrite` turns a function into Python that calls the `Evaluator`; `scalars` has the arithmetic, `values` vectors, structs and elements,
-`meanings` the language's functions, and `hosts` knows the objects of the package.
+The compiler's frontend first checks each version of a kernel: it reports mistakes and warnings, so the interpreter runs only valid kernels.
+`rewrite` turns a function into Python that calls the `Evaluator`; `scalars` implements arithmetic, `values` vectors, structs and elements,
+`intrinsics` the builtins, and `host_objects` converts the objects of the package.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _versions: weakref.WeakKeyDictionary[Any, list[dict[str, str]]] = weakref.WeakKe
 
 
 def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], validates: bool = False) -> Any:
-    """A call of a kernel; `validates` refuses to overwrite what it has read, in containers that have a gradient.
+    """Calls a kernel; `validates` raises if it overwrites an element that it has read, in containers that have a gradient.
 
-    Raises `QuadrantsRuntimeError` where containers are in the memory of a GPU.
+    Raises `QuadrantsRuntimeError` if containers are in the memory of a GPU.
     """
     if _options.get("arch") == "cuda":
         what = "validation" if validates else "the derivative of a gradient"
@@ -65,7 +65,7 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
 
 
 def _keep_saved(arguments: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The arrays among the arguments with what they hold, where torch may need that for a gradient."""
+    """Returns array arguments whose values torch may need for a gradient, with copies of these values."""
     if not _runtime.has_saved():
         return []
     found = (find_array(value, "") if _foreign.is_tensor(value) or isinstance(value, np.ndarray) else None for value in arguments)
@@ -73,7 +73,7 @@ def _keep_saved(arguments: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray
 
 
 def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Recorder:
-    """What a kernel of gradients would do now, except that the gradients flow when `propagate` of the result is called."""
+    """Runs a gradient kernel without propagation: `propagate` of the result computes the gradients."""
     if _options.get("arch") == "cuda":
         raise _errors.QuadrantsRuntimeError("this gradient is interpreted, which does not reach the memory of a GPU: use arch=qd.cpu")
     drawn = _evaluator.random.bit_generator.state
@@ -84,8 +84,9 @@ def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
 
 def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, defers: bool = False) -> Any:
-    """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None; with `defers` what a
-    kernel of gradients has recorded."""
+    """Runs a kernel; `arguments` are in the order of its parameters. Returns the argument of `build_result`, or None; with `defers`,
+    returns
+    the recording of a gradient kernel."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
         _evaluator.kernel = kernel
@@ -116,7 +117,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
         except Exception as error:
             *_, (frame, _) = traceback.walk_tb(error.__traceback__)
             is_of_user = not ("_qd" in frame.f_code.co_freevars or frame.f_code.co_filename.startswith(_errors.PACKAGE))
-            _check(kernel, arguments, is_of_user)  # what was captured may have changed
+            _check(kernel, arguments, is_of_user)  # captured values may have changed
             raise
         finally:
             scalars.options.recorder = None
@@ -126,9 +127,9 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
 
 
 def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> None:
-    """Raises what the compiler has against a kernel, and warns as it does; the run itself raises what Python code does."""
+    """Raises the errors that the compiler finds in a kernel, and issues its warnings; errors of Python code are left to the run itself."""
     source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
-    mode = int(min(kernel.mode, AutodiffMode.REVERSE))  # of tangents of gradients the source is the same
+    mode = int(min(kernel.mode, AutodiffMode.REVERSE))  # tangents of gradients have the same source
     options = _options.plain(_options.current or {})
     with _without_debugger():
         try:
@@ -138,12 +139,12 @@ def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = Tr
             if not (is_of_python and lets_python_raise):
                 raise
         except Exception:
-            return  # of Python code that is no function
+            return  # an error of Python code that is no function
 
 
 @contextlib.contextmanager
 def _without_debugger() -> Iterator[None]:
-    """Breakpoints in what the frontend calls are for the run itself."""
+    """Disables the debugger: breakpoints in Python code that the frontend calls are for the run itself."""
     trace, hook, bdb = sys.gettrace(), sys.breakpointhook, sys.modules.get("bdb")
     stop = bdb and bdb.Bdb.set_trace
     sys.settrace(None)
@@ -160,7 +161,7 @@ def _without_debugger() -> Iterator[None]:
 
 
 def _check_version(kernel: Any, arguments: tuple[Any, ...], given: list[Any]) -> None:
-    """Checks a kernel that is new for types of arguments, or for the values of those that are known while compiling."""
+    """Checks a kernel once per combination of argument types and compile-time values."""
     reads = {f"argument {each.name}": host_objects.describe(each, value) for each, value in zip(kernel.parameters, given, strict=True)}
     known = _versions.setdefault(kernel, [])
     if reads not in known:
@@ -169,7 +170,7 @@ def _check_version(kernel: Any, arguments: tuple[Any, ...], given: list[Any]) ->
 
 
 def list_versions(kernel: Any) -> list[dict[str, str]]:
-    """What `kernel.specializations()` gives: a dictionary for each combination of arguments that differ in more than run-time values."""
+    """Implements `kernel.specializations()`: one dictionary for each combination of arguments that differ in more than run-time values."""
     return list(_versions.get(kernel, ()))
 
 
@@ -179,12 +180,12 @@ def forget() -> None:
 
 
 def seed(number: int) -> None:
-    """Begins the random numbers anew."""
+    """Resets the random numbers."""
     _evaluator.random = np.random.Generator(np.random.Philox(number % 2**64))
 
 
 def _with_frames(error: Exception, text: str) -> Exception:
-    """The same error with the user's lines, outermost first: the frames of rewritten functions on the way to it."""
+    """Returns the same error with the user's lines, outermost first: the frames of rewritten functions in its traceback."""
     frames: list[_errors.Frame] = []
     trace = error.__traceback__
     while trace is not None:
@@ -198,7 +199,7 @@ def _with_frames(error: Exception, text: str) -> Exception:
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:
-    if sys.version_info < (3, 11):  # knows lines only
+    if sys.version_info < (3, 11):  # reports lines only
         text = linecache.getline(code.co_filename, trace.tb_lineno).rstrip()
         return trace.tb_lineno, len(text) - len(text.lstrip()), trace.tb_lineno, len(text.encode())
     line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]

@@ -1,4 +1,4 @@
-"""What names, members and elements of kernels are, for the interpreter; and the state of its run."""
+"""Resolves names, members and elements of kernels for the interpreter, and holds the state of its run."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ _OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim", "_offs
 
 
 class Accesses:
-    """What a kernel reads: names from outside, members, elements, slices."""
+    """Reads of a kernel: names from outside, members, elements, slices."""
 
     def __init__(self) -> None:
-        self.kernel: Any = None  # the one that runs
+        self.kernel: Any = None  # the running kernel
         self.integer_members: weakref.WeakKeyDictionary[Any, dict[tuple[int, str], Any]] = weakref.WeakKeyDictionary()
         self.random = np.random.Generator(np.random.Philox(0))
         self.reset()
 
     def reset(self) -> None:
-        """Forgets what the launch before left behind."""
+        """Clears the state of the previous launch."""
         self.dry = 0
-        self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
-        self.links: list[Any] = []  # of each chain of comparisons around: the operand that the next link begins with
+        # For each enclosing operator: whether an operand is skipped, and whether that was known at compile time.
+        self.skipped: list[tuple[bool, bool]] = []
+        self.links: list[Any] = []  # for each enclosing chain of comparisons: the left operand of the next link
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
-        self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and what they are in kernels
-        self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
+        self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and their counterparts in kernels
+        self.owners: dict[int, tuple[Any, str]] = {}  # objects, and how their number members are treated
         self.made: dict[int, Any] = {}  # objects of the user's classes that the kernel has made
 
     def skips_assertions(self) -> bool:
@@ -53,16 +54,16 @@ class Accesses:
     formatted = staticmethod(intrinsics.format_field)
 
     def truth(self, value: Any) -> bool:
-        """What a condition says."""
+        """Evaluates a condition."""
         is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
         return bool(objects.truth_of(self, value) if is_special else value)
 
     def object_operand(self, value: Any) -> Any:
-        """An operand of `is` or `in`, which look at compile-time objects."""
+        """Returns an operand of `is` or `in`, which compare compile-time objects."""
         return value.owner if isinstance(value, Tensor) else value
 
     def captured(self, value: Any) -> Any:
-        """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
+        """Converts a value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
         if isinstance(value, np.generic) or is_place(value):
             return value.item()
         if isinstance(value, (list, tuple, dict)):
@@ -72,11 +73,11 @@ class Accesses:
         return host_objects.constant(value)
 
     def outer(self, name: str) -> Any:
-        """A name that is no variable here though the function has one of that name elsewhere."""
+        """Reads a name that is no variable here although the function has one of that name elsewhere."""
         return self.captured(sys._getframe(1).f_globals.get(name, getattr(builtins, name, None)))
 
     def tensor(self, value: Any) -> Tensor | None:
-        """The elements of a container, or None for anything else."""
+        """Returns the elements of a container, or None for anything else."""
         if isinstance(value, Tensor):
             return value
         known = self.tensors.get(id(value))
@@ -85,7 +86,7 @@ class Accesses:
         return known[1] if known else None
 
     def member(self, base: Any, name: str) -> Any:
-        """The place of a member or component, or the attribute of a compile-time object."""
+        """Returns the place of a member or component, or the attribute of a compile-time object."""
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
             return part if part is not None else intrinsics.vector_attribute(self, base, name)
@@ -94,7 +95,7 @@ class Accesses:
                 return base.members[name]
             if name in base.methods:
                 return host_objects.bind(base.methods[name], base)
-            components = (f"_{name}{k}" for k in range(len(base.members)))  # of an unpacked vector these are members
+            components = (f"_{name}{k}" for k in range(len(base.members)))  # the members of an unpacked vector
             return tuple(base.members[part] for part in components if part in base.members)
         if id(base) in self.made:
             return objects.member(self, base, name)
@@ -134,10 +135,10 @@ class Accesses:
         return value if is_place(value) else self.captured(value)
 
     def check_member_type(self, base: Any, name: str, value: Any) -> None:
-        """Raises for a float in a member that was an integer when the kernel looked at it first."""
+        """Raises for a float in a member that was an integer when the kernel first read it."""
         known, key = self.integer_members.setdefault(self.kernel, {}), (id(base), name)
         if isinstance(value, int):
-            with contextlib.suppress(TypeError):  # an object without weak references is not remembered
+            with contextlib.suppress(TypeError):  # an object without weak references is not recorded
                 known[key] = weakref.ref(base)
         elif key in known and known[key]() is base:
             text = f"'{name}' of a data_oriented(template_primitives=False) object was an integer when it was launched first and is"
@@ -145,7 +146,7 @@ class Accesses:
             raise QuadrantsTypeError(f"{text} a float now: to coerce it would truncate. {advice}")
 
     def element(self, base: Any, index: Any) -> Any:
-        """The place of an element or component; of a compile-time container the item."""
+        """Returns the place of an element or component, or the item of a compile-time container."""
         tensor = self.tensor(base)
         if tensor is not None:
             return values.tensor_element(tensor, index, lenient=self.dry > 0)
@@ -165,7 +166,7 @@ class Accesses:
         return item if is_runtime(item) else host_objects.constant(item)
 
     def item_place(self, base: Any, index: Any, is_atomic: bool) -> Any:
-        """As `element`, for a reference: a number of the run time in a list or dict gets a place, for an atomic each number."""
+        """Same as `element`, for a reference: a run-time number in a list or dict gets a place; with `is_atomic`, every number."""
         item = self.element(base, index)
         if is_atomic and isinstance(item, (bool, int, float)):
             item = typed(item)
@@ -174,5 +175,5 @@ class Accesses:
         return item
 
     def copies(self, items: Any) -> Any:
-        """The items of a list for another one."""
+        """Returns copies of the items of a list for another one."""
         return list(map(read, items)) if isinstance(items, (list, tuple)) else items

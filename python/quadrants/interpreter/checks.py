@@ -1,6 +1,6 @@
-"""Integer arithmetic that leaves the range of its type, in debug mode, and NaNs that are made of numbers, with `check_nan`.
+"""Detects integer overflow in debug mode, and with `check_nan` NaNs that result from numbers.
 
-As `src/passes/check_arithmetic.cpp` and `check_nans.cpp` check them in compiled kernels.
+The checks are those of `src/passes/check_arithmetic.cpp` and `check_nans.cpp` for compiled kernels.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _EXACT: dict[str, Callable[..., Any]] = {
 
 
 class Checks:
-    """The checks of one launch. `evaluator` says what is computed for its type only; `overflow` and `check_nan` are options."""
+    """The checks of one launch. `evaluator` is asked what is evaluated only for its type; `overflow` and `check_nan` are options."""
 
     def __init__(self, evaluator: Any, overflow: str, check_nan: bool) -> None:
         self.evaluator, self.overflow, self.check_nan = evaluator, overflow, check_nan
         self.reported: set[str] = set()
 
     def operation(self, name: str, *operands: Any) -> None:
-        """Checks a row of the operator table on integers of one type, or on vectors of them."""
+        """Checks an operator of the table on integers of one type, or on vectors of them."""
         if not options.debug or self.evaluator.dry or name not in _WORDS or operands[0].dtype.kind not in "iu":
             return
         word, sign = _WORDS[name]
@@ -57,7 +57,7 @@ class Checks:
                 self.report(word, f"{shown} does not fit {from_numpy_dtype(dtype).name}")
 
     def result(self, name: str, result: Any, *operands: Any) -> None:
-        """Checks that a row makes no NaN of numbers."""
+        """Checks that an operator does not turn numbers into a NaN."""
         if self.evaluator.dry or not self.check_nan or result.dtype.kind != "f" or not np.isnan(result).any():
             return
         texts, sign = [_show(operand) for operand in operands], symbol_of(name)
@@ -65,19 +65,19 @@ class Checks:
         self.require(any(np.isnan(operand).any() for operand in operands), f"NaN from {shown}")
 
     def conversion(self, value: Any, dtype: np.dtype) -> None:
-        """Checks a float that becomes an integer."""
+        """Checks a float that is converted to an integer."""
         info = np.iinfo(dtype)
         isgood = all(number == number and info.min - 1 < number < info.max + 1 for number in np.ravel(value).tolist())
         if options.debug and not self.evaluator.dry and not isgood:
             self.require(False, f"Conversion out of range of {from_numpy_dtype(dtype).name}: {_show(value)}")
 
     def require(self, holds: bool, text: str) -> None:
-        """Raises unless it holds."""
+        """Raises unless the condition holds."""
         if not holds:
             raise QuadrantsAssertionError(text)
 
     def report(self, word: str, text: str) -> None:
-        """An overflow: an exception, or a line of text, once for each place."""
+        """Reports an overflow: by an exception, or by a line of text once for each source location."""
         self.require(self.overflow == "print", f"{word} overflow: {text}")
         places = ", called from ".join(find_places())
         if places not in self.reported:
@@ -102,6 +102,6 @@ def _find_lines() -> Iterator[tuple[str, int]]:
 
 
 def find_places() -> Iterator[str]:
-    """Where the kernel is now, as `File "k.py", line 7, in k`, the innermost function first."""
+    """Yields the current source locations of the kernel, as `File "k.py", line 7, in k`, the innermost function first."""
     for frame in _find_frames():
         yield f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'

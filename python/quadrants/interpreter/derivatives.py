@@ -1,7 +1,7 @@
-"""Partial derivatives of the rows of the operator table, and dual numbers, which carry a derivative beside a value.
+"""Partial derivatives of the operators of the table, and dual numbers, which hold a value and a derivative.
 
-A partial is written in the language's own operators, so that it takes arrays and dual numbers alike: the derivative of a derivative needs
-no rule of its own. Conventions at kinks: of equal operands `min` and `max` follow the first; `abs` has 0 at 0.
+A partial is written in the operators of the language, so that it accepts arrays and dual numbers alike: second derivatives need no rules
+of their own. Conventions at kinks: for equal operands, `min` and `max` follow the first; `abs` has 0 at 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Dual:
     """A value and its derivative along one direction (f64 arrays of one shape)."""
 
     __slots__ = ("value", "tangent")
-    __array_ufunc__ = None  # an array beside it leaves the operator to it
+    __array_ufunc__ = None  # an array operand leaves the operator to this class
 
     def __init__(self, value: Any, tangent: Any) -> None:
         self.value, self.tangent = value, tangent
@@ -36,7 +36,7 @@ class Dual:
 
 
 def value_of(number: Any) -> Any:
-    """The value of a dual number; anything else is itself."""
+    """Returns the value of a dual number, and any other value unchanged."""
     return number.value if isinstance(number, Dual) else number
 
 
@@ -45,7 +45,7 @@ def _dual(number: Any) -> Dual:
 
 
 def apply(name: str, *operands: Any) -> Any:
-    """A row of the operator table on f64 arrays or dual numbers."""
+    """Evaluates an operator of the table on f64 arrays or dual numbers."""
     plain = [np.float64(value) if np.ndim(value := value_of(operand)) == 0 else value for operand in operands]
     result = OPERATORS[name].compute(*plain)
     if not any(isinstance(operand, Dual) for operand in operands):
@@ -59,7 +59,7 @@ def apply(name: str, *operands: Any) -> Any:
 
 
 def scaled(partial: Any, change: Any) -> Any:
-    """`partial * change`, where zero wins over infinity and NaN."""
+    """Returns `partial * change`, zero if one of them is zero, even beside infinity or NaN."""
     if isinstance(partial, Dual) or isinstance(change, Dual):
         first, second = map(_dual, (partial, change))
         return Dual(scaled(first.value, second.value), scaled(first.value, second.tangent) + scaled(first.tangent, second.value))
@@ -82,7 +82,7 @@ def _power_of_exponent(result: Any, x: Any, _: Any) -> Any:
 
 
 def _follows(name: str) -> Callable[[Any, Any, Any], Any]:
-    """1 where `min` or `max` gives the first operand, else 0; a NaN is ignored."""
+    """1 if `min` or `max` returns the first operand, else 0; a NaN is ignored."""
     before = np.less_equal if name == "min" else np.greater_equal
     return lambda _, x, y: 1.0 * (before(value_of(x), value_of(y)) | np.isnan(value_of(y)))
 
@@ -90,7 +90,7 @@ def _follows(name: str) -> Callable[[Any, Any, Any], Any]:
 _follows_min, _follows_max = _follows("min"), _follows("max")
 _one = lambda *_: 1.0  # noqa: E731
 
-# For each operand: the partial, from the result and the operands. A row that is missing has derivative zero wherever it has one.
+# For each operand: the partial, as a function of the result and the operands. The derivative of an operator that is missing is zero.
 PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "neg": (lambda r, x: -1.0,),
     "abs": (lambda r, x: np.sign(value_of(x)),),

@@ -1,7 +1,7 @@
-"""What the rewritten code calls: operators, assignments and calls on typed values, with accesses and loops (accesses.py, loops.py).
+"""Runtime of the rewritten code: operators, assignments and calls on typed values, with accesses and loops (accesses.py, loops.py).
 
-Some code is computed for its type alone: the operand that `and` skips, the arm that a ternary does not take. Then `dry` is above zero and
-nothing is stored, printed or checked; loops run once at most, and an index outside reads some element.
+Some code runs only to compute types: the operand that `and` skips, the arm that a ternary does not select. Then `dry` is above zero and
+nothing is stored, printed or checked; loops run at most once, and an index out of range reads some element.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .loops import Loops
 from .scalars import PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
-# `op=` that is atomic on shared places: the right side takes the target's type.
+# `op=` that is atomic on shared places: the right operand is converted to the target's type.
 _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
 _ABOUT_OBJECTS = (isinstance, hasattr, type)
 
 
 class Evaluator(Loops):
-    """The run-time half of the interpreter; one for the process, used under its lock."""
+    """The runtime half of the interpreter; the process has one, used under its lock."""
 
     def binary(self, name: str, left: Any, right: Any) -> Any:
-        """A binary operator; between compile-time values it is Python's."""
+        """Evaluates a binary operator; between compile-time values it is Python's operator."""
         if isinstance(left, list):
             made = PYTHON[name][1](left, right) if name in ("add", "mul") and not is_runtime(right) else None
             if isinstance(made, list):
@@ -53,7 +53,7 @@ class Evaluator(Loops):
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
 
     def unary(self, name: str, value: Any) -> Any:
-        """A unary operator."""
+        """Evaluates a unary operator."""
         if objects.has_own_operators(type(value)) and not objects.is_known(self, value):
             return objects.call_unary(self, name, value)
         if not is_runtime(value):
@@ -61,22 +61,22 @@ class Evaluator(Loops):
         return value if name == "pos" else values.unary(name, value)
 
     def first_link(self, name: str, left: Any, right: Any) -> Any:
-        """The first comparison of a chain."""
+        """Evaluates the first comparison of a chain."""
         self.links.append(left)
         return self.next_link(name, right)
 
     def next_link(self, name: str, right: Any) -> Any:
-        """A comparison of a chain with what stood on the right of the one before."""
+        """Evaluates a further comparison of a chain; its left operand is the right one of the comparison before."""
         left, self.links[-1] = self.links[-1], right
         return self.binary(name, left, right)
 
     def end_chain(self, result: Any) -> Any:
-        """The value of a chain of comparisons."""
+        """Returns the value of a chain of comparisons."""
         self.links.pop()
         return result
 
     def begin_logic(self, kind: str, left: Any) -> Any:
-        """The left operand of `and`, `or`; decides whether the right one is computed for its type only."""
+        """Takes the left operand of `and` or `or`; decides whether the right one is evaluated only for its type."""
         known = not is_runtime(left)
         skip = (known or options.short_circuit_operators) and not isinstance(left, Vec) and bool(left) == (kind == "or")
         self.skipped.append((skip, known))
@@ -84,11 +84,11 @@ class Evaluator(Loops):
         return left
 
     def reaches(self) -> bool:
-        """Whether an operand is looked at: not if a compile-time value says that it is skipped."""
+        """Whether an operand is evaluated at all: not if a compile-time value skips it."""
         return not all(self.skipped[-1])
 
     def end_logic(self, kind: str, left: Any, right: Any) -> Any:
-        """The value of `and`, `or`."""
+        """Returns the value of `and` or `or`."""
         skip, known = self.skipped.pop()
         self.dry -= skip
         if known and (skip or not isinstance(right, Vec)):
@@ -101,26 +101,26 @@ class Evaluator(Loops):
         return self.chosen(left, right) if skip else self.chosen(right, left)
 
     def begin_choice(self, condition: Any) -> None:
-        """The condition of a ternary; the arm that it does not choose is computed for its type only."""
+        """Takes the condition of a ternary; the arm that it does not select is evaluated only for its type."""
         skip = not self.truth(condition)
         self.skipped.append((skip, not is_runtime(condition)))
         self.dry += skip
 
     def other_choice(self) -> None:
-        """Between the arms of a ternary."""
+        """Called between the arms of a ternary."""
         skip, known = self.skipped[-1]
         self.skipped[-1] = (not skip, known)
         self.dry += -1 if skip else 1
 
     def end_choice(self, _: None, first: Any, __: None, second: Any) -> Any:
-        """The value of a ternary."""
+        """Returns the value of a ternary."""
         skipped_second, known = self.skipped.pop()
         self.dry -= skipped_second
         chosen, other = (first, second) if skipped_second else (second, first)
         return chosen if known else self.chosen(chosen, other)
 
     def chosen(self, value: Any, other: Any) -> Any:
-        """What a run-time condition chooses: a value in the common type of both, or one of two ranges."""
+        """Returns the result of a run-time condition: a value in the common type of both arms, or one of two ranges."""
         if all(isinstance(side, (range, map)) for side in (value, other)):
             return map(scalars.as_i64, value) if isinstance(other, map) else value
         if isinstance(value, StructValue) or isinstance(other, StructValue):
@@ -129,7 +129,7 @@ class Evaluator(Loops):
         return _unify(typed(value) if scalars.is_number(value) else values.as_vector(value), values.as_vector(other))
 
     def declare(self, value: Any) -> Any:
-        """The first value of a variable; fixes its type."""
+        """Returns the first value of a variable, which fixes its type."""
         if isinstance(value, values.Index):
             return values.as_vector(value)
         if scalars.is_number(value):
@@ -137,21 +137,21 @@ class Evaluator(Loops):
         return read(value)
 
     def passed(self, name: str, annotation: Any, value: Any) -> Any:
-        """An argument of a function inside a kernel as its annotation wants it."""
+        """Converts an argument of a function inside a kernel to its annotation."""
         kind, annotation, _ = _parameters._classify(annotation)
         return host_objects.passed(self, _parameters.Parameter(name, kind or "value", annotation), value)
 
     def place_of(self, value: Any) -> Any:
-        """A place for a variable whose reference is taken."""
+        """Returns a place for a variable whose reference is taken."""
         return scalars.place(value) if isinstance(value, np.generic) else value
 
     def write(self, place: Any, value: Any) -> None:
-        """Stores, unless only types are wanted."""
+        """Stores a value, unless only types are computed."""
         if not self.dry:
             values.write(place, value)
 
     def assign(self, target: Any, value: Any) -> Any:
-        """A later assignment to a variable: converts to its type."""
+        """Converts the value of a later assignment to the type of the variable."""
         if isinstance(target, np.generic):
             return cast(typed(value, target.dtype), target.dtype)
         if is_runtime(target):
@@ -160,19 +160,19 @@ class Evaluator(Loops):
         return self.declare(value)
 
     def join_types(self, value: Any, other: Callable[..., tuple[Any, ...]], position: int, *variables: Any) -> Any:
-        """A variable that both branches of an `if` declare, in the common type; `other` is the branch that was not taken."""
+        """Returns a variable that both branches of an `if` declare, in the common type; `other` is the branch that was not taken."""
         self.dry += 1
         found = read(other(*variables)[position])
         self.dry -= 1
         return self.unify(found, value)
 
     def unify(self, other: Any, value: Any) -> Any:
-        """A variable in the common type with what it is on another way."""
+        """Converts a variable to the common type with its value on another path."""
         unified = _unify(read(value), read(other)) if is_runtime(other) else value
         return self.place_of(unified) if is_place(value) else unified
 
     def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
-        """The new value of `target op= value`; on a shared place what is atomic."""
+        """Returns the new value of `target op= value`; on a shared place, the operation is atomic."""
         if isinstance(target, (Vec, np.generic)) and (op in _CAST_RIGHT or (shared and op == "mul")):
             value = values.as_type_of(target, value)
             if shared:
@@ -180,7 +180,7 @@ class Evaluator(Loops):
         return self.binary(op, target, value)
 
     def augment(self, op: str, target: Any, value: Any) -> Any:
-        """`name op= value`."""
+        """Evaluates `name op= value`."""
         if objects.has_own_operators(type(target)):
             return objects.call_in_place(self, op, target, value)
         if not is_runtime(target):
@@ -188,11 +188,11 @@ class Evaluator(Loops):
         return self.assign(target, self._augmented(op, read(target), value, shared=False))
 
     def augment_place(self, op: str, place: Any, value: Any) -> None:
-        """`base[index] op= value`, `base.name op= value`."""
+        """Evaluates `base[index] op= value` and `base.name op= value`."""
         self.write(place, self._augmented(op, self.read_for_update(place), value, shared=True))
 
     def augment_member(self, op: str, base: Any, name: str, value: Any) -> None:
-        """`base.name op= value`."""
+        """Evaluates `base.name op= value`."""
         place = self.member(base, name)
         if id(base) in self.made and not is_runtime(place):
             is_special = objects.has_own_operators(type(place))
@@ -202,31 +202,31 @@ class Evaluator(Loops):
             self.augment_place(op, place, value)
 
     def item(self, base: Any, index: Any) -> Any:
-        """An item of a list or dict that is assigned: of a number a value of the run time."""
+        """Returns an item of a list or dict that is assigned; a number becomes a run-time value."""
         value = base[index]
         return typed(value) if isinstance(value, (bool, int, float)) else value
 
     def augment_item(self, op: str, base: Any, index: Any, value: Any) -> None:
-        """`base[index] op= value`; of a list or dict the item is as a variable."""
+        """Evaluates `base[index] op= value`; an item of a list or dict behaves as a variable."""
         if isinstance(base, (list, dict)):
             self._store_item(base, index, self.item(base, index), self.augment(op, self.item(base, index), value))
         else:
             self.augment_place(op, self.element(base, index), value)
 
     def _store_item(self, base: Any, index: Any, known: Any, value: Any) -> None:
-        """An item of a list or dict; code that runs for its types leaves values, whose type does not change, as they are."""
+        """Assigns an item of a list or dict; code that runs only for types leaves values unchanged, because their types do not change."""
         if not (self.dry and is_runtime(known)):
             base[index] = value
 
     def read_for_update(self, place: Any) -> Any:
-        """What a place holds that is about to be added to."""
+        """Reads a place that an augmented assignment is about to update."""
         if options.recorder is None:
             return read(place)
         with options.recorder.updating():
             return read(place)
 
     def store_element(self, value: Any, base: Any, index: Any) -> None:
-        """`base[index] = value`."""
+        """Evaluates `base[index] = value`."""
         if isinstance(base, (list, dict)):
             known = self.item(base, index) if isinstance(base, list) or index in base else None
             self._store_item(base, index, known, self.assign(known, value) if is_runtime(known) else value)
@@ -237,13 +237,13 @@ class Evaluator(Loops):
             self.write(self.element(base, index), value)
 
     def store_member(self, value: Any, base: Any, name: str) -> None:
-        """`base.name = value`; `v.xy = value`."""
+        """Evaluates `base.name = value` and `v.xy = value`."""
         if id(base) in self.made:
             return objects.set_member(self, base, name, value)
         self.write(self.member(base, name), value)
 
     def unpack(self, value: Any, count: int, starred: int | None) -> list[Any]:
-        """The parts of a value that several targets take, each a copy."""
+        """Splits a value into copies of its components for several targets."""
         if isinstance(value, Vec):
             value = list(value.data.reshape(-1))
         elif isinstance(value, StructValue):
@@ -257,18 +257,18 @@ class Evaluator(Loops):
         return parts
 
     def returned(self, value: Any, keeps_numbers: bool) -> Any:
-        """What a func hands to its caller: its own, and typed, unless it `keeps_numbers` that are known while compiling."""
+        """Returns the result of a func: a copy, and typed, unless `keeps_numbers` preserves compile-time numbers."""
         if isinstance(value, (tuple, list)):
             items = [self.returned(item, keeps_numbers) for item in value]
             return host_objects.rebuild(value, items)
         return typed(value) if isinstance(value, (bool, int, float)) and not keeps_numbers else read(value)
 
     def note_result(self, value: Any) -> None:
-        """What one `return` of a func gives; only its type matters."""
+        """Records the result of one `return` of a func; only its type is used."""
         self.noted.append(value)
 
     def common_result(self, result: Any, visit_returns: Callable[..., None], passed: list[Any]) -> Any:
-        """The result of a func in the common type of all its returns."""
+        """Converts the result of a func to the common type of all its returns."""
         key = (visit_returns, *map(_type_key, passed))
         if key not in self.results:
             outer, self.noted = self.noted, []
@@ -280,11 +280,11 @@ class Evaluator(Loops):
         return functools.reduce(_unify_results, self.results[key][1], result)
 
     def both(self, place: Any) -> Any:
-        """An argument of a callee that is not known yet: a place, and what it holds before later arguments may change it."""
+        """Prepares an argument of a callee that is not known yet: a place, and its value before later arguments may change it."""
         return _Both(place, read(place)) if is_runtime(place) else place
 
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
-        """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
+        """Calls any object that a kernel may call. Arguments may be places; only funcs and atomics use them as places."""
         if _Both in map(type, (*arguments, *keywords.values())):
             wanted = host_objects.by_reference(function)
             arguments = tuple(_choose(value, wanted(position)) for position, value in enumerate(arguments))
@@ -332,19 +332,19 @@ class Evaluator(Loops):
         return intrinsics.call_plain(self, function, arguments, keywords)
 
     def percent(self, text: str, value: Any) -> str:
-        """`"..." % value`."""
+        """Evaluates `"..." % value`."""
         pattern = r"%([-+ #0]*[0-9]*(?:\.[0-9]+)?)(?:([diuxXoeEfFgGa])|[rs])"
         escaped = (re.sub("[{}]", r"\g<0>\g<0>", part) for part in text.split("%%"))
         braces = "%".join(re.sub(pattern, r"{:\1\2}", part) for part in escaped)
         return intrinsics.format_text(braces, *(value if isinstance(value, tuple) else (value,)))
 
     def assertion_failed(self, message: Any) -> None:
-        """Raises for an `assert`."""
+        """Raises the error of an `assert`."""
         raise QuadrantsAssertionError(message)
 
 
 class _Both(NamedTuple):
-    """What a place held, and the place."""
+    """A place and its earlier value."""
 
     place: Any
     value: Any
@@ -371,7 +371,7 @@ def _unify_results(result: Any, other: Any) -> Any:
 
 
 def _unify(chosen: Any, other: Any) -> Any:
-    """`chosen`, in the common type of both."""
+    """Returns `chosen` in the common type of both values."""
     if isinstance(chosen, np.generic) and isinstance(other, np.generic):
         return _common(chosen, other)
     if not (is_runtime(chosen) or is_runtime(other)):

@@ -1,7 +1,7 @@
-"""Rewrites the expressions of a kernel or func, and decides what each name in it means.
+"""Rewrites the expressions of a kernel or func, and resolves each name in it.
 
-A name is declared by its first assignment and is known until the block ends. A local whose reference may be taken (an argument of an
-atomic or of a func that takes it by reference) is kept in a place.
+A name is declared by its first assignment and is visible until the block ends. A local whose reference may be taken (an argument of an
+atomic or of a func that takes it by reference) is stored in a place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OBJECT_TESTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 
 def literal(value: Any) -> ast.expr:
-    """A constant of the generated code."""
+    """Returns a constant of the generated code."""
     return ast.Constant(value)
 
 
@@ -33,23 +33,25 @@ def place(node: Any, at: ast.AST) -> Any:
 
 
 def load(name: str) -> ast.expr:
-    """A name that is read."""
+    """Returns the read of a name."""
     return ast.Name(name, ast.Load())
 
 
 def helper(name: str, *arguments: ast.expr, at: ast.AST, keywords: list[ast.keyword] | None = None) -> ast.expr:
-    """A call of an `Evaluator` method, standing where `at` stands."""
+    """Returns a call of an `Evaluator` method with the source location of `at`."""
     return place(ast.Call(ast.Attribute(load("_qd"), name, ast.Load()), list(arguments), keywords or []), at)
 
 
 class Joined(NamedTuple):
-    """A variable after an `if` whose branches made it: its role, and what gives it the common type at the end of each branch."""
+    """A variable that both branches of an `if` declare: its role, and the code that converts it to the common type at the end of each
+    branch.
+    """
 
     role: str
     ends: list[tuple[Any, ast.expr]]
 
     def settle(self, scope: dict[str, Any], name: str) -> str:
-        """Makes it one variable."""
+        """Makes it one variable, and returns its role."""
         for assignment, value in self.ends:
             assignment.value = value
         scope[name] = self.role
@@ -57,7 +59,7 @@ class Joined(NamedTuple):
 
 
 class ExpressionRewriter(ast.NodeTransformer):
-    """Rewrites the expressions of one function. `by_reference(callee)` says which arguments a resolved callee takes by reference."""
+    """Rewrites the expressions of one function. `by_reference(callee)` returns which arguments a resolved callee takes by reference."""
 
     def __init__(
         self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str], wanted: str
@@ -68,22 +70,22 @@ class ExpressionRewriter(ast.NodeTransformer):
         taken = {name: "place" for name, role in roles.items() if role == "value" and name in references}
         self.scopes: list[dict[str, Any]] = [{**roles, **taken}]
         self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
-        self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
-        self.function_depth = 0  # functions inside this one
-        self.wanted = wanted  # what code that runs for its types only is looked at for: the types of its `variables`, of its `returns`
+        self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, in any block
+        self.function_depth = 0  # number of functions inside this one
+        self.wanted = wanted  # for code that runs only for types: the types of its `variables` or of its `returns`
         self.temporaries = 0
 
     def role(self, name: str, stored: bool = False) -> str | None:
-        """What a visible local is: a value, a place, or fixed (parameters of kernels, loop variables); None for other names.
+        """Returns the role of a visible local: value, place, or fixed (parameters of kernels, loop variables); None for other names.
 
-        A variable that both branches of an `if` made is one if it is read next; one that is `stored` first is a new variable.
+        A variable that both branches of an `if` declare is a single one if it is read next; if it is `stored` first, it is a new variable.
         """
         scope = next((scope for scope in reversed(self.scopes) if name in scope), {})
         role = scope.get(name)
         return role if not isinstance(role, Joined) else None if stored else role.settle(scope, name)
 
     def resolve(self, node: ast.AST) -> Any:
-        """The object that a captured name or an attribute of one means now, or MISSING."""
+        """Returns the object that a captured name or its attribute refers to now, or MISSING."""
         if isinstance(node, ast.Name):
             return MISSING if self.role(node.id) else self.captured(node.id)
         if isinstance(node, ast.Attribute):
@@ -92,7 +94,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return MISSING
 
     def captured(self, name: str) -> Any:
-        """The value of a name outside the function."""
+        """Returns the value of a name outside of the function."""
         code = self.function.__code__
         if name in code.co_freevars:
             try:
@@ -102,16 +104,16 @@ class ExpressionRewriter(ast.NodeTransformer):
         return self.function.__globals__.get(name, getattr(builtins, name, MISSING))
 
     def builtin_name(self, node: ast.AST) -> str | None:
-        """Name of the language's own function that a callee expression means."""
+        """Returns the name of the builtin that a callee expression refers to."""
         found = self.resolve(node)
         return getattr(found, "_qd_builtin", None) if found is not MISSING else None
 
     def is_static_call(self, node: ast.AST) -> bool:
-        """True for `qd.static(...)`."""
+        """Whether a node is `qd.static(...)`."""
         return isinstance(node, ast.Call) and self.builtin_name(node.func) == "static"
 
     def temporary(self) -> str:
-        """A fresh name of the generated code."""
+        """Returns a fresh name of the generated code."""
         self.temporaries += 1
         return f"_qd_{self.temporaries}"
 
@@ -124,7 +126,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return helper("captured", node, at=node)
 
     def visit_place(self, node: ast.expr) -> ast.expr:
-        """The place that an expression names; for anything else its value."""
+        """Returns the place of an expression, or its value if it has none."""
         if isinstance(node, ast.Name) and self.role(node.id) is not None:
             return node
         if isinstance(node, ast.Subscript):
@@ -134,7 +136,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return self.visit(node)
 
     def index(self, node: ast.expr) -> ast.expr:
-        """An index, with slices as objects."""
+        """Rewrites an index, with slices as objects."""
         if isinstance(node, ast.Slice):
             bounds = [self.visit(bound) if bound else literal(None) for bound in (node.lower, node.upper, node.step)]
             return helper("slice", *bounds, at=node)
@@ -167,7 +169,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         names = [literal(_COMPARE[type(op)]) for op in node.ops]
         if len(names) == 1:
             return helper("binary", names[0], *operands, at=node)
-        # As `and` has it, with the right operand of each link kept for the next.
+        # Like `and`, with the right operand of each link saved for the next one.
         result = helper("first_link", names[0], *operands[:2], at=node)
         for name, operand in zip(names[1:], operands[2:], strict=True):
             left = helper("begin_logic", literal("and"), result, at=node)
@@ -176,7 +178,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return helper("end_chain", result, at=node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        """`a and b and c` associates to the left; an operand that Python would skip is computed only for its type."""
+        """`a and b and c` associates to the left; an operand that Python would skip is evaluated only for its type."""
         kind = "and" if isinstance(node.op, ast.And) else "or"
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
@@ -189,7 +191,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return helper("end_choice", *arguments, helper("other_choice", at=node), self.if_reached(self.visit(node.orelse)), at=node)
 
     def if_reached(self, value: ast.expr) -> ast.expr:
-        """A rewritten operand that is not even looked at where a compile-time value decides."""
+        """Rewrites an operand that is not evaluated at all if a compile-time value decides."""
         return place(ast.IfExp(helper("reaches", at=value), value, literal(None)), value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
@@ -203,7 +205,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         if callee is breakpoint or getattr(callee, "__module__", None) == "pdb":
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
-        stays = name is not None or isinstance(callee, (type, type(len)))  # it is itself inside kernels, too
+        stays = name is not None or isinstance(callee, (type, type(len)))  # these callees are unchanged inside kernels
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
         later = [*node.args, *(item.value for item in node.keywords)]
@@ -222,7 +224,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return helper("call", function, *arguments, at=node, keywords=keywords)
 
     def argument(self, node: ast.expr, by_reference: bool, is_atomic: bool = False) -> ast.expr:
-        """An argument, as a place where the callee wants one; `is_atomic` of numbers, too."""
+        """Rewrites an argument, as a place if the callee takes a reference; with `is_atomic`, also for numbers."""
         if not by_reference or isinstance(node, ast.Starred):
             return self.visit(node)
         if isinstance(node, ast.Name) and self.role(node.id) in ("value", "place"):
@@ -265,7 +267,7 @@ class ExpressionRewriter(ast.NodeTransformer):
     visit_Tuple = visit_List
 
     def item(self, node: ast.expr) -> ast.expr:
-        """An item of a list, tuple or dict, which is a copy."""
+        """Rewrites an item of a list, tuple or dict, which is copied."""
         value = self.visit(node)
         if isinstance(node, ast.Starred):
             value.value = helper("copies", value.value, at=node)
@@ -278,11 +280,11 @@ class ExpressionRewriter(ast.NodeTransformer):
         return node
 
     def names_of(self, target: ast.expr) -> dict[str, str]:
-        """The names of a loop or comprehension target, with their role."""
+        """Returns the names of a loop or comprehension target with their roles."""
         return {node.id: "fixed" for node in ast.walk(target) if isinstance(node, ast.Name)}
 
     def stored_value(self, target: ast.Name, value: ast.expr, static: bool = False) -> ast.expr:
-        """What an assignment to a name binds: a new variable, or the old one with a new value."""
+        """Returns the value that an assignment binds to a name: a new variable, or the existing one with a new value."""
         role = self.role(target.id, stored=True)
         if static:
             self.scopes[-1][target.id] = "fixed"

@@ -1,4 +1,4 @@
-"""The package's own objects as the interpreter sees them: containers, host vectors and structs, types, funcs, arguments and results."""
+"""Converts the objects of the package for the interpreter: containers, host vectors and structs, types, funcs, arguments and results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from .shadow_memory import Memory
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
 CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
-TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a typed value when called
+TYPES = (_types.DataType, _types.MatrixType, StructType)  # types that construct a typed value when called
 _NUMPY_DTYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
 _rewritten: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _as_funcs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -55,7 +55,7 @@ _ROLES = {"template": "place", "struct": "value"}
 
 
 def dtype_of(kind: Any) -> Any:
-    """The NumPy dtype of a data type of the language, or None."""
+    """Returns the NumPy dtype of a data type of the language, or None."""
     found = kind if isinstance(kind, _types.DataType) else None if isinstance(kind, TYPES) else _types.find_dtype(kind)
     return None if found is None else _NUMPY_DTYPES[found]
 
@@ -64,7 +64,7 @@ def dtype_of(kind: Any) -> Any:
 
 
 def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = None, owner: Any = None) -> Tensor:
-    """The memory of a container, or of an array argument whose batch shape is `shape`; `owner` is what has its gradient."""
+    """Returns the memory of a container, or of an array argument with the batch shape `shape`; `owner` has its gradient."""
     if isinstance(container, np.ndarray):
         memory = scalars.memory(container, owner, f"argument {label}")
         return Tensor(memory, container.shape if shape is None else shape, label, dynamic=True)
@@ -83,12 +83,14 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
 
 
 def cells(node: SNode) -> Iterator[tuple[int, ...]]:
-    """The indices of all cells of a node, the last axis fastest."""
+    """Yields the indices of all cells of a node, the last axis fastest."""
     return itertools.product(*(range(*ends) for ends in node._box))
 
 
 def constant(value: Any) -> Any:
-    """Host vectors and structs as values of the kernel, a copy; the container behind a `qd.Tensor`; anything else as it is."""
+    """Converts host vectors and structs to values of the kernel, as copies; returns the container of a `qd.Tensor`, and other values
+    unchanged.
+    """
     if isinstance(value, _runtime.TensorBase):
         return value._impl
     if isinstance(value, Matrix):
@@ -102,13 +104,13 @@ def constant(value: Any) -> Any:
 
 
 def rebuild(value: Any, items: Any) -> Any:
-    """A list, tuple or named tuple like `value`, of other items."""
+    """Returns a list, tuple or named tuple like `value` with other items."""
     make: Any = getattr(value, "_make", list if isinstance(value, list) else tuple)
     return make(items)
 
 
 def with_plain_numbers(value: Any) -> Any:
-    """A list, tuple or dict from outside, with Python's numbers for NumPy's; itself where it has none."""
+    """Returns a list, tuple or dict from outside with Python numbers instead of NumPy's; the same object if it has none."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple) or hasattr(value, "_make"):
@@ -121,7 +123,7 @@ def with_plain_numbers(value: Any) -> Any:
 
 
 def member(base: Any, name: str, rule: str | None = None) -> Any:
-    """An attribute of a Python object; scalar members of dataclass arguments (`rule` "annotated") have their annotated type."""
+    """Reads an attribute of a Python object; scalar members of dataclass arguments (`rule` "annotated") have their annotated type."""
     base = base.owner if isinstance(base, Tensor) else base
     value = getattr(base, name, None) if name in ("grad", "dual") else getattr(base, name)
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
@@ -142,8 +144,8 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
 
 
 def members_rule(base: Any) -> str | None:
-    """What numbers among the members of an object are, and of those that it reaches: "baked" or read at each "launch"; None: its class
-    does not say."""
+    """Returns how number members of an object, and of objects reachable from it, are treated: "baked" or read at each "launch"; None if its
+    class does not define it."""
     bakes = getattr(type(base), "_qd_template_primitives", None)
     return None if bakes is None else "baked" if bakes else "launch"
 
@@ -156,12 +158,12 @@ def has_members(value: Any) -> bool:
 def _annotations(owner: Any) -> dict[str, Any]:
     try:
         return inspect.get_annotations(owner, eval_str=True)
-    except Exception:  # an annotation may name what only a checker of types imports
+    except Exception:  # an annotation may name a module that only type checkers import
         return {}
 
 
 def describe(parameter: Any, value: Any) -> str:
-    """What a kernel is compiled for: the type of an argument, or its value where it is one that is known while compiling."""
+    """Returns what a kernel is specialized for: the type of an argument, or its value if that is known at compile time."""
     if parameter.kind in ("scalar", "matrix", "struct"):
         return str(parameter.annotation)
     if isinstance(value, CONTAINERS):
@@ -177,7 +179,7 @@ def describe(parameter: Any, value: Any) -> str:
 
 
 def convert(value: Any, kind: Any) -> Any:
-    """A value converted to a type of the language; types that say nothing about values leave it alone."""
+    """Converts a value to a type of the language; types without an effect on values return it unchanged."""
     dtype = dtype_of(kind)
     if kind is bf16:
         return values.elementwise(lambda x: from_bf16(to_bf16(x))[()], convert(value, f32))
@@ -196,7 +198,7 @@ def convert(value: Any, kind: Any) -> Any:
 
 
 def zero(kind: Any) -> Any:
-    """A zeroed place of a type."""
+    """Returns a zeroed place of a type."""
     if isinstance(kind, StructType):
         statics = {name: staticmethod(value) for name, value in kind.statics.items()}
         return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **statics})
@@ -207,7 +209,9 @@ def zero(kind: Any) -> Any:
 
 
 def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
-    """A struct value: members by position, then by name; the rest is zero. A struct or dict alone gives members by name, if it has such."""
+    """Returns a struct value. Members are given by position, then by name; the rest is zero. A single struct or dict
+    gives members by name.
+    """
     members = kind.members
     if len(positional) == 1 and not named and (entries := _entries(positional[0])) is not None:
         is_first = entries and isinstance(next(iter(members.values()), None), StructType) and not set(entries) & set(members)
@@ -226,7 +230,7 @@ def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue
 
 
 def _entries(value: Any) -> dict[str, Any] | None:
-    """Members of a struct, dict or dataclass; None for other values."""
+    """Returns the members of a struct, dict or dataclass; None for other values."""
     value = constant(value)
     if isinstance(value, StructValue):
         return value.members
@@ -236,19 +240,19 @@ def _entries(value: Any) -> dict[str, Any] | None:
 
 
 def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of a type inside a kernel."""
+    """Evaluates the call of a type inside a kernel."""
     if isinstance(kind, StructType):
         return struct_of(kind, arguments, keywords)
     if isinstance(kind, _types.MatrixType):
         parts = [convert(value, kind.dtype) for value in _flatten(arguments)]
         numbers = [number for part in parts for number in (part.data.reshape(-1) if isinstance(part, Vec) else [part])]
         return Vec(np.resize(np.stack(numbers), kind.shape))
-    is_literal = type(arguments[0]) in (bool, int, float) and kind is not bf16  # np.float64 is a float to isinstance
+    is_literal = type(arguments[0]) in (bool, int, float) and kind is not bf16  # np.float64 is a float for isinstance
     return dtype_of(kind).type(arguments[0]) if is_literal else convert(arguments[0], kind)
 
 
 def construct_dataclass(host: Any, kind: StructType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> StructValue:
-    """A call of a dataclass inside a kernel: a struct with its members."""
+    """Evaluates the call of a dataclass inside a kernel: a struct with its members."""
     defaults = {field.name: field.default for field in dataclasses.fields(host)}
     return struct_of(kind, (), {**defaults, **dict(zip(kind.members, arguments, strict=False)), **keywords})
 
@@ -261,13 +265,13 @@ def _flatten(value: Any) -> list[Any]:
 
 
 def is_func(value: Any) -> bool:
-    """True for `@qd.func` functions and methods."""
-    # Since Python 3.13 a class method binds what it holds by itself.
+    """Whether `value` is a `@qd.func` function or method."""
+    # Since Python 3.13, a class method binds its function itself.
     return isinstance(value, (_func.Func, _func.BoundFunc)) or isinstance(getattr(value, "__func__", None), _func.Func)
 
 
 def as_func(function: Any) -> Any:
-    """A function of Python as if it were decorated with `@qd.func`; None where Python has to run it."""
+    """Returns a Python function as if it were decorated with `@qd.func`; None if Python has to run it."""
     if isinstance(function, _func.Func):
         return function
     if function not in _as_funcs:
@@ -276,21 +280,21 @@ def as_func(function: Any) -> Any:
 
 
 def bind(method: Any, struct: Any) -> Any:
-    """A method of a struct type with its struct; what is static stays as it is."""
+    """Binds a method of a struct type to its struct; static methods are returned unchanged."""
     if isinstance(method, staticmethod):
         return method.__func__
     return _func.BoundFunc(method, struct) if isinstance(method, _func.Func) else method.__get__(struct)
 
 
 def parts_of(func: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The func itself, and the object that it is bound to."""
+    """Returns the func itself and the objects to which it is bound."""
     if isinstance(func, MethodType):
         return func.__func__, (func.__self__,)
     return (func.func, (func.instance,)) if isinstance(func, _func.BoundFunc) else (func, ())
 
 
 def by_reference(callee: Any) -> Any:
-    """Which arguments a callee takes by reference: a predicate of a position or keyword."""
+    """Returns a predicate of a position or keyword: whether a callee takes that argument by reference."""
     name = getattr(callee, "_qd_builtin", None)
     if name is not None:
         return lambda position: position == 0 and name.startswith("atomic_")
@@ -309,7 +313,7 @@ def by_reference(callee: Any) -> Any:
 
 
 def executable(function: Any, parameters: Any, others: str, evaluator: Any, wanted: str = "") -> Any:
-    """The form of a function that is `wanted`; `others` is the role of its parameters that are neither templates nor structs."""
+    """Returns the form of a function that is `wanted`; `others` is the role of parameters that are neither templates nor structs."""
     forms = _rewritten.setdefault(function, {})
     if wanted not in forms:
         roles = {parameter.name: _ROLES.get(parameter.kind, others) for parameter in parameters}
@@ -318,20 +322,20 @@ def executable(function: Any, parameters: Any, others: str, evaluator: Any, want
 
 
 def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of a func: copies what it takes by value, passes places for what it takes by reference."""
+    """Calls a func: copies arguments that it takes by value, passes places for those that it takes by reference."""
     func, bound = parts_of(callee)
     given: Any = (*bound, *arguments)
     if keywords or len(given) != len(func.parameters) or any(parameter.is_named for parameter in func.parameters):
         given = _parameters.bind(func.parameters, given, keywords)
-    keeps_numbers = func.__name__ in ("__init__", "__post_init__")  # what makes an object
+    keeps_numbers = func.__name__ in ("__init__", "__post_init__")  # constructors
     given = [
         value if keeps_numbers and parameter.annotation is None and not values.is_runtime(value) else passed(evaluator, parameter, value)
         for parameter, value in zip(func.parameters, given, strict=False)
     ]
-    if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
+    if evaluator.dry and func.is_real_function:  # the end of a recursion is not computed, so it would not terminate
         return _zero_result(func)
     result = executable(func.function, func.parameters, "value", evaluator)(*given)
-    if result is None and func.results is not None:  # it has ended without a return
+    if result is None and func.results is not None:  # the function ended without a return
         return _zero_result(func)
     if func.results is not None:
         return converted_result(result, func.results) if func.is_real_function else cast_result(result, func.results)
@@ -345,9 +349,9 @@ def _zero_result(func: Any) -> Any:
 
 
 def passed(evaluator: Any, parameter: Any, value: Any) -> Any:
-    """An argument of a func."""
+    """Converts an argument of a func."""
     if parameter.kind in ("template", "ref"):
-        return read(value) if evaluator.dry else value  # nothing is stored when only types are wanted
+        return read(value) if evaluator.dry else value  # nothing is stored when only types are computed
     value = read(value)
     if parameter.kind in ("array", "view") and (tensor := evaluator.tensor(value)) is not None:
         return tensor.clamped(parameter.annotation)
@@ -357,14 +361,14 @@ def passed(evaluator: Any, parameter: Any, value: Any) -> Any:
 
 
 def converted_result(value: Any, results: list[Any]) -> Any:
-    """A returned value, or a tuple of them, in the annotated types."""
+    """Converts a returned value, or a tuple of them, to the annotated types."""
     if len(results) == 1 and not isinstance(value, tuple):
         return convert(values.as_vector(value), results[0])
     return tuple(convert(values.as_vector(item), kind) for item, kind in zip(value, results, strict=True))
 
 
 def cast_result(value: Any, results: list[Any]) -> Any:
-    """What an inlined func returns: numbers have the annotated types, whatever the shape is."""
+    """Converts the result of an inlined func: numbers get the annotated types, regardless of the shape."""
     kind = results[0]
     if len(results) > 1 or isinstance(kind, StructType) or value is None:
         return converted_result(value, results)
@@ -381,7 +385,7 @@ def cast_result(value: Any, results: list[Any]) -> Any:
 
 
 def cast_argument(name: str, value: Any, dtype: np.dtype) -> Any:
-    """A scalar argument in its parameter's type: floats are rounded, integers have to be in its range."""
+    """Converts a scalar argument to its parameter's type: floats are rounded, integers must be in its range."""
     if dtype.kind == "f":
         return dtype.type(value)
     number, kind = int(value), from_numpy_dtype(dtype)
@@ -399,7 +403,7 @@ def check_components(name: str, value: Any, dtype: Any) -> None:
 
 
 def array_argument(value: Any, annotation: Any, label: str) -> Any:
-    """An array argument; the annotation says how many axes belong to the elements, which extents are known, whether there is a gradient."""
+    """Converts an array argument; the annotation defines the number of element axes, the known extents, and whether there is a gradient."""
     if isinstance(value, (_runtime.NdarrayBase, _runtime.FieldBase)):
         tensor = tensor_of(value, label)
     elif isinstance(value, StructField):
@@ -423,7 +427,7 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
 
 
 def argument(parameter: Any, position: int, value: Any) -> Any:
-    """A kernel argument as the kernel sees it."""
+    """Converts a kernel argument to the value that the kernel uses."""
     kind = parameter.kind
     if kind == "scalar":
         return convert(cast_argument(parameter.name, value, dtype_of(parameter.annotation)), parameter.annotation)
@@ -435,7 +439,7 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
 
 
 def result(value: Any, results: list[Any]) -> tuple[Any, ...]:
-    """A returned value as its scalars in order, which the kernel's `build_result` puts together."""
+    """Returns the scalars of a returned value in order, for the kernel's `build_result`."""
     value = converted_result(value, results)
     return tuple(scalar for item in (value if isinstance(value, tuple) else (value,)) for scalar in _scalars_of(item))
 

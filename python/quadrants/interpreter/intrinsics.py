@@ -1,4 +1,4 @@
-"""What the functions of the language mean to the interpreter: the package's own, Python's builtins, and the methods of vectors."""
+"""Implements the functions of the language for the interpreter: builtins of the package, Python's builtins, and the methods of vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime,
 
 
 def atomic(evaluator: Any, name: str, place: Any, *operands: Any, order: str = "relaxed", scope: str = "device") -> Any:
-    """A read-modify-write of a place; gives the old value. Where kernels run in order, `order` and `scope` say nothing."""
+    """Updates a place and returns the old value. `order` and `scope` have no effect, because kernels run in order."""
     del order, scope
     old = evaluator.read_for_update(place)
     given = [values.as_type_of(place, operand) for operand in map(read, operands)]
@@ -76,7 +76,7 @@ def _ldexp(_: Any, x: Any, n: Any) -> Any:
 def _fold(name: str) -> Callable[..., Any]:
     def fold(_: Any, *operands: Any) -> Any:
         if len(operands) == 1:
-            # A generator can be gone through once.
+            # a generator can be iterated only once
             items = operands[0] if is_runtime(operands[0]) else list(operands[0])
             is_known = not any(map(is_runtime, [items, *items]))
             operands = (items,) if is_known else tuple(values.as_vector(items).data.reshape(-1))
@@ -113,7 +113,7 @@ def _as_in_python(name: str) -> Callable[..., Any]:
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
     dtype, source = host_objects.dtype_of(kind), evaluator.random
-    if dtype.kind == "f":  # a half could be rounded up to 1
+    if dtype.kind == "f":  # an f16 could be rounded up to 1
         drawn = dtype.type(source.integers(1 << 11) / (1 << 11) if dtype.itemsize == 2 else source.random(dtype=dtype))
         return drawn if scalars.options.recorder is None else scalars.options.recorder.draw(drawn)
     return np.bool_(source.integers(2)) if dtype == scalars.U1 else np.frombuffer(source.bytes(8), dtype)[0]
@@ -136,7 +136,7 @@ _WIDE_BOUNDS = (I64, scalars.U64, np.dtype(np.uint32))
 
 
 def is_wide(bounds: Iterable[Any]) -> bool:
-    """Whether a loop between these bounds, with these steps, counts in i64: one is of a type that i32 does not hold, or a larger number."""
+    """Whether a loop with these bounds and steps counts in i64: one has a type that i32 cannot represent, or a larger value."""
     return any(bound.dtype in _WIDE_BOUNDS if isinstance(bound, np.generic) else not scalars.fits(bound, I32) for bound in bounds)
 
 
@@ -151,7 +151,7 @@ def _range(evaluator: Any, *bounds: Any) -> Any:
 
 
 class TypedNdrange(_Ndrange):
-    """An ndrange that a kernel has made: `is_wide` says whether its counters are i64."""
+    """An ndrange made by a kernel: `is_wide` is whether its counters are i64."""
 
     def __init__(self, ends: list[list[Any]], axes: Any) -> None:
         super().__init__(*(axis if len(axis) > 1 else axis[0] for axis in ends), axes=axes)
@@ -216,12 +216,13 @@ def _length(evaluator: Any, items: Any) -> int:
 
 
 def _is_instance(_: Any, value: Any, kinds: Any, is_pattern: bool = False) -> bool:
-    """Python's; run-time values are numbers, structs and sequences only to patterns of `match`, which ask with a third argument."""
+    """Python's function; run-time values are numbers, structs and sequences only for patterns of `match`, which pass a third argument."""
     if is_pattern and isinstance(kinds, tuple):
         return isinstance(value, (Vec, *kinds))
     if isinstance(value, StructValue):
         return is_pattern and getattr(kinds, "__match_args__", None) == tuple(value.members)
-    if not is_runtime(value) and is_pattern and not isinstance(kinds, type):  # a struct type: what is from outside has its members
+    # A struct type: an object from outside matches if it has its members.
+    if not is_runtime(value) and is_pattern and not isinstance(kinds, type):
         members = value if isinstance(value, dict) else getattr(value, "entries", getattr(value, "__dataclass_fields__", ()))
         return tuple(members) == kinds.__match_args__
     if not is_runtime(value):
@@ -235,13 +236,13 @@ def _get_attribute(evaluator: Any, base: Any, name: str, *default: Any) -> Any:
 
 
 def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of an ordinary Python callable, at compile time as it were; a function that gets run-time values is as a func."""
+    """Calls an ordinary Python callable, at compile time; a function that gets run-time values is treated as a func."""
     name = getattr(function, "__name__", repr(function))
     if name in CLASS_METHODS and function is getattr(Matrix, name):
         return CLASS_METHODS[name](*arguments, **keywords)
-    is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # of the kernel itself
+    is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # defined in the kernel itself
     is_known = is_local or all(objects.is_known(evaluator, value) for value in (*arguments, *keywords.values()))
-    is_of_list = isinstance(getattr(function, "__self__", None), (list, dict, tuple))  # which keeps values of any kind
+    is_of_list = isinstance(getattr(function, "__self__", None), (list, dict, tuple))  # these hold values of any kind
     if is_known or is_of_list or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type):
         return host_objects.constant(function(*arguments, **keywords))
     if all(objects.is_known(evaluator, value, with_funcs=True) for value in (*arguments, *keywords.values())):
@@ -266,17 +267,17 @@ class _Shown:
 
 
 def format_text(text: str, *items: Any, **named: Any) -> str:
-    """`"...".format(...)` with the language's formats."""
+    """Evaluates `"...".format(...)` with the formats of the language."""
     return text.format(*map(_Shown, items), **{name: _Shown(value) for name, value in named.items()})
 
 
 def format_field(value: Any, spec: str) -> str:
-    """A value in a text: a number that is known while compiling is written as Python does."""
+    """Formats a value in a text: compile-time numbers as Python does."""
     return str(value) if not spec and type(value) in (bool, int, float) else format_value(value, spec)
 
 
 def format_value(value: Any, spec: str) -> str:
-    """A value as `print` shows it; `spec` is a C conversion without its percent sign."""
+    """Formats a value as `print` does; `spec` is a C conversion without its percent sign."""
     if is_place(value):
         value = value[()]
     value = value.members if isinstance(value, StructValue) else value
@@ -312,7 +313,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip
 
-# Python's own functions, where run-time values need another meaning.
+# Python's builtins that have another meaning for run-time values.
 PYTHON: dict[Any, Callable[..., Any]] = {
     abs: lambda evaluator, value: unary("abs", value) if is_runtime(value) else abs(value),
     **{kind: _conversion(kind) for kind in (int, float, bool)},
@@ -335,12 +336,12 @@ PYTHON: dict[Any, Callable[..., Any]] = {
 
 
 def part_attribute(tensor: values.Tensor, name: str) -> Any:
-    """What a container or view tells about its place in an array; numbers of the run time but for fields."""
+    """Reads an attribute of a container or view about its position in an array; run-time numbers except for fields."""
     if name == "subview":
         return functools.partial(values.subview, tensor)
     if name == "ndim":
         rank, axes = len(tensor.shape), len(tensor.shape) if isinstance(tensor.data, dict) else tensor.data.ndim
-        return axes - rank or rank  # of a field of vectors or matrices, that of an element
+        return axes - rank or rank  # for a field of vectors or matrices, the axes of an element
     found = getattr(tensor, name)
     if not tensor.dynamic:
         return found
@@ -356,7 +357,7 @@ def _sum_of(terms: Any) -> Any:
 
 
 def matmul(left: Any, right: Any) -> Any:
-    """Matrix product; two vectors give their dot product."""
+    """Returns the matrix product, or the dot product of two vectors."""
     left, right = values.as_vector(left), values.as_vector(right)
     if left.data.ndim == right.data.ndim == 1:
         return _dot(left, right)
@@ -416,7 +417,7 @@ _VECTOR_METHODS: dict[str, Callable[..., Any]] = {
 
 
 def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
-    """A method or property of a vector."""
+    """Returns a method or property of a vector."""
     shape = vec.data.shape
     properties = {"n": shape[0], "m": shape[1] if len(shape) == 2 else 1, "ndim": len(shape), "shape": shape}
     if name in properties:
@@ -431,7 +432,7 @@ def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
     return host_objects.bind(in_library, vec) if in_library else functools.partial(_VECTOR_METHODS[name], vec)
 
 
-# Static methods of the classes `qd.Vector` and `qd.Matrix` that take run-time values.
+# Static methods of the classes `qd.Vector` and `qd.Matrix` with run-time arguments.
 CLASS_METHODS: dict[str, Callable[..., Any]] = {
     "diag": lambda dim, val: make_vector(
         [[val if i == j else cast(typed(0), typed(val).dtype) for j in range(dim)] for i in range(dim)], None

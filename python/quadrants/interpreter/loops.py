@@ -1,4 +1,4 @@
-"""Loops of interpreted kernels: what they go over."""
+"""Loops of interpreted kernels: the values of their variables."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .values import Vec, read
 
 
 class Loops(Accesses):
-    """The values of loop variables."""
+    """Computes the values of loop variables."""
 
     def loop_truth(self, value: Any) -> bool:
-        """The condition of `while`."""
+        """Evaluates the condition of `while`."""
         return self.truth(value) and not self.dry
 
     def rounds(self, flag: Any) -> Iterator[None]:
-        """The rounds of `while qd.graph.do_while(flag)`: one, and more while the flag is not zero after it."""
+        """Yields the iterations of `while qd.graph.do_while(flag)`: one, and further ones while the flag is not zero after an iteration."""
         yield
         most = _options.get("graph_max_iterations") if options.debug else 0
         for number in itertools.count(1):
@@ -40,14 +40,14 @@ class Loops(Accesses):
             yield
 
     def iterate(self, items: Any, count: int) -> Iterator[Any]:
-        """The values of a loop variable, or tuples of them for `count` targets."""
+        """Yields the values of a loop variable, or tuples of them for `count` targets."""
         iterator = self._loop_values(items, count)
         if options.recorder is not None:
             iterator = options.recorder.loop(iterator)
         return itertools.islice(iterator, 1) if self.dry else iterator
 
     def iterate_slice(self, base: Any, index: Any, count: int) -> Iterator[Any]:
-        """The indices of a part of a container, or the items of what else `base[index]` is."""
+        """Yields the indices of a part of a container, or the items of any other `base[index]`."""
         tensor = self.tensor(base)
         if tensor is None:
             return self.iterate(self.read(self.element(base, index)), count)
@@ -61,7 +61,7 @@ class Loops(Accesses):
 
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
         if isinstance(items, range):
-            items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
+            items = items or range(self.dry > 0)  # a body is evaluated for its types even if it never runs
             return map(scalars.as_i64 if intrinsics.is_wide((items.start, items.stop, items.step)) else I32.type, items)
         if isinstance(items, GroupedNDRange):
             indices = self._indices(items.r, len(items.r.bounds), 2) if isinstance(items.r, _Ndrange) else items.r
@@ -82,14 +82,14 @@ class Loops(Accesses):
         return (tuple(map(as_counter, index)) if count else as_counter(index[0]) for index in indices)
 
     def static_items(self, items: Any) -> Iterable[Any]:
-        """The items of an unrolled loop."""
+        """Returns the items of an unrolled loop."""
         if isinstance(items, np.ndarray) and items.ndim:
             return map(self.captured, items)
         return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
 
 
 def _counts_wide(items: _Ndrange) -> bool:
-    """Whether the counters of an ndrange are i64; one made by Python has no types."""
+    """Whether the counters of an ndrange are i64; an ndrange made by Python has no types."""
     return (
         items.is_wide
         if isinstance(items, intrinsics.TypedNdrange)

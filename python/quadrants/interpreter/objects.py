@@ -1,4 +1,4 @@
-"""Objects that kernels make of the user's own classes, and what can be called without being a func."""
+"""Objects of the user's classes that kernels make, and calls of objects that are no funcs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .values import Vec, is_runtime, read
 
 _MISSING = dataclasses.MISSING
 
-# Methods of operators, of the left operand and of the right one.
+# Methods of operators, for the left operand and for the right one.
 _ARITHMETIC = {"div": "truediv", "floor_div": "floordiv", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 _ARITHMETIC |= {"shl": "lshift", "shr": "rshift"} | {name: name for name in ("add", "sub", "mul", "matmul", "mod", "pow")}
 _METHODS = {name: (f"__{word}__", f"__r{word}__") for name, word in _ARITHMETIC.items()}
@@ -29,7 +29,7 @@ _UNARY_METHODS = {"neg": "__neg__", "pos": "__pos__", "bit_not": "__invert__", "
 
 
 def is_known(evaluator: Any, value: Any, with_funcs: bool = False) -> bool:
-    """Whether Python's own code may compute with a value: nothing in it is of the run time, nor, unless `with_funcs`, a func."""
+    """Whether Python's own code may compute with a value: it contains no run-time value and, unless `with_funcs`, no func."""
     if isinstance(value, (list, tuple)):
         return all(is_known(evaluator, item, with_funcs) for item in value)
     if isinstance(value, dict):
@@ -40,19 +40,19 @@ def is_known(evaluator: Any, value: Any, with_funcs: bool = False) -> bool:
 
 
 def calls_func(error: Exception) -> bool:
-    """Whether Python's own code has called a func."""
+    """Whether an error comes from a call of a func by Python's own code."""
     return "is a qd.func and cannot be called from Python scope" in str(error)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a number, a text or the like, or a list or tuple of these: objects and containers are not."""
+    """Whether a value is a number, a text or the like, or a list or tuple of these; objects and containers are not."""
     if isinstance(value, (list, tuple)):
         return all(map(is_plain, value))
     return not is_runtime(value) and isinstance(value, (int, float, str, bytes, type(None), range))
 
 
 def is_class_of_user(value: Any) -> bool:
-    """Whether kernels make objects of a class themselves."""
+    """Whether kernels construct objects of this class themselves."""
     if not isinstance(value, type) or value.__module__.partition(".")[0] == "quadrants":
         return False
     return value.__new__ is object.__new__ and bool(value.__flags__ & (1 << 9)) and type(value).__call__ is type.__call__
@@ -60,17 +60,17 @@ def is_class_of_user(value: Any) -> bool:
 
 @functools.cache
 def has_own_operators(cls: type) -> bool:
-    """Whether operators on objects of a class are methods of the user's."""
+    """Whether the user's class defines methods for operators."""
     return is_class_of_user(cls)
 
 
 def is_named_tuple(value: Any) -> bool:
-    """Whether a class is one of named tuples."""
+    """Whether a class is a named tuple."""
     return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 
 def construct(evaluator: Any, cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """An object of a class of the user's, with members of the run time."""
+    """Constructs an object of the user's class with run-time members."""
     made = cls.__new__(cls)
     evaluator.made[id(made)] = made
     init = inspect.getattr_static(cls, "__init__")
@@ -85,7 +85,7 @@ def construct(evaluator: Any, cls: Any, arguments: tuple[Any, ...], keywords: di
 
 
 def bind_fields(cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass with the values that a call gives them."""
+    """Returns the fields of a dataclass with the values of a call."""
     fields = dataclasses.fields(cls)
     given = {**dict(zip([field.name for field in fields if field.init], arguments, strict=False)), **keywords}
     for field in fields:
@@ -97,7 +97,7 @@ def bind_fields(cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) 
 
 
 def set_member(evaluator: Any, base: Any, name: str, value: Any) -> None:
-    """`base.name = value` for an object that the kernel has made: the members are variables of their own."""
+    """Evaluates `base.name = value` for an object that the kernel has made: its members are variables."""
     known = vars(base).get(name)
     if is_runtime(known):
         evaluator.write(known, value)
@@ -106,7 +106,7 @@ def set_member(evaluator: Any, base: Any, name: str, value: Any) -> None:
 
 
 def member(evaluator: Any, base: Any, name: str) -> Any:
-    """What such an object, or its class, says about a name."""
+    """Reads an attribute of such an object, or of its class."""
     if name in vars(base):
         return vars(base)[name]
     found = inspect.getattr_static(type(base), name)
@@ -116,14 +116,14 @@ def member(evaluator: Any, base: Any, name: str) -> Any:
 
 
 def call_method(evaluator: Any, function: Any, owner: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of a func or plain function with its object."""
+    """Calls a func or plain function with its object."""
     if isinstance(function, FunctionType):
         return call_plain(evaluator, function, (owner, *arguments), keywords)
     return evaluator.call(host_objects.bind(function, owner), *arguments, **keywords)
 
 
 def call_special(evaluator: Any, value: Any, name: str, *operands: Any) -> Any:
-    """A call of a method such as `__add__`; NotImplemented where there is none."""
+    """Calls a method such as `__add__`; returns NotImplemented if there is none."""
     if not has_own_operators(type(value)):
         return NotImplemented
     found = inspect.getattr_static(type(value), name, None)
@@ -133,7 +133,7 @@ def call_special(evaluator: Any, value: Any, name: str, *operands: Any) -> Any:
 
 
 def call_operator(evaluator: Any, name: str, left: Any, right: Any) -> Any:
-    """A binary operator of which one operand is an object of the user's; NotImplemented where its class has none."""
+    """Evaluates a binary operator with an object of the user's class; returns NotImplemented if the class has none."""
     own, reflected = _METHODS[name]
     both = [(left, own, right), (right, reflected, left)]
     if type(right) is not type(left) and issubclass(type(right), type(left)):
@@ -150,20 +150,20 @@ def call_operator(evaluator: Any, name: str, left: Any, right: Any) -> Any:
 
 
 def call_in_place(evaluator: Any, name: str, target: Any, value: Any) -> Any:
-    """`target op= value`: what the target becomes."""
+    """Evaluates `target op= value` and returns the new target."""
     result = call_special(evaluator, target, f"__i{_METHODS[name][0][2:]}", value)
     return evaluator.binary(name, target, value) if result is NotImplemented else result
 
 
 def call_unary(evaluator: Any, name: str, value: Any) -> Any:
-    """A unary operator on an object of the user's."""
+    """Evaluates a unary operator on an object of the user's class."""
     if name == "logical_not":
         return evaluator.unary(name, truth_of(evaluator, value))
     return call_special(evaluator, value, _UNARY_METHODS[name])
 
 
 def truth_of(evaluator: Any, value: Any) -> Any:
-    """What decides whether an object of the user's is true."""
+    """Returns the truth value of an object of the user's class."""
     for method in ("__bool__", "__len__"):
         if (result := call_special(evaluator, value, method)) is not NotImplemented:
             return result
@@ -171,7 +171,7 @@ def truth_of(evaluator: Any, value: Any) -> Any:
 
 
 def call_plain(evaluator: Any, function: FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of a function of Python with values of the run time."""
+    """Calls a Python function with run-time values."""
     func = host_objects.as_func(function)
     if func is None:
         return call_with_operands(evaluator, function, arguments, keywords)
@@ -179,7 +179,7 @@ def call_plain(evaluator: Any, function: FunctionType, arguments: tuple[Any, ...
 
 
 def call_wrapped(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any] | None:
-    """The result, in a tuple, of a call of what wraps another callable; None for anything else."""
+    """Calls an object that wraps another callable and returns the result in a tuple; None for other callables."""
     if is_own(callee):
         return None
     if isinstance(callee, functools.partial):
@@ -202,7 +202,7 @@ def call_wrapped(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywor
 
 
 def is_own(function: Any) -> bool:
-    """Whether a callable is part of the package, which takes values of the run time as they are."""
+    """Whether a callable belongs to the package, whose functions accept run-time values directly."""
     while isinstance(function, functools.partial):
         function = function.func
     is_function = isinstance(function, (FunctionType, MethodType))
@@ -210,18 +210,18 @@ def is_own(function: Any) -> bool:
 
 
 def declare_func(function: Any) -> Any:
-    """What `qd.func(function)` is in a kernel."""
+    """Evaluates `qd.func(function)` in a kernel."""
     is_local = "_qd_factory" in getattr(function, "__qualname__", "")
     return function if is_local else host_objects.as_func(function)
 
 
 def decorates(function: Any) -> bool:
-    """Whether a callable is one of the decorators of funcs."""
+    """Whether a callable is a decorator of funcs."""
     return function in (_func.func, _func.pyfunc, _func.real_func)
 
 
 def call_with_operands(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Runs Python code on stand-ins whose operators are those of the language."""
+    """Runs Python code with operands whose operators are those of the language."""
 
     def box(value: Any) -> Any:
         if type(value) in (list, tuple):
@@ -260,7 +260,7 @@ def _apply(evaluator: Any, name: str, operands: tuple[Any, ...], keywords: dict[
 
 
 def is_instance_class(cls: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Whether a call of a class makes an object with members of the run time."""
+    """Whether a call of a class makes an object with run-time members."""
     if not is_class_of_user(cls) or all(map(is_plain, (*arguments, *keywords.values()))):
         return False
     if not dataclasses.is_dataclass(cls):

@@ -1,12 +1,12 @@
 """Differentiation of one interpreted launch.
 
-Forward mode computes with dual numbers and writes tangents beside what the kernel writes. Reverse mode runs the kernel as it is now, on
-memory whose every store is undone afterwards, and keeps a tape: what was computed from what with which partials, what was loaded and what
-was stored (copied: the variables that hold it may change). Then it goes through the tape backward, with the adjoints of the memory in the
-gradients. Both at once give the directional derivative of a gradient: the adjoints are dual numbers.
+Forward mode computes with dual numbers and writes tangents beside the primals. Reverse mode runs the kernel on current memory, undoes
+every store afterwards, and records a tape: operands, results and partials, loads and stores (copied: the variables that hold them may
+change). Then it traverses the tape backward and propagates the adjoints of the memory in the gradients. Both modes together give the
+directional derivative of a gradient: the adjoints are dual numbers.
 
-An element that was read and is overwritten in the same launch is not there any more when the gradient runs, unless the launch wrote it
-before, too. Where its old value matters to a derivative, or decides the way, the launch is refused.
+An element that was read and is overwritten in the same launch is lost when the gradient runs, unless the launch also wrote it before.
+If a derivative or the control flow depends on its old value, the launch is rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _LINEAR = frozenset(("add", "sub", "neg"))
 
 
 class Computed(NamedTuple):
-    """Components from `first` on, each changes by its parents' changes times partials; the values of the nodes `uses` are in these."""
+    """Components from `first` on, each of which changes by its parents' changes times partials; partials use the values of the nodes
+    `uses`.
+    """
 
     first: int
     size: int
@@ -40,34 +42,34 @@ class Computed(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Components that came from memory (or went there: `is_store`) with this gradient, and the tangent of that."""
+    """Components loaded from memory (or stored to it: `is_store`) with this gradient, and the tangent of that gradient."""
 
     nodes: np.ndarray
     gradients: tuple[np.ndarray | None, np.ndarray | None]
     is_store: bool
-    sources: list[tuple[int, int]] = []  # of a load: its nodes, and those that were stored there before
+    sources: list[tuple[int, int]] = []  # for a load: its nodes, and the nodes that were stored there before
 
 
 class Recorder:
-    """What is recorded about one launch. `evaluator` says what is computed for its type only."""
+    """The recording of one launch. `evaluator` is asked what is evaluated only for its type."""
 
     def __init__(self, evaluator: Any, kernel: Any, validates: bool) -> None:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
         self.forward = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
         self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND, AutodiffMode.REPLAY)
         modes = (kernel.mode, kernel.primal.mode if kernel.mode == AutodiffMode.SECOND else 0)
-        self.is_replay = AutodiffMode.REPLAY in modes  # memory is what it was before the call
+        self.is_replay = AutodiffMode.REPLAY in modes  # memory holds what it held before the call
         self.count = 1
         self.tape: list[Computed | Moved] = []
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []
-        self.integers: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: containers, and what they held
-        self.readers: dict[int, list[int]] = {}  # of each address, in the order of reading
-        self.written: dict[int, int] = {}  # address: the node that was stored there last
-        self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and place in the source
+        self.integers: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: containers, and their earlier elements
+        self.readers: dict[int, list[int]] = {}  # for each address, in the order of reading
+        self.written: dict[int, int] = {}  # address: the node that was last stored there
+        self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and source location
         self.stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: memory and its gradient
         self.drawn: dict[int, tuple[str, str]] = {}  # nodes of random numbers
-        self.stopped: set[int] = set()  # containers that no gradient flows into
-        self.is_update = False  # the element that is read is that of an augmented assignment
+        self.stopped: set[int] = set()  # containers that receive no gradient
+        self.is_update = False  # the element that is being read belongs to an augmented assignment
 
     # -- making tracked numbers
 
@@ -77,14 +79,14 @@ class Recorder:
         return np.arange(self.count - size, self.count).reshape(shape)
 
     def adopt(self, array: Any) -> Any:
-        """An array that is a place of the kernel, ready to take tracked numbers."""
+        """Returns an array, a place of the kernel, that can hold tracked numbers."""
         if type(array) is not np.ndarray or array.dtype.kind != "f":
             return array
         nodes = np.zeros(array.shape, np.int64) if self.reverse else None
         return make(array, (nodes, np.zeros(array.shape) if self.forward else None))
 
     def memory(self, array: np.ndarray, container: Any, label: str) -> Any:
-        """The memory of a container, with that of its gradient and tangent."""
+        """Returns the memory of a container, with that of its gradient and tangent."""
         if array.dtype.kind != "f":
             if self.reverse and array.flags.writeable:
                 self.integers.setdefault(array.__array_interface__["data"][0], (array, array.copy()))
@@ -101,12 +103,12 @@ class Recorder:
         return made
 
     def stop(self, tensor: Any) -> None:
-        """Lets no gradient flow into a field until the innermost loop ends."""
+        """Propagates no gradient to a field until the innermost loop ends."""
         for member in tensor.data.values() if isinstance(tensor.data, dict) else (tensor,):
             self.stopped.add(getattr(member.data, "container", 0))
 
     def loop(self, iterator: Iterator[Any]) -> Iterator[Any]:
-        """The same items; what is stopped inside of the loop flows again after it."""
+        """Yields the same items; fields that are stopped inside the loop receive gradients again after it."""
         before = set(self.stopped)
         try:
             yield from iterator
@@ -115,7 +117,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def updating(self) -> Iterator[None]:
-        """While an element is read that is about to be added to."""
+        """Marks the read of an element that is about to be updated."""
         self.is_update = True
         yield
         self.is_update = False
@@ -123,7 +125,7 @@ class Recorder:
     # -- what the kernel does
 
     def draw(self, value: Any) -> Any:
-        """A random number: a constant, but nobody knows it any more when the gradient runs."""
+        """Records a random number: a constant whose value is lost when the gradient runs."""
         if not self.reverse or self.evaluator.dry or value.dtype.kind != "f":
             return value
         nodes = self._nodes(())
@@ -131,7 +133,7 @@ class Recorder:
         return make(np.array(value), (nodes, np.zeros(()) if self.forward else None))
 
     def load(self, memory: Memory) -> Any:
-        """What memory holds now."""
+        """Returns the current value of memory."""
         value = np.array(memory.view(np.ndarray))
         is_stopped = memory.container in self.stopped
         gradient, dual, tangent = (None, None, None) if is_stopped else memory.shadows or (None, None, None)
@@ -177,7 +179,7 @@ class Recorder:
             self.stored[target.__array_interface__["data"][0]] = (target, gradient)
 
     def keeps(self, memory: Any, value: Any) -> bool:
-        """An atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient goes to a value that is equal."""
+        """Handles an atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient flows to an equal value."""
         if not self.reverse or not isinstance(memory, Memory):
             return False
         gradient, _, tangent = memory.shadows or (None, None, None)
@@ -197,7 +199,7 @@ class Recorder:
         return True
 
     def compute(self, row: Any, operands: tuple[Any, ...]) -> Any:
-        """A row of the operator table."""
+        """Evaluates an operator of the table."""
         operands = tuple(operand.copy() if isinstance(operand, Memory) else operand for operand in operands)
         result = scalars.compute(row, *map(plain, operands))
         shadows = [getattr(operand, "shadows", None) or (None, None) for operand in operands]
@@ -233,7 +235,7 @@ class Recorder:
     # -- afterwards
 
     def propagate(self) -> None:
-        """Goes through the tape backward."""
+        """Traverses the tape backward."""
         changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):
@@ -247,12 +249,12 @@ class Recorder:
                     memory[...] += change[entry.nodes].astype(memory.dtype)
 
     def undo(self) -> None:
-        """Gives memory what it held before."""
+        """Restores the earlier contents of memory."""
         for target, old in (*reversed(self.undone), *self.integers.values()):
             target[...] = old
 
     def check(self) -> None:
-        """Raises `OverwrittenError` where the gradient needs what is not there."""
+        """Raises `OverwrittenError` if the gradient needs an overwritten primal."""
         lost = {**({} if self.is_replay else self.overwritten), **self.drawn}
         if not lost:
             return
@@ -290,7 +292,7 @@ class Recorder:
 
 
 def find_shadow(container: Any, which: str) -> Any:
-    """The gradient or tangent of a container that has memory for it, or None."""
+    """Returns the gradient or tangent of a container that has memory for it, or None."""
     if _foreign.is_tensor(container):
         return _foreign.grad_of(container) if which == "grad" and _foreign.requires_grad(container) else None
     has_memory = getattr(container, f"has_{which}", None)
@@ -298,7 +300,7 @@ def find_shadow(container: Any, which: str) -> Any:
 
 
 def memory_of(container: Any) -> np.ndarray:
-    """The memory of a container or of a torch tensor."""
+    """Returns the memory of a container or of a torch tensor."""
     return container.view() if hasattr(container, "has_grad") else _foreign.plain_tensor(container).numpy()
 
 
@@ -324,7 +326,7 @@ def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None 
 
 
 def _addresses(memory: Any) -> Iterator[int]:
-    """Where each component lies."""
+    """Yields the address of each component."""
     array = memory.view(np.ndarray)
     start = array.__array_interface__["data"][0]
     offsets = np.zeros((), np.int64)

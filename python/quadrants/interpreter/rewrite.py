@@ -1,8 +1,8 @@
-"""Rewrites the syntax tree of a kernel or func into Python that computes with typed values.
+"""Rewrites the syntax tree of a kernel or func into Python code that computes with typed values.
 
-Every node keeps its place in the user's file, so that breakpoints, coverage and tracebacks work. Control flow stays Python's; operators,
-accesses, calls and assignments become calls of the `Evaluator`, bound to the name `_qd`. Variables stay Python locals.
-`expressions` has what stands inside statements.
+Every node has its source location in the user's file, so that breakpoints, coverage and tracebacks work. Control flow remains Python's;
+operators, accesses, calls and assignments become calls of the `Evaluator`, bound to the name `_qd`. Variables remain Python locals.
+`expressions` rewrites the expressions inside statements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, helper, li
 
 
 def set_name(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
-    """`name = value`."""
+    """Returns `name = value`."""
     return place(ast.Assign([ast.Name(name, ast.Store())], value), at)
 
 
@@ -30,13 +30,13 @@ class Rewriter(ExpressionRewriter):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         source: FunctionSource = given[0]
-        # What one `return` gives stays as it is, and what is annotated is converted.
+        # A returned value is unchanged unless it is annotated; then it is converted.
         self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
-        self.local_results: list[ast.expr | None] = []  # return annotations of the functions around inside this one
-        self.alternatives = 0  # code that runs for its types: run-time branches and loops around
+        self.local_results: list[ast.expr | None] = []  # return annotations of the enclosing functions inside this one
+        self.alternatives = 0  # in code that runs for types: number of enclosing run-time branches and loops
 
     def store(self, target: Any, value: ast.expr, static: bool = False) -> list[ast.stmt]:
-        """Statements that assign a rewritten value to a target."""
+        """Returns statements that assign a rewritten value to a target."""
         if isinstance(target, ast.Name):
             return [set_name(target.id, self.stored_value(target, value, static), target)]
         if isinstance(target, ast.Subscript):
@@ -53,7 +53,7 @@ class Rewriter(ExpressionRewriter):
         return out
 
     def statement(self, name: str, *arguments: ast.expr, at: ast.AST) -> ast.stmt:
-        """A call of an `Evaluator` method as a statement."""
+        """Returns a call of an `Evaluator` method as a statement."""
         return place(ast.Expr(helper(name, *arguments, at=at)), at)
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
@@ -91,7 +91,7 @@ class Rewriter(ExpressionRewriter):
         return place(ast.Pass(), node)
 
     def block(self, body: list[ast.stmt], scope: dict[str, str] | None = None) -> tuple[list[ast.stmt], dict[str, str]]:
-        """Rewrites the statements of a block; gives them with the names that it declared."""
+        """Rewrites the statements of a block; returns them with the names that it declared."""
         self.scopes.append(scope or {})
         out: list[ast.stmt] = []
         for statement in body:
@@ -102,7 +102,7 @@ class Rewriter(ExpressionRewriter):
         return out or [place(ast.Pass(), body[0])] if body else [], self.scopes.pop()
 
     def only_types(self) -> bool:
-        """Whether the code here runs for its types: both branches of each `if`, each loop once, past every jump."""
+        """Whether this code runs for types: both branches of each `if`, each loop once, past every jump."""
         return bool(self.wanted) and not self.function_depth
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
@@ -117,11 +117,11 @@ class Rewriter(ExpressionRewriter):
         leaves = [_leaves(part) for part in parts]
         blocks = [self.block(part) for part in parts]
         out: list[ast.stmt] = [place(ast.If(test, blocks[0][0], blocks[1][0]), node)]
-        # A name that every way through declares is known afterwards; a way that leaves the block need not declare it.
+        # A name that every path declares is visible afterwards; a path that leaves the block need not declare it.
         ways = [names for (_, names), left in zip(blocks, leaves, strict=True) if not left]
         end = (node.end_lineno, node.end_col_offset)
         used = {name.id for name in self.names if (name.lineno, name.col_offset) > end}
-        combine = set.union if static else set.intersection  # of a compile-time `if` one branch is the only way
+        combine = set.union if static else set.intersection  # a compile-time `if` has only one path
         joined = sorted(combine(*(set(names) for names in ways)) & used) if ways and (node.orelse or static) else []
         ends: list[tuple[Any, ast.expr]] = []
         if joined and not static and len(ways) == 2:
@@ -135,7 +135,7 @@ class Rewriter(ExpressionRewriter):
     def join(
         self, node: ast.If, names: list[str], taken: list[ast.stmt], other: list[ast.stmt], ends: list[tuple[Any, ast.expr]]
     ) -> ast.stmt:
-        """Ends one branch by giving the joined variables their common type: the other branch, as a function, is run for its types."""
+        """Ends one branch by converting joint variables to their common type: the other branch runs, as a function, for its types."""
         function = self.temporary()
         parameters = sorted({name for scope in self.scopes for name in scope})
         result = ast.Return(ast.Tuple([load(name) for name in names], ast.Load()))
@@ -152,7 +152,7 @@ class Rewriter(ExpressionRewriter):
         return place(ast.FunctionDef(function, arguments, [*body, result], [], None), node)
 
     def visit_both(self, node: ast.If) -> list[ast.stmt]:
-        """The branches of an `if` one after the other, for their types; a variable that both make gets the common one."""
+        """Rewrites the branches of an `if` to run one after the other, for their types; a variable of both gets the common type."""
         out: list[ast.stmt] = [place(ast.Expr(self.visit(node.test)), node)]
         self.alternatives += 1
         ways = [(*self.block(part), _leaves(part)) for part in (node.body, node.orelse)]
@@ -169,7 +169,7 @@ class Rewriter(ExpressionRewriter):
         return out
 
     def is_unrolled(self, items: ast.expr) -> bool:
-        """Whether the compiler writes a loop out: one over items that it knows."""
+        """Whether the compiler unrolls a loop: one over compile-time items."""
         is_call = isinstance(items, ast.Call)
         found = self.resolve(items.func if is_call else items)  # type: ignore[attr-defined]
         if found is range or hasattr(found, "shape") or getattr(found, "_qd_builtin", None) in ("ndrange", "grouped", "zip"):
@@ -177,7 +177,7 @@ class Rewriter(ExpressionRewriter):
         return is_call or found is not MISSING or isinstance(items, (ast.Tuple, ast.List, ast.Set, ast.Dict))
 
     def looped(self, body: list[ast.stmt], scope: dict[str, str] | None = None, unrolled: bool = False) -> list[ast.stmt]:
-        """The body of a loop."""
+        """Rewrites the body of a loop."""
         self.alternatives += not unrolled
         rewritten = self.block(body, scope)[0]
         self.alternatives -= not unrolled
@@ -211,7 +211,7 @@ class Rewriter(ExpressionRewriter):
         else:
             items = helper("iterate", self.visit(node.iter), literal(count), at=node.iter)
         names = self.names_of(node.target)
-        if not unrolled:  # those of an ndrange can be assigned
+        if not unrolled:  # variables of an ndrange can be assigned
             names = {name: "place" if name in self.references else "value" for name in names}
         placed = [name for name, role in names.items() if role == "place"]
         body = self.looped(node.body, names, unrolled)
@@ -224,7 +224,7 @@ class Rewriter(ExpressionRewriter):
         return place(ast.Assert(place(test, node), helper("assertion_failed", message, at=node)), node)
 
     def visit_With(self, node: ast.With) -> ast.stmt:
-        """`with qd.stream_parallel():` and sections of graphs: they run one after the other."""
+        """Rewrites `with qd.stream_parallel():` and sections of graphs: they run one after the other."""
         return place(ast.If(literal(True), self.block(node.body)[0], []), node)
 
     def visit_Return(self, node: ast.Return) -> Any:
@@ -235,7 +235,7 @@ class Rewriter(ExpressionRewriter):
         if not self.only_types():
             return place(ast.Return(value), node)
         noted = place(ast.Expr(helper("note_result", value, at=node) if self.wanted == "returns" else value), node)
-        # Where compile-time conditions alone lead, nothing behind it is looked at.
+        # Code behind a jump under compile-time conditions only is not evaluated.
         return [noted, place(ast.Return(None), node)] if self.wanted == "returns" and not self.alternatives else noted
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
@@ -283,7 +283,7 @@ class Rewriter(ExpressionRewriter):
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
-    """True when a block never reaches its end."""
+    """Whether a block never reaches its end."""
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return bool(last.orelse) and _leaves(last.body) and _leaves(last.orelse)
@@ -297,9 +297,10 @@ def rewrite(
     evaluator: Any,
     wanted: str,
 ) -> FunctionType | None:
-    """The function that computes what `source` says. Its globals and closure are the user's own, so captured values are never stale.
+    """Returns the function that computes `source`. Its globals and closure are those of the user's function, so captured values are
+    current.
 
-    With `wanted` "returns" it visits every `return`, to learn what types there are; None where there is but one: they are its own.
+    With `wanted` "returns", it visits every `return` to find all types; it returns None if there is only one `return`.
     """
     if wanted and sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2:
         return None
@@ -307,12 +308,12 @@ def rewrite(
     references: set[str] = set()
     body: list[ast.stmt] = []
     known = -1
-    while len(references) != known:  # once more when it turned out which locals need places
+    while len(references) != known:  # repeat when further locals need places
         known = len(references)
         body = Rewriter(source, roles, by_reference, references, wanted).block(copy_tree(source.tree.body))[0]
     tree = copy.copy(source.tree)
     arguments = copy_tree(tree.args)
-    arguments.args += arguments.kwonlyargs  # all are given by position
+    arguments.args += arguments.kwonlyargs  # all arguments are passed by position
     for argument in (*arguments.posonlyargs, *arguments.args):
         argument.annotation = None
     arguments.defaults, arguments.kwonlyargs, arguments.kw_defaults = [], [], []

@@ -1,6 +1,7 @@
-"""Typed scalar arithmetic: what one operator does to NumPy scalars and arrays of the kernel language's types.
+"""Typed scalar arithmetic: the operators on NumPy scalars and arrays of the kernel language's types.
 
-A run-time scalar is a NumPy scalar and its class is its type; Python numbers are compile-time values that take a type when they meet one.
+A run-time scalar is a NumPy scalar and its class is its type; Python numbers are compile-time values that get a type from a run-time
+operand.
 Every function works alike on scalars and on arrays of components, so vectors need no rules of their own.
 """
 
@@ -22,12 +23,12 @@ NAMES: dict[np.dtype, str] = {to_memory_dtype(dtype): dtype.name for dtype in DA
 U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8", "f4", "f8"))
 
 
-# The options of `qd.init` that change what a program means.
+# The options of `qd.init` that change the meaning of a program.
 options: Any = SimpleNamespace(checks=None, recorder=None)
 
 
 def unchecked(function: Callable[..., Any], *operands: Any) -> Any:
-    """Computes without the checks of debug mode: what is atomic wraps."""
+    """Computes without the checks of debug mode: atomic operations wrap."""
     checks, options.checks = options.checks, None
     try:
         return function(*operands)
@@ -36,12 +37,12 @@ def unchecked(function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """True for compile-time and run-time scalars."""
+    """Whether `value` is a compile-time or run-time scalar."""
     return isinstance(value, (bool, int, float, np.generic))
 
 
 def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
-    """The run-time scalar for a compile-time number; `hint` is the 64-bit type that a large literal may take."""
+    """Returns the run-time scalar for a compile-time number; `hint` is the 64-bit type that a large literal may get."""
     if isinstance(value, np.generic):
         return value
     if isinstance(value, bool):
@@ -53,18 +54,18 @@ def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
 
 
 def as_i64(value: int) -> np.int64:
-    """An index of a loop with 64-bit bounds; those of a u64 from 2**63 on wrap."""
+    """Returns an index of a loop with 64-bit bounds; u64 values from 2**63 on wrap."""
     return np.int64(value if value < 2**63 else value - 2**64)
 
 
 def fits(value: int, dtype: np.dtype) -> bool:
-    """True when an integer dtype holds `value`."""
+    """Whether an integer dtype can represent `value`."""
     info = np.iinfo(dtype)
     return info.min <= value <= info.max
 
 
 def promote(left: np.dtype, right: np.dtype) -> np.dtype:
-    """The common type of two operands."""
+    """Returns the common type of two operands."""
     if left == right:
         return left
     if U1 in (left, right):
@@ -77,12 +78,12 @@ def promote(left: np.dtype, right: np.dtype) -> np.dtype:
 
 
 def without_u1(dtype: np.dtype) -> np.dtype:
-    """Arithmetic never happens in u1."""
+    """Replaces u1, in which no arithmetic is done."""
     return options.default_ip if dtype == U1 else dtype
 
 
 def as_float(dtype: np.dtype) -> np.dtype:
-    """Floating types stay, integers become the default floating type."""
+    """Returns a floating-point type unchanged, and the default floating-point type for an integer type."""
     return dtype if dtype.kind == "f" else options.default_fp
 
 
@@ -101,7 +102,7 @@ def cast(value: Any, dtype: np.dtype) -> Any:
 
 
 def _float_to_int(value: Any, dtype: np.dtype) -> Any:
-    """Truncates toward zero. Up to 32 bits signed the way goes through i32, saturated; then the low bits are kept; NaN becomes 0."""
+    """Truncates toward zero. Types up to signed 32 bits convert through a saturated i32; then the low bits are used; NaN becomes 0."""
     low, high = -(2**63), 2**64 - 1 if dtype == U64 else 2**63 - 1
     if dtype.itemsize < 4 or dtype == I32:
         low, high = -(2**31), 2**31 - 1
@@ -111,29 +112,29 @@ def _float_to_int(value: Any, dtype: np.dtype) -> Any:
 
 
 def adopt(array: Any) -> Any:
-    """An array that becomes a place of the kernel."""
+    """Returns an array as a place of the kernel."""
     return array if options.recorder is None else options.recorder.adopt(array)
 
 
 def memory(array: np.ndarray, container: Any, label: str) -> Any:
-    """The memory of a container that the kernel uses."""
+    """Returns the memory of a container that the kernel uses."""
     return array if options.recorder is None else options.recorder.memory(array, container, label)
 
 
 def refuse_gradients() -> None:
-    """Raises while a gradient runs: the kernel uses one itself."""
+    """Raises while a gradient runs: the kernel uses a gradient itself."""
     if options.recorder is not None and options.recorder.reverse:
         raise QuadrantsRuntimeError("Cannot automatically differentiate through a grad tensor")
 
 
 def place(value: Any) -> Any:
-    """A place of its own that holds a NumPy scalar."""
+    """Returns a new place that holds a NumPy scalar."""
     made = adopt(np.array(value))
     made[...] = value
     return made
 
 
-# What Python computes between compile-time values; with the symbols of messages.
+# Operators that Python computes between compile-time values, and their symbols in messages.
 PYTHON: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul), "div": ("/", operator.truediv),
     "floor_div": ("//", operator.floordiv), "mod": ("%", operator.mod), "pow": ("**", operator.pow), "bit_and": ("&", operator.and_),
@@ -144,12 +145,12 @@ PYTHON: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def symbol_of(name: str) -> str:
-    """How messages call a binary operator."""
+    """Returns the symbol of a binary operator in messages."""
     return PYTHON[name][0] if name in PYTHON else name
 
 
 def operand_types(row: Operator, left: np.dtype, right: np.dtype) -> tuple[np.dtype, np.dtype]:
-    """What the operands of a binary operator are converted to."""
+    """Returns the types to which the operands of a binary operator are converted."""
     if row.operand == "Real":
         left, right = as_float(left), as_float(right)
     if row.result == "RealPromoted":
@@ -164,14 +165,14 @@ def operand_types(row: Operator, left: np.dtype, right: np.dtype) -> tuple[np.dt
 
 
 def binary(name: str, left: Any, right: Any) -> Any:
-    """One operator on two NumPy scalars or arrays."""
+    """Evaluates an operator on two NumPy scalars or arrays."""
     row = OPERATORS[name]
     left_type, right_type = operand_types(row, left.dtype, right.dtype)
     return _compute(row, cast(left, left_type), cast(right, right_type))
 
 
 def unary(name: str, value: Any) -> Any:
-    """One operator on a NumPy scalar or array."""
+    """Evaluates an operator on a NumPy scalar or array."""
     row = OPERATORS[name]
     if row.operand == "Real":
         value = cast(value, as_float(value.dtype))
@@ -181,7 +182,7 @@ def unary(name: str, value: Any) -> Any:
 
 
 def fuse_multiply_add(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z of NumPy scalars or arrays, rounded once."""
+    """Returns x * y + z for NumPy scalars or arrays, rounded once."""
     common = functools.reduce(promote, (as_float(operand.dtype) for operand in (x, y, z)))
     return _compute(OPERATORS["fma"], *np.broadcast_arrays(*(cast(operand, common) for operand in (x, y, z))))
 
@@ -191,7 +192,7 @@ def _compute(row: Operator, *operands: Any) -> Any:
 
 
 def compute(row: Operator, *operands: Any) -> Any:
-    """One operator on operands of its types."""
+    """Evaluates an operator on operands of its types."""
     checks = options.checks
     if checks is None:
         return row.compute(*operands)

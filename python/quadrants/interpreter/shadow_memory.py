@@ -1,10 +1,10 @@
-"""Values that know their derivatives: what flows through a kernel while the interpreter differentiates it.
+"""Values with derivatives: the numbers of a kernel while the interpreter differentiates it.
 
-Numbers stay NumPy scalars and arrays, of subclasses that carry two more arrays: `nodes`, where each component stands on the tape of the
-reverse mode (0: a constant), and `tangents`, its derivative in forward mode. `Memory` is the memory of a container beside that of its
-gradient and tangent; reading it gives a value, and slices are taken of all alike.
+Numbers are NumPy scalars and arrays of subclasses with two more arrays: `nodes`, the position of each component on the tape of the
+reverse mode (0: a constant), and `tangents`, its derivative in forward mode. `Memory` holds the memory of a container, its gradient and
+its tangent; reading it returns a value, and slicing it slices all of them.
 
-Functions of NumPy that only move components (`_MOVING`) move all arrays alike; the operators come through `Recorder.compute`.
+NumPy functions that only move components (`_MOVING`) move all these arrays alike; operators are computed by `Recorder.compute`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ Shadows = tuple[np.ndarray | None, ...]
 
 
 def plain(value: Any) -> Any:
-    """A value without what was recorded about it."""
+    """Returns a value without its derivatives."""
     if isinstance(value, Tracked):
         return value.view(np.ndarray)
     return value.dtype.type(value.item()) if type(value) in _SCALAR_TYPES else value
 
 
 def _mapped(function: Callable[[Any], Any], argument: Any) -> Any:
-    """An argument of a NumPy function with `function` done to each number in it."""
+    """Applies `function` to each number in an argument of a NumPy function."""
     if isinstance(argument, (list, tuple)):
         return type(argument)(_mapped(function, item) for item in argument)
     return function(argument)
 
 
 def _of(number: Any, which: int, dtype: Any) -> Any:
-    """One of the shadows of a number, zero where it has none."""
+    """Returns one of the shadows of a number, zero if it has none."""
     shadows = getattr(number, "shadows", None)
     if shadows is not None:
         return shadows[which]
@@ -46,14 +46,14 @@ def _loaded(number: Any) -> Any:
 
 
 def _shadows_in(argument: Any) -> Shadows | None:
-    """Those of any number among the arguments of a NumPy function."""
+    """Returns the shadows of any number in an argument of a NumPy function."""
     if isinstance(argument, (list, tuple)):
         return next((found for item in argument if (found := _shadows_in(item)) is not None), None)
     return getattr(argument, "shadows", None)
 
 
 def _call(function: Any, arguments: Any, keywords: Any) -> Any:
-    """A NumPy function on tracked numbers."""
+    """Calls a NumPy function on tracked numbers."""
     arguments = _mapped(_loaded, arguments)
     result = function(*_mapped(plain, arguments), **keywords)
     known = _shadows_in(arguments) if function in _MOVING else None
@@ -71,7 +71,7 @@ def _call(function: Any, arguments: Any, keywords: Any) -> Any:
 
 
 def make(value: Any, shadows: Shadows | None) -> Any:
-    """A number or array with its shadows, which have its shape; other than real ones have none."""
+    """Returns a number or array with its shadows, which have its shape; only real numbers have shadows."""
     if value.dtype.kind != "f" or not shadows:
         return value
     if isinstance(value, np.ndarray):
@@ -88,7 +88,7 @@ _OF_SCALARS: dict[str, Any] = {
     "__array_function__": lambda _, function, __, arguments, keywords: _call(function, arguments, keywords),
 }
 
-# A scalar class of NumPy has to be the only base.
+# A scalar class of NumPy must be the only base.
 SCALARS: dict[np.dtype, type] = {
     np.dtype(kind): type(f"Tracked{kind.__name__}", (kind,), dict(_OF_SCALARS)) for kind in (np.float16, np.float32, np.float64)
 }
@@ -96,12 +96,12 @@ _SCALAR_TYPES = frozenset(SCALARS.values())
 
 
 class Tracked(np.ndarray):
-    """An array with shadows: views of it are views of them, too."""
+    """An array with shadows; a view of it has views of the shadows."""
 
     shadows: Shadows | None = None
 
     def _moved(self, function: Any) -> Any:
-        """What `function` makes of the array, done to each shadow."""
+        """Applies `function` to the array and to each shadow."""
         result: Any = function(self.view(np.ndarray)).view(type(self))
         if self.shadows is not None:
             result.shadows = tuple(None if part is None else function(part) for part in self.shadows)
@@ -113,7 +113,7 @@ class Tracked(np.ndarray):
         return found.number() if found.ndim == 0 and Ellipsis not in items else found
 
     def number(self) -> Any:
-        """The scalar in an array of one, without axes."""
+        """Returns the scalar in an array of one element, without axes."""
         shadows = self.shadows and tuple(None if part is None else part[()] for part in self.shadows)
         return make(self.view(np.ndarray)[()], shadows)
 
@@ -132,7 +132,7 @@ class Tracked(np.ndarray):
 
 
 class Value(Tracked):
-    """Numbers of the kernel: `shadows` are (nodes, tangents), None where that mode is off."""
+    """Numbers of the kernel: `shadows` are (nodes, tangents), None if that mode is off."""
 
     def copy(self, order: Any = "C") -> Any:
         return self._moved(lambda array: array.copy())
@@ -148,10 +148,10 @@ class Value(Tracked):
 
 
 class Memory(Tracked):
-    """Numbers of a container: `shadows` are (gradient, tangent, tangent of the gradient), None where there is no such memory."""
+    """Numbers of a container: `shadows` are (gradient, tangent, tangent of the gradient), None without such memory."""
 
     recorder: Any = None
-    label, container = "", 0  # how messages call the container, and its identity
+    label, container = "", 0  # the container's name in messages, and its identity
 
     def _moved(self, function: Any) -> Any:
         result = super()._moved(function)

@@ -1,7 +1,7 @@
-"""Run-time values that are no scalars, and the places that hold values.
+"""Run-time values that are no scalars, and places.
 
-A place is what can be stored to: a zero-dimensional NumPy array (scalar), a `Vec` or a `StructValue` whose memory is its own or is a view
-of a container's. Taking a reference, an element or a member gives a place; reading one copies.
+A place can be stored to: a zero-dimensional NumPy array (scalar), a `Vec` or a `StructValue` with its own memory or a view of the memory
+of a container. Taking a reference, an element or a member returns a place; reading one copies.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .scalars import NAMES, cast, typed
 
 
 class Vec:
-    """A vector or matrix: an array with its components. Those of a swizzle are a copy; `home` says where they are from.
+    """A vector or matrix: an array with its components. The components of a swizzle are a copy of those of `home`.
 
-    With `clamps` indices are moved into it: it is an element of a container with that boundary.
+    With `clamps`, indices are clamped into it: it is an element of a container with that boundary.
     """
 
     __slots__ = ("data", "home", "clamps")
@@ -46,17 +46,17 @@ class Vec:
 
 
 class ReadOnlyError(ValueError):
-    """A kernel writes what it was passed for reading."""
+    """A kernel writes to a read-only argument."""
 
 
 class Rounding(np.ndarray):
-    """Elements of type bf16 as the f32 that they are read as; what is stored to them, or to a part of them, is rounded to their `bits`."""
+    """Elements of type bf16, read as f32. Values that are stored to them, or to a part of them, are rounded to their `bits`."""
 
     bits: np.ndarray | None = None  # results of arithmetic have none
 
     @classmethod
     def of(cls, bits: np.ndarray) -> Rounding:
-        """The elements of a bf16 array."""
+        """Returns the elements of a bf16 array."""
         made = from_bf16(bits).view(cls)
         made.bits, made.flags.writeable = bits, bits.flags.writeable
         return made
@@ -81,7 +81,7 @@ class Index(tuple):
 
 
 class StructValue:
-    """A struct: places of its members. Funcs among `methods` are called with the struct by reference."""
+    """A struct: places of its members. Funcs in `methods` get the struct by reference."""
 
     __slots__ = ("members", "methods")
 
@@ -94,7 +94,7 @@ class StructValue:
 
 
 class Tensor:
-    """The elements of a container: one array (batch axes first, then those of the element), or one `Tensor` for each struct member."""
+    """The elements of a container: one array (batch axes first, then element axes), or one `Tensor` for each struct member."""
 
     __slots__ = ("data", "shape", "label", "methods", "dynamic", "known", "owner", "origin", "clamps")
 
@@ -113,12 +113,12 @@ class Tensor:
         self.label = label
         self.methods = methods
         self.dynamic = dynamic  # an array argument: its shape is a run-time value
-        self.known: tuple[int | None, ...] | None = None  # but for these extents
-        self.owner: Any = self  # the container, which knows its other attributes
-        self.clamps = False  # indices are moved into it
+        self.known: tuple[int | None, ...] | None = None  # extents that are known nevertheless
+        self.owner: Any = self  # the container, which has the other attributes
+        self.clamps = False  # indices are clamped into it
 
     def element(self, indices: tuple[int, ...]) -> Any:
-        """The place of one element."""
+        """Returns the place of one element."""
         if isinstance(self.data, dict):
             return StructValue({name: member.element(indices) for name, member in self.data.items()}, self.methods)
         part = self.data[(*indices, ...)]
@@ -126,7 +126,7 @@ class Tensor:
         return Vec(part, clamps=self.clamps) if part.ndim else part
 
     def indices(self) -> Iterator[tuple[int, ...]]:
-        """All indices, the last axis fastest."""
+        """Yields all indices, the last axis fastest."""
         origin = self.origin or (0,) * len(self.shape)
         return itertools.product(*(range(first, first + extent) for first, extent in zip(origin, self.shape, strict=True)))
 
@@ -140,18 +140,18 @@ class Tensor:
 
     @property
     def offset(self) -> int:
-        """Number of the first element in the array that this is a part of."""
+        """Number of the first element in the array that contains this part."""
         return self.owner.offset if isinstance(self.owner, BufferView) else 0
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How far apart the numbers of neighbors are."""
+        """Distances between neighboring scalars along each axis."""
         if isinstance(self.owner, BufferView):
             return self.owner.strides
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     def clamped(self, annotation: Any) -> Tensor:
-        """The same elements, with the boundary that an annotation asks for."""
+        """Returns the same elements with the boundary of an annotation."""
         if getattr(annotation, "boundary", None) != "clamp":
             return self
         twin = copy.copy(self)
@@ -162,7 +162,7 @@ class Tensor:
 
 
 class View(Tensor):
-    """A part of a container that a kernel chose: along each axis an index, or a range by start, count and step."""
+    """A subview of a container that a kernel selected: along each axis an index, or a range by start, count and step."""
 
     __slots__ = ("parent", "key", "choices")
 
@@ -189,20 +189,20 @@ def _numpy_slice(start: int, count: int, step: int) -> slice:
 
 
 def view_error(what: str, details: str) -> QuadrantsAssertionError:
-    """The failure of a check of a view; the launch adds where it happened."""
+    """Returns the failure of a check of a view; the launch adds the source location."""
     error = QuadrantsAssertionError(f"{what}: {details}")
     error.report = (what, details)  # type: ignore[attr-defined]
     return error
 
 
 def subview(tensor: Tensor, offset: Any, size: Any) -> Any:
-    """`size` elements of a container with one axis, from the element `offset` on."""
+    """Returns `size` elements of a container with one axis, beginning with the element `offset`."""
     first = tensor.origin[0] if tensor.origin else 0
     return view_of(tensor, [slice(first + int(offset), first + int(offset) + int(size))])
 
 
 def construct_view(tensor: Tensor, offset: Any, size: Any) -> Any:
-    """`qd.BufferView(array, offset, size)` in a kernel."""
+    """Evaluates `qd.BufferView(array, offset, size)` in a kernel."""
     if not isinstance(tensor, View) and not 0 <= int(offset) <= int(offset) + int(size) <= len(tensor):
         values = f"offset={int(offset)}, size={int(size)}, ndarray length={len(tensor)}"
         raise QuadrantsAssertionError(f"BufferView construction out of range: {values}.")
@@ -210,7 +210,7 @@ def construct_view(tensor: Tensor, offset: Any, size: Any) -> Any:
 
 
 def view_of(tensor: Tensor, key: list[Any], lenient: bool = False) -> Any:
-    """The part of a container that indices and slices choose, with what is missing taken whole; of structs one for each member."""
+    """Returns the part of a container that indices and slices select, missing axes as a whole; for structs, one part per member."""
     if isinstance(tensor.data, dict):
         return StructValue({name: view_of(member, key, lenient) for name, member in tensor.data.items()})
     rank = len(tensor.shape)
@@ -222,7 +222,7 @@ def view_of(tensor: Tensor, key: list[Any], lenient: bool = False) -> Any:
 
 
 def _choose(part: slice, parent: int, first: int, lenient: bool) -> tuple[int, int, int]:
-    """Start, count and step of a slice of an axis with `parent` elements."""
+    """Returns start, count and step of a slice of an axis with `parent` elements."""
     step = 1 if part.step is None else part.step
     start = (0 if step > 0 else parent - 1) if part.start is None else int(part.start) - first
     stop = (parent if step > 0 else -1) if part.stop is None else int(part.stop) - first
@@ -235,12 +235,12 @@ def _choose(part: slice, parent: int, first: int, lenient: bool) -> tuple[int, i
 
 
 def is_place(value: Any) -> bool:
-    """True for a reference to a scalar."""
+    """Whether `value` is a reference to a scalar."""
     return isinstance(value, np.ndarray) and value.ndim == 0
 
 
 def read(value: Any) -> Any:
-    """The value in a place; vectors and structs are copied. Anything else is itself."""
+    """Returns the value of a place; vectors and structs are copied, other values returned unchanged."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return value[()]
     if isinstance(value, Vec):
@@ -251,7 +251,7 @@ def read(value: Any) -> Any:
 
 
 def new_place(value: Any) -> Any:
-    """A place of its own that holds `value`."""
+    """Returns a new place that holds `value`."""
     if isinstance(value, (Vec, StructValue)):
         return read(value)
     if getattr(value, "bits", None) is not None:
@@ -260,12 +260,12 @@ def new_place(value: Any) -> Any:
 
 
 def is_runtime(value: Any) -> bool:
-    """True for what a kernel computes, false for Python objects that are known before it runs."""
+    """Whether `value` is computed by the kernel; false for Python objects that are known before it runs."""
     return isinstance(value, (np.generic, Vec, StructValue)) or is_place(value)
 
 
 def write(place: Any, value: Any) -> None:
-    """Stores into a place, converting to its type."""
+    """Stores a value to a place, converted to its type."""
     value = value[()] if is_place(value) else as_vector(value)
     if isinstance(place, StructValue):
         given = value if isinstance(value, dict) else value.members
@@ -283,12 +283,12 @@ def write(place: Any, value: Any) -> None:
 
 
 def as_vector(value: Any) -> Any:
-    """Lists and tuples of numbers act as vectors where a value is needed."""
+    """Converts lists and tuples of numbers to vectors, and returns other values unchanged."""
     return make_vector(value, None) if isinstance(value, (list, tuple)) else value
 
 
 def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
-    """A vector of scalars, or a matrix of lists or vectors; the elements take their common type."""
+    """Returns a vector of scalars, or a matrix of lists or vectors; the elements get their common type."""
     if isinstance(items, Vec):
         return Vec((items.data if dtype is None else cast(items.data, dtype)).copy())
     rows = [make_vector(item, dtype).data if isinstance(item, (list, tuple, Vec)) else typed(read(item), dtype) for item in items]
@@ -306,7 +306,7 @@ def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def as_type_of(target: Any, value: Any) -> Any:
-    """A value converted to the type of the components of `target`."""
+    """Converts a value to the type of the components of `target`."""
     dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
     if isinstance(value, np.generic):
         return cast(value, dtype)
@@ -314,14 +314,14 @@ def as_type_of(target: Any, value: Any) -> Any:
 
 
 def unary(name: str, value: Any) -> Any:
-    """A unary row of the operator table on any run-time value."""
+    """Evaluates a unary operator of the table on any run-time value."""
     if isinstance(value, np.generic):
         return scalars.unary(name, value)
     return elementwise(lambda operand: scalars.unary(name, operand), value)
 
 
 def binary(name: str, left: Any, right: Any) -> Any:
-    """A binary row of the operator table on any run-time values; structs member by member."""
+    """Evaluates a binary operator of the table on any run-time values; structs member by member."""
     if isinstance(left, np.generic) and isinstance(right, np.generic):
         return scalars.binary(name, left, right)
     if isinstance(left, StructValue) or isinstance(right, StructValue):
@@ -360,9 +360,9 @@ def _keys(
     describe: Callable[[], Exception],
     clamps: bool,
 ) -> tuple[Any, ...]:
-    """Indices from 0 that were checked; of slices of containers start, count and step.
+    """Returns checked indices counted from 0; for slices of containers start, count and step.
 
-    `lenient` lets an index outside be 0: nobody will look at the value.
+    With `lenient`, an index out of range becomes 0, because the value is not used.
     """
     keys: list[Any] = []
     origin = tensor.origin if tensor is not None else None
@@ -375,7 +375,7 @@ def _keys(
             continue
         number = int(item) - first
         if number < 0 and origin is None and not isinstance(item, np.generic):
-            number += extent  # a constant counts from the end
+            number += extent  # a negative constant counts from the end
         if clamps:
             number = max(min(number, extent - 1), 0)
         elif not 0 <= number < extent and not lenient:
@@ -385,14 +385,14 @@ def _keys(
 
 
 def _slice_within(part: slice, extent: int) -> slice:
-    """As many components as a slice has, moved into the vector."""
+    """Returns a slice of the same length, clamped into the vector."""
     length = int(part.stop) - int(part.start)
     start = max(min(int(part.start), extent - length), 0)
     return slice(start, start + length)
 
 
 def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
-    """What is wrong with an index outside of a container."""
+    """Returns the error of an index out of the range of a container."""
     shown = [int(item) for item in flat if not isinstance(item, slice)]
     if isinstance(tensor, View) or isinstance(tensor.owner, BufferView):
         index = shown[0] if len(shown) == 1 else tuple(shown)
@@ -407,7 +407,7 @@ def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
 
 
 def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
-    """The place of an element of a container, or the part of it that slices choose."""
+    """Returns the place of an element of a container, or the part of it that slices select."""
     flat = _flat_indices(index)
     if any(isinstance(item, slice) or item is Ellipsis for item in flat):
         return view_of(tensor, flat, lenient)
@@ -417,7 +417,7 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
 
 
 def component(vec: Vec, index: Any, lenient: bool) -> Any:
-    """The place of a component, of a row, or of a slice."""
+    """Returns the place of a component, of a row, or of a slice."""
     flat = _flat_indices(index)
     shape = vec.data.shape
     if len(flat) == len(shape) + 1 == 2 and flat[1] == 0:
@@ -432,7 +432,7 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
 
 
 def swizzle(vec: Vec, name: str) -> Any:
-    """The place named by letters such as `x` or `xyz`, or None where `name` is no swizzle."""
+    """Returns the place of a swizzle such as `x` or `xyz`, or None if `name` is no swizzle."""
     positions = find_swizzle(vec.data, name)
     if positions is None:
         return None

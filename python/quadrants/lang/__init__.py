@@ -1,4 +1,4 @@
-"""Names that programs import though they are no part of the language: a few objects of the runtime and helpers of types."""
+"""Names that programs import although they are no part of the language: objects of the runtime and helpers for types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["_quadrants_callable", "_template_mapper", "exception", "impl", "mesh
 
 
 def __getattr__(name: str) -> _Any:
-    """The public names of the package, too."""
+    """Resolves the public names of the package in this module, too."""
     package: _Any = _import_module("quadrants")
     if name.startswith("_") or name not in package.__all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", obj=package)
@@ -19,5 +19,5 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

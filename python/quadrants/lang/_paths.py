@@ -1,4 +1,4 @@
-"""Modules under the paths that programs for the reference import, though they have other places here or none."""
+"""Makes modules under paths that programs for the reference import; here they have other paths or do not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 _PACKAGE = "quadrants"
-# What stands there, by the name that it has here; "further=own" where the names differ.
+# Contents of these modules, by their names here; "alternative=own" if the names differ.
 _CONTENTS = {
     "lang.ops": "_language.builtins.TABLE.* _library.math_functions.*",
     "lang.matrix": "_values.matrix.Matrix _values.matrix.Vector _containers.field.MatrixField "
@@ -42,7 +42,7 @@ _VALUES: dict[str, dict[str, Any]] = {
     "lang._fast_caching": {"FIELD_METADATA_CACHE_VALUE": "add_value_to_cache_key"},
     "_lib.core": {"data_type_size": lambda dtype: dtype.size, "get_max_num_indices": lambda: 12},
 }
-# Modules that had other places before: pickles name them.
+# Modules with former paths: pickles contain them.
 _ALIASES = {"lang.simt": "simt"} | {
     "_arch": "_base.arch",
     "_buffer_view": "_containers.buffer_view",
@@ -94,7 +94,7 @@ _ALIASES = {"lang.simt": "simt"} | {
 
 
 def _find(path: str) -> Any:
-    """The module, the object of a module, or the public name at a path below the package."""
+    """Returns the module, the object of a module, or the public name at a path below the package."""
     module, _, name = path.rpartition(".")
     if not module and importlib.util.find_spec(f"{_PACKAGE}.{name}"):
         return importlib.import_module(f"{_PACKAGE}.{name}")
@@ -110,11 +110,11 @@ def _list(word: str) -> dict[str, Any]:
 
 
 class Finder:
-    """Comes last in `sys.meta_path`: makes such a module when it is imported."""
+    """The last finder in `sys.meta_path`: makes such a module when it is imported."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The module of this name, None for any other."""
+        """Returns the spec of such a module, and None for any other name."""
         own = name.removeprefix(_PACKAGE + ".")
         if own in _CONTENTS or own in _VALUES or own in _ALIASES:
             return ModuleSpec(name, cls, is_package=own == "_lib" or own in _ALIASES)  # type: ignore[arg-type]
@@ -122,15 +122,15 @@ class Finder:
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType | None:
-        """Leaves that to Python."""
+        """Uses Python's default."""
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Fills the module, or puts the one that it stands for in its place."""
+        """Fills the module, or replaces it by the module that it is an alias for."""
         own = module.__name__.removeprefix(_PACKAGE + ".")
         if own in _ALIASES:
             real = sys.modules[module.__name__] = importlib.import_module(f"{_PACKAGE}.{_ALIASES[own]}")
-            for inner in pkgutil.iter_modules(getattr(real, "__path__", ())):  # or they would be loaded a second time
+            for inner in pkgutil.iter_modules(getattr(real, "__path__", ())):  # otherwise they would be loaded a second time
                 sys.modules[f"{module.__name__}.{inner.name}"] = importlib.import_module(f"{real.__name__}.{inner.name}")
             return
         vars(module).update(_VALUES.get(own, {}))

@@ -1,4 +1,4 @@
-"""The classes of kernels, and of kernels of an object, under the names that programs know."""
+"""The classes of kernels and bound kernels, under the names that programs use."""
 
 from .._language.kernel import BoundKernel as BoundQuadrantsCallable
 from .._language.kernel import Kernel as QuadrantsCallable

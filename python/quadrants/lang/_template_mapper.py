@@ -1,1 +1,1 @@
-"""Exists for programs that set `__debug__` in it; nothing reads it."""
+"""Empty module for programs that set `__debug__` in it."""

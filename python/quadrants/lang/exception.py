@@ -1,4 +1,4 @@
-"""The exception classes under the path that programs import them from."""
+"""The exception classes, under the path from which programs import them."""
 
 from .._base import errors as _errors
 from .._base.errors import *  # noqa: F403 (its classes)
@@ -7,5 +7,5 @@ __all__ = [name for name in vars(_errors) if name.startswith("Quadrants")]
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -12,27 +12,27 @@ __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_run
 
 
 def get_runtime() -> PyQuadrants:
-    """The runtime of the process."""
+    """Returns the runtime of the process."""
     return program
 
 
 def on_reset(hook: Callable[[], object]) -> None:
-    """Have `hook()` called at the end of each `qd.reset()`, which `qd.init()` begins with."""
+    """Calls `hook()` at the end of each `qd.reset()`, which is also the beginning of `qd.init()`."""
     program.reset_hooks.append(hook)
 
 
 def current_cfg() -> _options.Config | None:
-    """The live options, as `qd.cfg`."""
+    """Returns the current options, as `qd.cfg` does."""
     return get_config()
 
 
 def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool) -> int:
-    """Bytes of memory that the threads of a block share on the device: none on the CPU."""
+    """Returns the size in bytes of the memory that the threads of a block share on the device; 0 on the CPU."""
     del is_lowerbound_ok
     config = get_config()
     return 48 << 10 if config is not None and config.arch == "cuda" else 0
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

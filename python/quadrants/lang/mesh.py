@@ -1,4 +1,4 @@
-"""Names of meshes: loops over the elements of a mesh need an extension that no backend of ours has."""
+"""Names of meshes: loops over the elements of a mesh need an extension that no backend supports."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ __all__ = ["Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"]
 
 
 def _refuse(name: str) -> NoReturn:
-    """Raises: there are no meshes."""
+    """Raises: meshes are not supported."""
     raise QuadrantsRuntimeError(f"qd.{name}: the current backend doesn't support MeshQuadrants extension; qd.is_extension_enabled tells")
 
 
 class Mesh:
-    """A kind of mesh: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    """A kind of mesh: raises `QuadrantsRuntimeError`, because no backend supports `qd.extension.mesh`."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         _refuse(type(self).__name__)
 
 
 class MeshInstance(Mesh):
-    """A mesh to loop over: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    """A mesh to loop over: raises `QuadrantsRuntimeError`, because no backend supports `qd.extension.mesh`."""
 
 
 def mesh_local(*fields: Any) -> NoReturn:
-    """Hint that `fields` of a mesh are read by neighbors: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    """Hint that neighbors read `fields` of a mesh: raises `QuadrantsRuntimeError`, because no backend supports `qd.extension.mesh`."""
     del fields
     _refuse("mesh_local")
 
 
 def mesh_patch_idx() -> NoReturn:
-    """Number of the part of a mesh that a thread works on: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    """Number of the part of a mesh that a thread works on: raises `QuadrantsRuntimeError`, because no backend supports
+    `qd.extension.mesh`.
+    """
     _refuse("mesh_patch_idx")
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""Functions about the machine and hints to loops, under the path that programs import them from."""
+"""Functions about the machine and hints for loops, under the path from which programs import them."""
 
 from typing import Any as _Any
 
@@ -14,22 +14,22 @@ loop_unique = _builtins["loop_unique"]
 
 
 def get_host_arch_list() -> list[Arch]:
-    """The backends that run kernels on the processor of this machine."""
+    """Returns the backends that run kernels on the processor of this machine."""
     return [cpu]
 
 
 def is_arch_supported(arch: _Any) -> bool:
-    """Whether kernels run on the processor `arch`, a member of `qd.Arch` or its name, on this machine."""
+    """Returns whether kernels run on the processor `arch`, a member of `qd.Arch` or its name, on this machine."""
     found = _NAMES.get(arch.lower()) if isinstance(arch, str) else arch
     return isinstance(found, Arch) and not find_problem(found, _collect({})[0])
 
 
 def is_extension_supported(arch: Arch, ext: extension) -> bool:
-    """Whether kernels of the backend `arch` may use an extension of the language."""
-    del arch  # all backends have the same ones
+    """Returns whether kernels of the backend `arch` may use an extension of the language."""
+    del arch  # all backends support the same extensions
     return is_extension_enabled(ext)
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""Data types of other packages."""
+"""Conversions of data types from and to other packages."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ to_pytorch_type = to_torch_dtype
 
 
 def to_numpy_type(dtype: Any) -> type:
-    """The NumPy scalar type with the same values."""
+    """Returns the NumPy scalar type with the same values."""
     return to_numpy_dtype(to_dtype(dtype)).type
 
 
 def to_quadrants_type(dtype: Any) -> Any:
-    """The data type that a NumPy or torch type means; anything else as it is."""
+    """Returns the data type that a NumPy or torch type means, and any other value unchanged."""
     found = find_dtype(dtype)
     return dtype if found is None else found
 
 
 def has_pytorch() -> bool:
-    """Whether torch can be imported."""
+    """Returns whether torch can be imported."""
     return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,6 +1,6 @@
-"""`qd.simt`: threads that work together in blocks, with memory that they share and barriers at which they wait for each other.
+"""`qd.simt`: threads that cooperate in blocks, with shared memory and barriers.
 
-On CUDA a block is a block of the device. On the CPU the threads of a block take turns on one thread of the processor: results are the same.
+On CUDA a block is a block of the device. On the CPU the threads of a block alternate on one thread of the processor, with the same results.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ __all__ = ["Tile16x16", "Tile32x32", "Tile8x8", "block", "grid", "subgroup", "wa
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""What the compiler itself knows of threads that work together; everything else of `qd.simt` is written with it."""
+"""Builtins of the compiler for cooperating threads; the rest of `qd.simt` is written with them."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ smallest = _primitive("smallest", "The smallest value of the operand's type; for
 
 
 def check_tile(log2_size: int) -> None:
-    """Raises QuadrantsSyntaxError where no tile of 2**log2_size lanes fits into a subgroup."""
+    """Raises QuadrantsSyntaxError if no tile of 2**log2_size lanes fits into a subgroup."""
     if not isinstance(log2_size, int) or not 0 <= log2_size <= LOG2_GROUP_SIZE:
         limits = f"[0, {LOG2_GROUP_SIZE}], as a subgroup has {GROUP_SIZE} lanes"
         raise QuadrantsSyntaxError(f"log2_size must be an integer in {limits}, got {log2_size!r}")
 
 
 def check_block(block_dim: int) -> None:
-    """Raises QuadrantsSyntaxError where a block of so many threads is not made of whole subgroups."""
+    """Raises QuadrantsSyntaxError if a block of this many threads does not consist of whole subgroups."""
     if not isinstance(block_dim, int) or block_dim < 1 or block_dim % GROUP_SIZE:
         raise QuadrantsSyntaxError(f"block_dim must be a positive multiple of subgroup size ({GROUP_SIZE}), got {block_dim!r}")
 
 
 def check_digits(block_dim: int, radix_bits: int, num_bits: int) -> None:
-    """Raises where a block cannot rank digits: it needs a thread for each value of one."""
+    """Raises if a block cannot rank digits: it needs one thread for each value of a digit."""
     if block_dim != 1 << radix_bits:
         raise QuadrantsSyntaxError(f"block_dim must equal RADIX_DIGITS = {1 << radix_bits}, got {block_dim}")
     if not 0 < num_bits <= radix_bits:
@@ -71,7 +71,7 @@ _warned: set[str] = set()
 
 
 def warn_deprecated(old: str, new: str) -> None:
-    """Says once for each process that a name has another one now."""
+    """Warns once per process that a name is deprecated in favor of another one."""
     if old not in _warned:
         _warned.add(old)
         warnings.warn(f"{old} is deprecated. Please use {new}.", DeprecationWarning, stacklevel=2)

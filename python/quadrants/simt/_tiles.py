@@ -1,8 +1,8 @@
-"""`qd.simt.Tile8x8`, `Tile16x16`, `Tile32x32`: matrices in the registers of neighboring lanes.
+"""`qd.simt.Tile8x8`, `Tile16x16`, `Tile32x32`: matrices in the registers of neighboring lanes (register tiles).
 
-A tile of N x N numbers lies on N neighboring threads of a subgroup, one row on each, in the N registers `r`. All lanes of a subgroup
-reach a statement about tiles together. The compiler knows how slices of arrays and `qd.outer` stand in such statements
-(`frontend/tiles.cpp`) and calls what is here.
+A tile of N x N numbers is distributed over N neighboring threads of a subgroup, one row each, in the N registers `r`. All lanes of a
+subgroup execute a statement about tiles together. The frontend translates slices of arrays and `qd.outer` in such statements
+(`frontend/register_tiles.cpp`) and calls the functions of this module.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _load(tile: qd.template(), part, size: qd.template()):
 
 @qd.func
 def _store(tile: qd.template(), part, size: qd.template()):
-    # Other lanes may still read what is there, and may read next what this one writes.
+    # Other lanes may still read the shared memory, and may next read what this one writes.
     group_sync()
     row = _row(size)
     if row < part.shape[0]:
@@ -114,7 +114,7 @@ def _multiply(tile: qd.template(), a: qd.template(), b: qd.template(), size: qd.
 
 @qd.func
 def _transpose(tile: qd.template(), size: qd.template()):
-    # Blocks of 1, 2, 4, ... rows and columns change places across the diagonal of those of twice the size.
+    # Exchanges blocks of 1, 2, 4, ... rows and columns across the diagonal of blocks of twice the size.
     row, first = _row(size), _first_lane(size)
     for step in qd.static([step for step in (1, 2, 4, 8, 16) if step < size]):
         is_lower = (row & step) != 0
@@ -191,7 +191,7 @@ _METHODS = {
 
 
 class TileType(StructType):
-    """The struct of a tile's registers."""
+    """The struct type of a tile's registers."""
 
     is_tile = True
 
@@ -207,10 +207,10 @@ def _tile_type(size: int, dtype: Any) -> TileType:
 
 
 def _make_tile(size: int, dtype: Any) -> TileType:
-    """The type of tiles of `size` rows and columns; one for each `dtype`, which is the default of floats where it is None.
+    """Returns the type of tiles of `size` rows and columns and data type `dtype`, by default default_fp; one object per type.
 
     Raises:
-        QuadrantsTypeError: `dtype` is no data type of floats.
+        QuadrantsTypeError: `dtype` is no floating-point type.
     """
     scalar = find_dtype(float if dtype is None else dtype)
     if scalar is None or not scalar.is_real:
@@ -219,7 +219,7 @@ def _make_tile(size: int, dtype: Any) -> TileType:
 
 
 class _Tile:
-    """What the classes of tiles offer in kernels: `zeros(dtype=None)` and `eye(dtype=None)` make one."""
+    """Base of the classes of tiles; in kernels, `zeros(dtype=None)` and `eye(dtype=None)` make a tile."""
 
     SIZE = 0
     zeros: Any

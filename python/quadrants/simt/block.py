@@ -1,7 +1,7 @@
-"""`qd.simt.block`: what the threads of a block do together.
+"""`qd.simt.block`: operations on all threads of a block.
 
-A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread for each; `n` divides the number of iterations.
-Functions that take `block_dim` want the same number, a compile-time multiple of 32, and are called by all threads of the block.
+A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread each; `n` must divide the number of iterations.
+Functions with `block_dim` require the same number, a compile-time multiple of 32, and calls by all threads of the block.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 @qd.func
 def mem_sync():
-    """The same as `mem_fence`, which replaces it."""
+    """Deprecated name of `mem_fence`."""
     qd.static(warn_deprecated("qd.simt.block.mem_sync", "qd.simt.block.mem_fence"))
     mem_fence()
 
 
 @qd.func
 def sync_count_nonzero(predicate):
-    """Waits for all threads of the block; how many of them have a predicate that is not 0, i32."""
+    """Waits for all threads of the block and returns the number of threads whose predicate is non-zero, i32."""
     count = SharedArray((1,), qd.i32)
     if thread_idx() == 0:
         count[0] = 0
@@ -62,19 +62,21 @@ def sync_count_nonzero(predicate):
 
 @qd.func
 def sync_any_nonzero(predicate):
-    """Waits for all threads of the block; 1 where the predicate of one is not 0, else 0; i32."""
+    """Waits for all threads of the block and returns 1 if the predicate of some thread is non-zero, else 0; i32."""
     return qd.i32(sync_count_nonzero(predicate) != 0)
 
 
 @qd.func
 def sync_all_nonzero(predicate):
-    """Waits for all threads of the block; 1 where the predicate of none is 0, else 0; i32."""
+    """Waits for all threads of the block and returns 1 if the predicates of all threads are non-zero, else 0; i32."""
     return qd.i32(sync_count_nonzero(predicate == 0) == 0)
 
 
 @qd.func
 def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
-    """All values of the block combined with the func `op(a, b)`, in the order of the threads; on thread 0. `dtype` is that of the value."""
+    """Returns, on thread 0, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their data
+    type.
+    """
     qd.static(check_block(block_dim))
     result = qd.cast(value, dtype)
     for step in qd.static(range(LOG2_GROUP_SIZE)):
@@ -93,7 +95,9 @@ def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.templat
 
 @qd.func
 def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
-    """All values of the block combined with the func `op(a, b)`, in the order of the threads; on every thread."""
+    """Returns, on every thread, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their
+    data type.
+    """
     whole = SharedArray((1,), dtype)
     result = reduce(value, block_dim, op, dtype)
     if thread_idx() == 0:
@@ -106,7 +110,7 @@ def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.tem
 
 @qd.func
 def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
-    """The values of the threads up to this one, combined with the func `op(a, b)` in their order."""
+    """Returns the values of the threads up to this one, combined with the func `op(a, b)` in their order; `dtype` is their data type."""
     qd.static(check_block(block_dim))
     result = _scan(qd.cast(value, dtype), LOG2_GROUP_SIZE, op)
     if qd.static(block_dim > GROUP_SIZE):
@@ -126,7 +130,10 @@ def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd
 
 @qd.func
 def exclusive_scan(value, block_dim: qd.template(), op: qd.template(), identity, dtype: qd.template()):
-    """The values of the threads before this one, combined with the func `op(a, b)` in their order; on thread 0 `identity`."""
+    """Returns the values of the threads before this one, combined with the func `op(a, b)` in their order; on thread 0 `identity`.
+
+    `dtype` is the data type of the values.
+    """
     every = SharedArray((block_dim,), dtype)
     every[thread_idx()] = inclusive_scan(value, block_dim, op, dtype)
     sync()
@@ -159,10 +166,10 @@ for _name, _identity, _first in (
 def radix_rank_match_atomic_or(
     key, block_dim: qd.template(), radix_bits: qd.template(), bit_start, num_bits: qd.template(), bins, excl_prefix
 ):
-    """The rank of a thread's key in the block, ordered by the digit of `num_bits` bits from `bit_start` on and then by thread; i32.
+    """Returns the rank of a thread's key in the block, ordered by the digit of `num_bits` bits from `bit_start` on and then by thread; i32.
 
-    `bins` and `excl_prefix`, shared arrays of 2**radix_bits i32, get how many keys have each digit, and how many have a smaller one. `key`:
-    u32. `block_dim` is 2**radix_bits.
+    `bins` and `excl_prefix`, shared arrays of 2**radix_bits i32, receive how many keys have each digit, and how many have a smaller one.
+    `key` is a u32. `block_dim` is 2**radix_bits.
     """
     qd.static(check_block(block_dim))
     qd.static(check_digits(block_dim, radix_bits, num_bits))
@@ -195,5 +202,5 @@ def radix_rank_match_atomic_or(
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -1,4 +1,4 @@
-"""`qd.simt.grid`: what concerns all threads of a launch."""
+"""`qd.simt.grid`: operations on all threads of a launch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["mem_fence", "memfence", "sync"]
 
 @qd.func
 def memfence():
-    """The same as `mem_fence`, which replaces it."""
+    """Deprecated name of `mem_fence`."""
     qd.static(warn_deprecated("qd.simt.grid.memfence", "qd.simt.grid.mem_fence"))
     mem_fence()
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

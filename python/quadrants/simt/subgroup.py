@@ -1,6 +1,6 @@
-"""`qd.simt.subgroup`: what the 32 neighboring threads of a group do together.
+"""`qd.simt.subgroup`: operations on the 32 neighboring threads of a subgroup.
 
-All lanes of the subgroup call a function of this module at the same place. A function whose name ends in `_tiled` splits the subgroup into
+All lanes of the subgroup must call a function of this module together. A function whose name ends in `_tiled` splits the subgroup into
 aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in [0, 5]. Values are scalars.
 """
 
@@ -17,18 +17,18 @@ from ._primitives import group_sync as sync
 
 
 def group_size() -> int:
-    """The number of lanes of a subgroup; a compile-time constant in kernels."""
+    """Returns the number of lanes of a subgroup, a compile-time constant in kernels."""
     return GROUP_SIZE
 
 
 def log2_group_size() -> int:
-    """The logarithm of `group_size()` to base 2."""
+    """Returns the logarithm of `group_size()` to base 2."""
     return LOG2_GROUP_SIZE
 
 
 @qd.func
 def invocation_id():
-    """The lane of the thread, i32."""
+    """Returns the lane of the thread, i32."""
     return thread_idx() & (GROUP_SIZE - 1)
 
 
@@ -39,45 +39,45 @@ def _lane_in_tile(log2_size: qd.template()):
 
 @qd.func
 def elect():
-    """1 on lane 0, else 0; i32."""
+    """Returns 1 on lane 0, else 0; i32."""
     return qd.i32(invocation_id() == 0)
 
 
 @qd.func
 def shuffle_xor(value, mask):
-    """The value of lane `lane ^ mask`."""
+    """Returns the value of lane `lane ^ mask`."""
     return shuffle(value, invocation_id() ^ qd.i32(mask))
 
 
 @qd.func
 def shuffle_up(value, delta):
-    """The value of lane `lane - delta`; its own where there is none."""
+    """Returns the value of lane `lane - delta`, or the lane's own if there is no such lane."""
     source = invocation_id() - qd.i32(delta)
     return shuffle(value, qd.select(source < 0, invocation_id(), source))
 
 
 @qd.func
 def shuffle_down(value, delta):
-    """The value of lane `lane + delta`; its own where there is none."""
+    """Returns the value of lane `lane + delta`, or the lane's own if there is no such lane."""
     source = invocation_id() + qd.i32(delta)
     return shuffle(value, qd.select(source >= GROUP_SIZE, invocation_id(), source))
 
 
 @qd.func
 def broadcast(value, lane):
-    """The value of one lane, on all lanes."""
+    """Returns the value of one lane on all lanes."""
     return shuffle(value, lane)
 
 
 @qd.func
 def broadcast_first(value):
-    """The value of lane 0, on all lanes."""
+    """Returns the value of lane 0 on all lanes."""
     return shuffle(value, 0)
 
 
 @qd.func
 def ballot_first_n(predicate, n: qd.template()):
-    """A bit for each of the first `n` lanes, u32; `n` is a compile-time integer in [1, 32]."""
+    """Returns a bit for each of the first `n` lanes, u32: whether its predicate is non-zero. `n` is a compile-time integer in [1, 32]."""
     return qd.u32(ballot(predicate)) & qd.u32(qd.static((1 << n) - 1))
 
 
@@ -90,50 +90,50 @@ def _tile_votes(predicate, log2_size: qd.template()):
 
 @qd.func
 def all_true_tiled(predicate, log2_size: qd.template()):
-    """1 where the predicate is not 0 on any lane of the tile, else 0; i32."""
+    """Returns 1 if the predicate is non-zero on all lanes of the tile, else 0; i32."""
     return qd.i32(_tile_votes(predicate, log2_size) == qd.u32(qd.static((1 << (1 << log2_size)) - 1)))
 
 
 @qd.func
 def any_true_tiled(predicate, log2_size: qd.template()):
-    """1 where the predicate is not 0 on some lane of the tile, else 0; i32."""
+    """Returns 1 if the predicate is non-zero on some lane of the tile, else 0; i32."""
     return qd.i32(_tile_votes(predicate, log2_size) != qd.u32(0))
 
 
 @qd.func
 def all_equal_tiled(value, log2_size: qd.template()):
-    """1 where all lanes of the tile have one value (by `==`), else 0; i32."""
+    """Returns 1 if all lanes of the tile have one value (by `==`), else 0; i32."""
     qd.static(check_tile(log2_size))
     return all_true_tiled(value == shuffle(value, invocation_id() - _lane_in_tile(log2_size)), log2_size)
 
 
 @qd.func
 def lanemask_lt(lane):
-    """The bits below bit `lane`, u32."""
+    """Returns a mask of the bits below bit `lane`, u32."""
     return (qd.u32(1) << qd.u32(lane)) - qd.u32(1)
 
 
 @qd.func
 def lanemask_le(lane):
-    """The bits up to bit `lane`, u32."""
+    """Returns a mask of the bits up to bit `lane`, u32."""
     return lanemask_lt(lane) | lanemask_eq(lane)
 
 
 @qd.func
 def lanemask_eq(lane):
-    """Bit `lane`, u32."""
+    """Returns a mask of bit `lane`, u32."""
     return qd.u32(1) << qd.u32(lane)
 
 
 @qd.func
 def lanemask_gt(lane):
-    """The bits above bit `lane`, u32."""
+    """Returns a mask of the bits above bit `lane`, u32."""
     return ~lanemask_le(lane)
 
 
 @qd.func
 def lanemask_ge(lane):
-    """The bits from bit `lane` on, u32."""
+    """Returns a mask of the bits from bit `lane` on, u32."""
     return ~lanemask_lt(lane)
 
 
@@ -183,7 +183,7 @@ def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
 
 @qd.func
 def bitonic_sort_kv_tiled(key, value, log2_size: qd.template()):
-    """The pairs of the tile in ascending order, by key, then by value: this lane's pair."""
+    """Sorts the pairs of the tile in ascending order, by key, then by value, and returns this lane's pair."""
     qd.static(check_tile(log2_size))
     lane = _lane_in_tile(log2_size)
     own_key, own_value = key, value
@@ -202,21 +202,21 @@ def bitonic_sort_kv_tiled(key, value, log2_size: qd.template()):
 
 @qd.func
 def barrier():
-    """The same as `sync`, which replaces it."""
+    """Deprecated name of `sync`."""
     qd.static(warn_deprecated("qd.simt.subgroup.barrier", "qd.simt.subgroup.sync"))
     sync()
 
 
 @qd.func
 def memory_barrier():
-    """The same as `mem_fence`, which replaces it."""
+    """Deprecated name of `mem_fence`."""
     qd.static(warn_deprecated("qd.simt.subgroup.memory_barrier", "qd.simt.subgroup.mem_fence"))
     mem_fence()
 
 
 @qd.func
 def ballot_full_subgroup(predicate):
-    """The same as `ballot`, which replaces it."""
+    """Deprecated name of `ballot`."""
     qd.static(warn_deprecated("qd.simt.subgroup.ballot_full_subgroup", "qd.simt.subgroup.ballot"))
     return ballot(predicate)
 
@@ -237,7 +237,7 @@ def _all_bits(value):
 
 
 def _offer(general, name, doc, **fixed):
-    """Adds to the module a func of tiles and, without the suffix of its name, that of the whole subgroup."""
+    """Adds to the module a func for tiles and, without the suffix of its name, one for the whole subgroup."""
     for suffix, lanes, more in (("_tiled", "the tile", {}), ("", "the subgroup", {"log2_size": LOG2_GROUP_SIZE})):
         globals()[name + suffix] = specialize(general, name + suffix, doc.replace("the tile", lanes), **fixed, **more)
 
@@ -261,5 +261,5 @@ __all__ = _list_public(globals(), *_HELPERS)
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

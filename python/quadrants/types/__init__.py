@@ -15,5 +15,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names, with those of the data types."""
+    """Lists the public names, with the data types."""
     return [*__all__, *_dtypes.__all__]

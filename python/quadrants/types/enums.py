@@ -10,10 +10,10 @@ __all__ = ["AutodiffMode", "DeviceCapability", "Format", "Layout", "SNodeGradTyp
 
 
 class AutodiffMode(enum.IntEnum):
-    """What of a kernel runs.
+    """Which derivative of a kernel runs.
 
-    Itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse mode), tangents of adjoints, adjoints under a tape,
-    which has what the kernel overwrites, or the kernel together with its adjoints.
+    The primal, checks of overwritten primals, tangents (forward mode), adjoints (reverse mode), tangents of adjoints, adjoints under a
+    tape, which provides overwritten primals, or the kernel fused with its adjoints.
     """
 
     NONE = 0
@@ -26,7 +26,7 @@ class AutodiffMode(enum.IntEnum):
 
 
 class SNodeGradType(enum.IntEnum):
-    """What a container holds: values, adjoints (`.grad`), tangents (`.dual`), or marks of what was read."""
+    """Contents of a container: values, adjoints (`.grad`), tangents (`.dual`), or marks of elements that were read."""
 
     PRIMAL = 0
     ADJOINT = 1
@@ -44,7 +44,7 @@ _CAPABILITIES = """
     has_atomic_float64_add has_atomic_float64_minmax has_variable_ptr has_physical_storage_buffer has_subgroup_basic has_subgroup_vote
     has_subgroup_arithmetic has_subgroup_ballot has_non_semantic_info has_no_integer_wrap_decoration"""
 
-# Names that programs import; nothing here asks for them.
+# Names that programs import; this package does not use them.
 Format = enum.Enum("Format", _FORMATS)
 Format.__doc__ = "Formats of images."
 DeviceCapability = enum.Enum("DeviceCapability", [f"spirv_{name}" for name in _CAPABILITIES.split()])
@@ -52,5 +52,5 @@ DeviceCapability.__doc__ = "What a device of a SPIR-V backend may be able to do.
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__

@@ -14,5 +14,5 @@ integer_types = [dtype for dtype in all_types if dtype.is_integral]
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Lists the public names."""
     return __all__
