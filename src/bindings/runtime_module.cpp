@@ -239,8 +239,8 @@ NB_MODULE(_runtime, m) {
       .def("enter", &launch::UndoLog::enter)
       .def("leave", &launch::UndoLog::leave)
       .def("close", &launch::UndoLog::close)
-      .def("hide", &launch::UndoLog::hide)
-      .def("show", &launch::UndoLog::show)
+      .def("hide", &launch::UndoLog::deferReads)
+      .def("show", &launch::UndoLog::recordDeferredReads)
       .def("mark", &launch::UndoLog::getPosition)
       .def("undo", &launch::UndoLog::undo, "mark"_a)
       .def("begin_replay", &launch::UndoLog::beginReplay, "before"_a, "after"_a)
@@ -263,7 +263,7 @@ NB_MODULE(_runtime, m) {
             return undoLog.launchFused(kernel.ptr(), arguments.ptr(), loss.ptr());
           },
           "kernel"_a, "arguments"_a, "loss"_a)
-      .def("accept", &launch::UndoLog::accept);
+      .def("accept", &launch::UndoLog::commit);
   m.def(
       "launch_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {

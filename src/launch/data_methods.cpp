@@ -20,7 +20,7 @@ using runtime::CopiedAxis;
 using runtime::Tensor;
 
 // Smaller copies end before another thread could have taken the GIL.
-static constexpr size_t kMuch = 256 << 10;
+static constexpr size_t kLargeBytes = 256 << 10;
 
 namespace {
 
@@ -65,12 +65,12 @@ static void copyElements(const Elements &to, const Elements &from) {
     ~Released() {
       if (thread) takeBackGil(thread);
     }
-  } released{bytes >= kMuch ? PyEval_SaveThread() : nullptr};
+  } released{bytes >= kLargeBytes ? PyEval_SaveThread() : nullptr};
   runtime::copyStrided(to.data, from.data, size, std::move(axes));
 }
 
 /// Whether two elements share memory, as with a stride of 0.
-static bool hasSharedPlaces(const Elements &elements) {
+static bool hasSharedElements(const Elements &elements) {
   for (size_t axis = 0; axis < elements.extents.size(); ++axis)
     if (elements.strides[axis] == 0 && elements.extents[axis] > 1) return true;
   return false;
@@ -175,7 +175,7 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
     requireAlive(self); // allocating the other field's tree may have reset this one
     const Tensor &tensor = getTensor(self);
     Elements target = getElements(tensor.layout, tensor.data);
-    if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedPlaces(target) || !tensor.buffer->isWritable() ||
+    if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedElements(target) || !tensor.buffer->isWritable() ||
         mayOverlap(self, other))
       Py_RETURN_FALSE;
     noteHostWrite(self, Py_None);

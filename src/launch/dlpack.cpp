@@ -37,21 +37,21 @@ DLDataTypeCode getTypeCode(ScalarType type) {
 }
 
 /// An exported tensor, with the data that it points to.
-template <typename Managed> struct Given {
+template <typename Managed> struct Exported {
   Managed managed{};
   PyObject *owner = nullptr;
   std::vector<int64_t> extents, strides;
 };
 
 /// Called by the consumer of the tensor, on any thread, possibly after the interpreter has ended.
-template <typename Managed> void releaseGiven(Managed *managed) {
-  auto *given = static_cast<Given<Managed> *>(managed->manager_ctx);
+template <typename Managed> void releaseExported(Managed *managed) {
+  auto *exported = static_cast<Exported<Managed> *>(managed->manager_ctx);
   if (Py_IsInitialized()) {
     PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF(given->owner);
+    Py_DECREF(exported->owner);
     PyGILState_Release(state);
   }
-  delete given;
+  delete exported;
 }
 
 /// Destructor of a capsule whose tensor was not consumed.
@@ -71,30 +71,30 @@ struct Request {
 template <typename Managed> PyObject *give(const Request &request) {
   ScalarType type = getScalarType(request.dtype);
   auto bytes = int64_t(getByteSize(type));
-  auto given = std::make_unique<Given<Managed>>();
-  given->extents = readIntegers(request.extents);
-  given->strides = readIntegers(request.strides);
-  for (int64_t &stride : given->strides) {
+  auto exported = std::make_unique<Exported<Managed>>();
+  exported->extents = readIntegers(request.extents);
+  exported->strides = readIntegers(request.strides);
+  for (int64_t &stride : exported->strides) {
     if (stride % bytes)
-      throw Error(ErrorKind::Value, "strides that are no multiples of an element's size cannot be told to other libraries");
+      throw Error(ErrorKind::Value, "other libraries cannot represent strides that are no multiples of an element's size");
     stride /= bytes;
   }
-  given->managed.dl_tensor = {.data = reinterpret_cast<void *>(request.address),
-                              .device = {DLDeviceType(request.deviceType), request.deviceId},
-                              .ndim = int32_t(given->extents.size()),
-                              .dtype = {uint8_t(getTypeCode(type)), uint8_t(8 * bytes), /*lanes=*/1},
-                              .shape = given->extents.data(),
-                              .strides = given->strides.data(),
-                              .byte_offset = 0};
-  given->managed.manager_ctx = given.get();
-  given->managed.deleter = releaseGiven<Managed>;
+  exported->managed.dl_tensor = {.data = reinterpret_cast<void *>(request.address),
+                                 .device = {DLDeviceType(request.deviceType), request.deviceId},
+                                 .ndim = int32_t(exported->extents.size()),
+                                 .dtype = {uint8_t(getTypeCode(type)), uint8_t(8 * bytes), /*lanes=*/1},
+                                 .shape = exported->extents.data(),
+                                 .strides = exported->strides.data(),
+                                 .byte_offset = 0};
+  exported->managed.manager_ctx = exported.get();
+  exported->managed.deleter = releaseExported<Managed>;
   if constexpr (kIsVersioned<Managed>) {
-    given->managed.version = {DLPACK_MAJOR_VERSION, 0}; // exports use no type or flag that 1.0 does not have
-    given->managed.flags =
+    exported->managed.version = {DLPACK_MAJOR_VERSION, 0}; // exports use no type or flag that 1.0 does not have
+    exported->managed.flags =
         (request.isReadOnly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (request.isCopied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   }
-  Ref capsule = Ref::adopt(PyCapsule_New(&given->managed, kName<Managed>, deleteCapsule<Managed>));
-  given.release()->owner = Py_NewRef(request.owner);
+  Ref capsule = Ref::adopt(PyCapsule_New(&exported->managed, kName<Managed>, deleteCapsule<Managed>));
+  exported.release()->owner = Py_NewRef(request.owner);
   return capsule.release();
 }
 
@@ -110,7 +110,7 @@ PyObject *exportDlpack(PyObject *, PyObject *args) {
 }
 
 /// Destructor of the capsule that owns an imported tensor: returns the tensor to its library.
-template <typename Managed> void returnTaken(PyObject *capsule) {
+template <typename Managed> void returnImported(PyObject *capsule) {
   auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, "taken_dltensor"));
   if (managed->deleter) managed->deleter(managed);
 }
@@ -133,7 +133,7 @@ template <typename Managed> PyObject *take(PyObject *capsule) {
   Ref shape = Ref::adopt(makeTuple(extents)), steps = Ref::adopt(makeTuple(strides));
   PyCapsule_SetName(capsule, kUsedName<Managed>);
   PyCapsule_SetDestructor(capsule, nullptr);
-  Ref owner = Ref::adopt(PyCapsule_New(managed, "taken_dltensor", returnTaken<Managed>));
+  Ref owner = Ref::adopt(PyCapsule_New(managed, "taken_dltensor", returnImported<Managed>));
   return Py_BuildValue("(OK(ii)(ii)OOO)", owner.get(), reinterpret_cast<unsigned long long>(tensor.data) + tensor.byte_offset,
                        int(tensor.device.device_type), int(tensor.device.device_id), int(tensor.dtype.code), int(tensor.dtype.bits),
                        shape.get(), steps.get(), isWritable ? Py_True : Py_False);
@@ -143,7 +143,7 @@ PyObject *importDlpack(PyObject *, PyObject *capsule) {
   return guard([&]() -> PyObject * {
     if (PyCapsule_IsValid(capsule, kName<DLManagedTensorVersioned>)) return take<DLManagedTensorVersioned>(capsule);
     if (PyCapsule_IsValid(capsule, kName<DLManagedTensor>)) return take<DLManagedTensor>(capsule);
-    throwPython(PyExc_TypeError, "a capsule of DLPack that nobody has used is expected, got %R", capsule);
+    throwPython(PyExc_TypeError, "an unused DLPack capsule is expected, got %R", capsule);
   });
 }
 

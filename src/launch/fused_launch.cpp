@@ -1,7 +1,7 @@
 // fused_launch.cpp: launches of a kernel together with its gradient, and their commit at the end of the tape
 //
 // In:   a kernel of the mode Fused, its arguments and the loss.
-// Out:  gradients that stay hidden (lazily zeroed) until `accept` commits them; or the answer that a fused launch is not possible.
+// Out:  gradients that stay hidden (lazily zeroed) until `commit` commits them; or the answer that a fused launch is not possible.
 // Here: the guards report the gradients that the kernel writes (`note`); the undo log stores the hidden ones until the tape ends.
 #include "launch/fused_launch.h"
 
@@ -12,7 +12,7 @@ namespace qd::launch {
 using TensorState = runtime::Tensor::State;
 
 void FusedLaunch::begin() {
-  hide();
+  restoreLazyZeros();
   areZero = true;
 }
 
@@ -25,7 +25,7 @@ void FusedLaunch::note(TensorObject &object, const artifact::Input &input) {
 }
 
 /// Marks gradients that were lazily zeroed as such again.
-void FusedLaunch::hide() {
+void FusedLaunch::restoreLazyZeros() {
   for (const Gradient &gradient : gradients)
     if (gradient.wasLazilyZeroed && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.markLazilyZeroed();
   gradients.clear();
@@ -54,7 +54,7 @@ void FusedLaunch::finish() {
   for (const Gradient &gradient : gradients) {
     if (!getObject(gradient).tensor.hasMemory()) continue; // the runtime was reset meanwhile
     getObject(gradient).tensor.markLazilyZeroed();
-    undoLog.addHidden(gradient.object, gradient.isReplaced);
+    undoLog.addUncommitted(gradient.object, gradient.isReplaced);
   }
   gradients.clear();
 }
@@ -62,7 +62,7 @@ void FusedLaunch::finish() {
 //--- Methods of the undo log ---
 
 bool UndoLog::launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss) {
-  uncertain.clear();
+  uncommitted.clear();
   FusedLaunch launch(*this, loss);
   struct Use {
     FusedLaunch *before;
@@ -71,24 +71,24 @@ bool UndoLog::launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss)
   return Ref::adopt(PyObject_CallObject(kernel, arguments)).get() == Py_True;
 }
 
-void UndoLog::addHidden(const Ref &object, bool isReplaced) {
-  uncertain.push_back({object, getTensor(object.get()).buffer->getWrites(), isReplaced});
+void UndoLog::addUncommitted(const Ref &object, bool isReplaced) {
+  uncommitted.push_back({object, getTensor(object.get()).buffer->getWrites(), isReplaced});
 }
 
-bool UndoLog::accept() {
-  auto isAsLeft = [](const Hidden &entry) {
+bool UndoLog::commit() {
+  auto isAsLeft = [](const Uncommitted &entry) {
     const runtime::Tensor &tensor = getTensor(entry.object.get());
     return tensor.state == TensorState::LazilyZeroed && tensor.buffer->getWrites() == entry.writes;
   };
-  bool isAccepted = std::all_of(uncertain.begin(), uncertain.end(), isAsLeft);
-  for (const Hidden &entry : uncertain) {
-    if (!isAccepted) break;
+  bool isCommitted = std::all_of(uncommitted.begin(), uncommitted.end(), isAsLeft);
+  for (const Uncommitted &entry : uncommitted) {
+    if (!isCommitted) break;
     auto &object = *reinterpret_cast<TensorObject *>(entry.object.get());
     object.tensor.markAlive();
     object.isReplaced = entry.isReplaced;
   }
-  uncertain.clear();
-  return isAccepted;
+  uncommitted.clear();
+  return isCommitted;
 }
 
 } // namespace qd::launch

@@ -2,7 +2,7 @@
 //
 // If a kernel only adds to the loss and is the last call of the tape, the gradient of the loss is 1 and the kernel can compute its
 // gradients while it runs. At the call it is not known whether another call follows, so the computed gradients stay hidden: their
-// containers are marked as lazily zeroed and read as zero. At the end of the tape `accept` commits them. If a gradient was read in between,
+// containers are marked as lazily zeroed and read as zero. At the end of the tape `commit` commits them. If a gradient was read in between,
 // it was filled with zeros, and the gradients are computed by a separate reverse pass.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace qd::launch {
 class FusedLaunch {
 public:
   FusedLaunch(UndoLog &undoLog, PyObject *loss) : undoLog(undoLog), loss(loss) {}
-  ~FusedLaunch() { hide(); }
+  ~FusedLaunch() { restoreLazyZeros(); }
 
   /// Called before a launch reads its arguments.
   void begin();
@@ -36,7 +36,7 @@ private:
     bool isReplaced, wasLazilyZeroed;
   };
   static TensorObject &getObject(const Gradient &gradient) { return *reinterpret_cast<TensorObject *>(gradient.object.get()); }
-  void hide();
+  void restoreLazyZeros();
 
   UndoLog &undoLog;
   PyObject *loss;

@@ -225,7 +225,7 @@ bool LaunchGuards::areDictsUnchanged() const {
 }
 
 /// Whether all memory is still where the walk found it.
-bool LaunchGuards::isAsRead(const GuardFrame &frame) const {
+bool LaunchGuards::isMemoryUnchanged(const GuardFrame &frame) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     PyObject *object = frame.slots[tensorSlots[i]];
     ExternalArray array;
@@ -246,7 +246,7 @@ GuardResult LaunchGuards::read(PyObject *const *arguments, GuardFrame &frame) {
   if (GuardResult fit = walk(steps, arguments, frame); fit != GuardResult::Passed) return fit;
   if (frame.ranPython) [[unlikely]] {
     const State &state = getState();
-    if (&state != frame.state || state.epoch != frame.epoch || !isAsRead(frame)) return GuardResult::Failed;
+    if (&state != frame.state || state.epoch != frame.epoch || !isMemoryUnchanged(frame)) return GuardResult::Failed;
     hasMoved |= state.launches != frame.launches; // it may have launched this kernel
   }
   if (hasMoved && hasExclusive && findOverlap(frame.slots)) return GuardResult::Failed;
@@ -486,10 +486,10 @@ bool LaunchGuards::readMember(ValueInput &input, PyObject *object, GuardFrame &f
   bool fits = readValue(input, object, frame);
   if (fits && owner == input.lastOwner) return true;
   auto known = input.owners.find(owner);
-  input.isOfKnown = known != input.owners.end() && getReferent(known->second.get()) == owner;
+  input.wasReadBefore = known != input.owners.end() && getReferent(known->second.get()) == owner;
   if (!fits) return false;
   input.lastOwner = owner;
-  if (input.isOfKnown) return true;
+  if (input.wasReadBefore) return true;
   if (size_t count = input.owners.size(); count >= 64 && (count & (count - 1)) == 0) // removes objects that no longer exist
     std::erase_if(input.owners, [](const auto &item) { return !getReferent(item.second.get()); });
   if (PyObject *weak = PyWeakref_NewRef(owner, nullptr)) input.owners[owner] = Ref::adopt(weak);
@@ -521,7 +521,7 @@ void LaunchGuards::refuseNumber(const ValueInput &input, PyObject *object) {
     refusal.emplace(support::ErrorKind::RuntimeType, "Argument " + name +
                                                          " (type=<class 'float'>) cannot be converted into required type " +
                                                          std::string(support::getName(type.scalar)));
-  else if (input.isOfKnown)
+  else if (input.wasReadBefore)
     refusal.emplace(support::ErrorKind::Type,
                     "'" + name +
                         "' of a data_oriented(template_primitives=False) object was an integer when it was launched first and is a "

@@ -132,7 +132,7 @@ private:
   void refuseNumber(const ValueInput &input, PyObject *object);
   bool holds(Guard &guard, PyObject *object, GuardFrame &frame);
   class PythonCode;
-  bool isAsRead(const GuardFrame &frame) const;
+  bool isMemoryUnchanged(const GuardFrame &frame) const;
   bool fits(PyObject *const *arguments);
   bool refreshCaptures();
   bool areDictsUnchanged() const;

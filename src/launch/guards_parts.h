@@ -34,7 +34,7 @@ struct LaunchGuards::ValueInput {
   bool isMember = false;
   uint16_t ownerSlot = 0;        ///< slot of the object with the member
   PyObject *lastOwner = nullptr; ///< object of the last launch; only compared
-  bool isOfKnown = false;        ///< the object that failed the guard was read before
+  bool wasReadBefore = false;    ///< the object that failed the guard was read before
   std::unordered_map<PyObject *, Ref> owners{};
 };
 

@@ -21,7 +21,7 @@ static constexpr auto kOrder = std::memory_order_relaxed;
 #endif
 
 static std::atomic<const void *> launcher{nullptr}; ///< the single thread of all launches so far: address of its `watched`
-static std::atomic<bool> areMany{false};
+static std::atomic<bool> hasSeveralLaunchers{false};
 static std::atomic<int> running{0}; ///< launches of the single launcher in progress; changed by its thread only
 // A forked child has no other threads, and no launch in progress.
 static const int registered = pthread_atfork(nullptr, nullptr, [] { running.store(0); });
@@ -42,16 +42,16 @@ static bool isWatching() { return watched && !watched->load(); }
 static bool isOtherSingle() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &watched; }
 
 bool SingleLauncher::enter() {
-  if (areMany.load(kOrder)) return false;
+  if (hasSeveralLaunchers.load(kOrder)) return false;
   const void *none = nullptr;
   if (launcher.load(kOrder) == &watched || launcher.compare_exchange_strong(none, &watched)) {
     running.store(running.load(std::memory_order_relaxed) + 1, kOrder);
-    if (!areMany.load(kOrder)) return true;
+    if (!hasSeveralLaunchers.load(kOrder)) return true;
     running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
     return false;
   }
   (void)registered;
-  areMany.store(true, kOrder);
+  hasSeveralLaunchers.store(true, kOrder);
   return false;
 }
 

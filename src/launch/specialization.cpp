@@ -72,7 +72,7 @@ public:
   void releaseGil() {
     if (thread) return;
     owner.hold(frame);
-    lookedForSignals = Clock::now();
+    lastSignalCheck = Clock::now();
     thread = PyEval_SaveThread();
   }
 
@@ -88,12 +88,12 @@ public:
       } catch (const std::bad_alloc &) {} // other threads wait for the end of the launch
       return;
     }
-    if (Clock::now() - lookedForSignals >= kSignalInterval) look();
+    if (Clock::now() - lastSignalCheck >= kSignalInterval) reportAndCheckSignals();
   }
 
-  void lookForSignals() noexcept override {
+  void checkSignals() noexcept override {
     if (!thread) poll();
-    if (thread) look();
+    if (thread) reportAndCheckSignals();
   }
 
   /// Runs the kernel on another thread: signals are handled on the main thread only, and serial code does not poll.
@@ -124,7 +124,7 @@ public:
     std::unique_lock lock(mutex);
     while (!finished.wait_for(lock, kSignalInterval, [&] { return isDone.load(); })) {
       lock.unlock();
-      look();
+      reportAndCheckSignals();
       lock.lock();
     }
     lock.unlock();
@@ -132,11 +132,11 @@ public:
     if (problem) std::rethrow_exception(problem);
   }
 
-  void look() {
+  void reportAndCheckSignals() {
     if (wasInterrupted) return;
     takeGilBack();
     if (writePrinted(*run) && PyErr_CheckSignals() == 0) {
-      lookedForSignals = Clock::now();
+      lastSignalCheck = Clock::now();
     } else {
       wasInterrupted = true;
       run->cancel();
@@ -171,7 +171,7 @@ private:
   Specialization &owner;
   Frame &frame;
   PyThreadState *thread = nullptr; ///< set while the GIL is released
-  Clock::time_point lookedForSignals;
+  Clock::time_point lastSignalCheck;
 };
 
 //--- A launch ---
@@ -224,7 +224,7 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
     (frame.guards.fused = fusedLaunch)->begin();
   }
   GuardResult fit = guards->read(arguments, frame.guards);
-  return fit == GuardResult::Passed ? runRead(kernel, frame, result) : fit;
+  return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 
 GuardResult Specialization::readBound(const Binding &binding, Frame &frame) {
@@ -238,7 +238,7 @@ GuardResult Specialization::readBound(const Binding &binding, Frame &frame) {
 GuardResult Specialization::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
   Frame frame;
   GuardResult fit = readBound(binding, frame);
-  return fit == GuardResult::Passed ? runRead(kernel, frame, result) : fit;
+  return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 
 bool Specialization::fitsBound(const Binding &binding) {
@@ -252,22 +252,22 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
   return mode == support::AutodiffMode::Reverse || mode == support::AutodiffMode::Replay;
 }
 
-[[gnu::always_inline]] inline GuardResult Specialization::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
+[[gnu::always_inline]] inline GuardResult Specialization::runFrame(KernelObject &kernel, Frame &frame, PyObject *&result) {
   if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
     noteSavedWrites(guards->listAccesses(frame.guards));
   if (UndoLog::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
-    return runNoted(kernel, frame, result);
+    return runRecorded(kernel, frame, result);
   if (frame.guards.fused) return runFused(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
-  return runPlainly(kernel, frame, result);
+  return runDirectly(kernel, frame, result);
 }
 
-GuardResult Specialization::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  return frame.guards.hostArrays.empty() && !frame.guards.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+GuardResult Specialization::runDirectly(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  return frame.guards.hostArrays.empty() && !frame.guards.stream ? run(kernel, frame, result) : runWithForeignArrays(kernel, frame, result);
 }
 
 /// Runs a launch with copies of host arrays, or ordered with the stream of another library.
-GuardResult Specialization::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runWithForeignArrays(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   hold(frame);
   std::shared_ptr<runtime::DeviceMemory> memory = state.memory;

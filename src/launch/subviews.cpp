@@ -24,7 +24,7 @@ struct AxisChoice {
 };
 
 /// A bound of a slice, clamped to [lowest, highest]. Without an origin negative bounds count from the end; with one they are indices.
-int64_t placeBound(Py_ssize_t bound, int64_t origin, bool hasOrigin, int64_t extent, int64_t lowest, int64_t highest) {
+int64_t clampBound(Py_ssize_t bound, int64_t origin, bool hasOrigin, int64_t extent, int64_t lowest, int64_t highest) {
   int64_t place;
   if (!hasOrigin)
     place = bound < 0 ? bound + extent : bound;
@@ -40,7 +40,7 @@ AxisChoice chooseSlice(PyObject *slice, int64_t origin, bool hasOrigin, int64_t 
   bool isBackward = step < 0;
   int64_t lowest = isBackward ? -1 : 0, highest = isBackward ? extent - 1 : extent;
   auto place = [&](PyObject *given, Py_ssize_t bound, int64_t missing) {
-    return given == Py_None ? missing : placeBound(bound, origin, hasOrigin, extent, lowest, highest);
+    return given == Py_None ? missing : clampBound(bound, origin, hasOrigin, extent, lowest, highest);
   };
   int64_t start = place(bounds->start, first, isBackward ? highest : lowest);
   int64_t stop = place(bounds->stop, last, isBackward ? lowest : highest);

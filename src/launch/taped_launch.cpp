@@ -1,8 +1,8 @@
 // taped_launch.cpp: launches under a tape
 //
 // In:   a frame whose guards hold.
-// Out:  a launch whose accesses the undo log has recorded (`runNoted`); a gradient that runs on the overwritten primals (`runReplayed`); or
-// a kernel run together with its gradient (`runFused`).
+// Out:  a launch whose accesses the undo log has recorded (`runRecorded`); a gradient that runs on the overwritten primals (`runReplayed`);
+// or a kernel run together with its gradient (`runFused`).
 #include "launch/binding.h"
 #include "launch/fused_launch.h"
 #include "launch/launch_frame.h"
@@ -17,34 +17,34 @@ GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyOb
   for (const LaunchGuards::Access &access : guards->listAccesses(frame.guards))
     if (!access.input->read.isEmpty) objects.push_back(access.object);
   if (!objects.empty()) UndoLog::exchange(objects, false);
-  runPlainly(kernel, frame, result);
+  runDirectly(kernel, frame, result);
   if (!result || objects.empty()) return GuardResult::Passed;
-  Ref kept = Ref::adopt(std::exchange(result, nullptr));
+  Ref returned = Ref::adopt(std::exchange(result, nullptr));
   UndoLog::exchange(objects, true);
-  result = kept.release();
+  result = returned.release();
   return GuardResult::Passed;
 }
 
 /// Passes the binding of the launch to the tapes.
 void Specialization::noteBinding(const Frame &frame) {
-  if (!undoLog || !undoLog->wantsBinding()) return;
+  if (!undoLog || !undoLog->recordsBinding()) return;
   const unsigned char *block = frame.guards.block;
   Binding made{shared_from_this(), getState().epoch, guards->listObjects(frame.guards), {block, block + artifact.argumentBytes}};
   undoLog->noteBinding(makeBinding(std::move(made)));
 }
 
 /// Runs a launch that the undo logs record.
-GuardResult Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runRecorded(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
   noteBinding(frame);
   UndoLog::noteBegin(artifact, accesses, frame.guards.block);
-  runPlainly(kernel, frame, result);
-  Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (kept) UndoLog::noteEnd(accesses, frame.guards.block);
+  runDirectly(kernel, frame, result);
+  Ref returned = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
+  if (returned) UndoLog::noteEnd(accesses, frame.guards.block);
   // The duration on a device is not known. It counts as long, because a saved launch is worth more there.
-  if (undoLog) undoLog->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
-  result = kept.release();
+  if (undoLog) undoLog->recordSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
+  result = returned.release();
   return GuardResult::Passed;
 }
 

@@ -108,7 +108,7 @@ static layout::ValueType readElement(PyObject *dtype, PyObject *elementShape) {
 }
 
 /// Records the innermost function outside of the package, which reports of memory name as the allocating one.
-static void notePlace(TensorObject &object) {
+static void recordAllocation(TensorObject &object) {
   Ref frame = Ref::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
   while (frame) {
     auto *current = reinterpret_cast<PyFrameObject *>(frame.get());
@@ -169,7 +169,7 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     int64_t end = buffer == Py_None ? byteOffset + layout::computeByteRange(layout).end : 0;
     object.tensor.place(std::move(layout),
                         buffer == Py_None ? allocateBuffer(size_t(end)) : reinterpret_cast<BufferObject *>(buffer)->buffer, byteOffset);
-    notePlace(object);
+    recordAllocation(object);
     Py_RETURN_NONE;
   });
 }

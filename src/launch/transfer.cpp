@@ -23,7 +23,7 @@ using support::ErrorKind;
 using Clock = std::chrono::steady_clock;
 
 // Smaller copies end before another thread could have begun.
-static constexpr size_t kMuch = 256 << 10;
+static constexpr size_t kLargeBytes = 256 << 10;
 // Short waits for a device occupy the processor, as the driver's own do; longer ones check for signals at intervals.
 static constexpr auto kShortWait = std::chrono::milliseconds(1), kSignalInterval = std::chrono::milliseconds(50);
 static constexpr auto kNap = std::chrono::microseconds(50);
@@ -37,7 +37,7 @@ public:
     if (thread) takeBackGil(thread);
   }
   /// Handles signals. Throws PythonError when one of them raised.
-  void lookForSignals() {
+  void checkSignals() {
     takeBackGil(std::exchange(thread, nullptr));
     if (PyErr_CheckSignals() != 0) throw PythonError{};
     thread = PyEval_SaveThread();
@@ -77,19 +77,19 @@ void waitForStream(void *stream) {
     if (now - begin < kShortWait) continue;
     std::this_thread::sleep_for(kNap);
     if (now - looked < kSignalInterval) continue;
-    released.lookForSignals();
+    released.checkSignals();
     looked = now;
   }
 }
 
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes) {
   waitForStream(nullptr);
-  Released released(bytes >= kMuch);
+  Released released(bytes >= kLargeBytes);
   memory.read(host, data, bytes);
 }
 
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes) {
-  Released released(bytes >= kMuch);
+  Released released(bytes >= kLargeBytes);
   memory.write(data, host, bytes);
 }
 

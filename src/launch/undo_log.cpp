@@ -166,7 +166,7 @@ std::vector<UndoLog::Read> &UndoLog::getReads(PyObject *object) {
 }
 
 bool UndoLog::isNeeded(PyObject *object, const Box &box) {
-  if (keepsAll) return true;
+  if (recordsAll) return true;
   std::vector<Read> &list = getReads(object);
   return std::any_of(list.begin(), list.end(), [&](const Read &read) {
     return read.object.get() == object ? intersect(read.box, box) : mayOverlap(read.object.get(), object);
@@ -211,8 +211,8 @@ void UndoLog::addRead(PyObject *object, Box box) {
 
 //--- Recording ---
 
-void UndoLog::keep(PyObject *object, const Box &box) {
-  Kept entry{.object = Ref::borrow(object)};
+void UndoLog::record(PyObject *object, const Box &box) {
+  Entry entry{.object = Ref::borrow(object)};
   if (std::optional<Bytes> bytes = findBytes(object)) {
     if (isTensor(object)) narrow(*bytes, getTensor(object), box);
     entry.data = bytes->begin;
@@ -222,14 +222,14 @@ void UndoLog::keep(PyObject *object, const Box &box) {
   } else {
     entry.elements = call("quadrants.ad._snapshot", "keep", "O", object);
   }
-  kept.push_back(std::move(entry));
+  entries.push_back(std::move(entry));
 }
 
 void UndoLog::write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn) {
   if (!isOwn && !isNeeded(object, box)) return;
   try {
-    keep(object, box);
-    kept.back().isOfLaunch = isOfLaunch;
+    record(object, box);
+    entries.back().isOfLaunch = isOfLaunch;
   } catch (const Error &error) {
     if (error.kind != ErrorKind::Memory) throw;
     throw Error(ErrorKind::Memory, "the tape has no memory to keep what " + writer + " overwrites in '" + name +
@@ -241,7 +241,7 @@ void UndoLog::write(PyObject *object, const Box &box, const std::string &name, c
 void UndoLog::writeFromHost(PyObject *container, const Box &box, const std::string &writer) {
   // Watched memory is compared when it is used next.
   auto isOwn = [&](const Watched &entry) { return entry.object.get() == container; };
-  if (!keepsAll && std::any_of(watched.begin(), watched.end(), isOwn)) return;
+  if (!recordsAll && std::any_of(watched.begin(), watched.end(), isOwn)) return;
   compare(container, false);
   write(container, box, "a container", writer, false, false);
 }
@@ -255,7 +255,7 @@ void UndoLog::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
       if (!access.input->read.isEmpty) to->readForeign(access.object);
       if (access.input->written.isEmpty) continue;
       Box box = evaluate(access.input->written, access.object, block);
-      bool isOwn = !to->hidden && !to->isClosed && isReadBy(accesses, access.object, box, block);
+      bool isOwn = !to->deferralDepth && !to->isClosed && isReadBy(accesses, access.object, box, block);
       to->write(access.object, box, access.input->name, "kernel " + artifact.kernel, true, isOwn);
     }
   forEachForeign([&](UndoLog &other) {
@@ -277,8 +277,8 @@ void UndoLog::noteEnd(const Accesses &accesses, const unsigned char *block) {
       if (isOpen(access.object)) to->watch(access);
       if (access.input->read.isEmpty) continue;
       Box box = evaluate(access.input->read, access.object, block);
-      if (to->hidden)
-        to->hiddenReads.push_back({Ref::borrow(access.object), std::move(box)});
+      if (to->deferralDepth)
+        to->deferredReads.push_back({Ref::borrow(access.object), std::move(box)});
       else
         to->addRead(access.object, std::move(box));
     }
@@ -336,17 +336,17 @@ void UndoLog::noteWrite(PyObject *container, PyObject *index) {
   });
 }
 
-void UndoLog::hide() {
+void UndoLog::deferReads() {
   Turn turn;
-  for (UndoLog *to = this; to; to = to->outer) ++to->hidden;
+  for (UndoLog *to = this; to; to = to->outer) ++to->deferralDepth;
 }
 
-void UndoLog::show() {
+void UndoLog::recordDeferredReads() {
   Turn turn;
   for (UndoLog *to = this; to; to = to->outer) {
-    if (--to->hidden) continue;
-    for (Read &read : to->hiddenReads) to->addRead(read.object.get(), std::move(read.box));
-    to->hiddenReads.clear();
+    if (--to->deferralDepth) continue;
+    for (Read &read : to->deferredReads) to->addRead(read.object.get(), std::move(read.box));
+    to->deferredReads.clear();
   }
 }
 
@@ -375,7 +375,7 @@ void UndoLog::noteView(PyObject *container) {
     std::vector<Ref> objects; // recorded objects that the view can change
     bool isComputed =
         buffer->getLastLaunch() > to->firstLaunch && call("quadrants.ad._snapshot", "has_gradient", "O", container).get() == Py_True;
-    if (isComputed || to->keepsAll) objects.push_back(Ref::borrow(container));
+    if (isComputed || to->recordsAll) objects.push_back(Ref::borrow(container));
     for (const Read &read : to->getReads(container)) objects.push_back(read.object);
     for (const Ref &object : objects) {
       auto isSame = [&](const Watched &entry) { return entry.object.get() == object.get(); };
@@ -421,7 +421,7 @@ void UndoLog::compare(PyObject *object, bool isWritten) {
         watched.push_back({.object = entry.object, .name = entry.name, .isComputed = true});
         copyNow(watched.back());
       }
-      compareWith(std::move(entry));
+      recordChange(std::move(entry));
     } else {
       watched[i++].isOutdated |= isWritten;
     }
@@ -429,8 +429,8 @@ void UndoLog::compare(PyObject *object, bool isWritten) {
 }
 
 /// Records the contents from before memory changed unnoticed.
-void UndoLog::compareWith(Watched &&entry) {
-  Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
+void UndoLog::recordChange(Watched &&entry) {
+  Entry before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
   if (entry.isComputed && entry.elements)
     before.changed = call("quadrants.ad._snapshot", "find_changed", "OO", entry.object.get(), entry.elements.get());
   std::optional<Bytes> bytes = findBytes(entry.object.get());
@@ -443,14 +443,14 @@ void UndoLog::compareWith(Watched &&entry) {
                   "' was changed by another library after a recorded call had read it, and its gradient needs what was "
                   "there: hand a copy to the kernel";
   }
-  kept.push_back(std::move(before));
+  entries.push_back(std::move(before));
 }
 
 void UndoLog::compareAll() {
   while (!watched.empty()) {
     Watched entry = std::move(watched.back());
     watched.pop_back();
-    if (hasChanged(entry)) compareWith(std::move(entry));
+    if (hasChanged(entry)) recordChange(std::move(entry));
   }
 }
 
@@ -479,7 +479,7 @@ void UndoLog::leave() {
   previousEntered = nextEntered = nullptr;
 }
 
-void UndoLog::swap(Kept &entry) {
+void UndoLog::swap(Entry &entry) {
   if (!entry.lost.empty()) throw Error(ErrorKind::Runtime, entry.lost);
   if (entry.elements) {
     entry.elements = call("quadrants.ad._snapshot", "exchange", "OO", entry.object.get(), entry.elements.get());
@@ -503,15 +503,15 @@ void UndoLog::swap(Kept &entry) {
   if (entry.owner) entry.owner->noteWrite();
 }
 
-void UndoLog::undo(size_t mark) {
+void UndoLog::undo(size_t position) {
   Turn turn;
   if (undone == SIZE_MAX) {
     if (!refusal.empty()) throw Error(ErrorKind::Runtime, refusal);
     compareAll();
-    undone = kept.size();
+    undone = entries.size();
   }
-  while (undone > mark) {
-    Kept &entry = kept[undone - 1];
+  while (undone > position) {
+    Entry &entry = entries[undone - 1];
     swap(entry);
     --undone;
     if (entry.changed) call("quadrants.ad._snapshot", "cut_gradient", "OO", entry.object.get(), entry.changed.get());
@@ -528,21 +528,22 @@ void UndoLog::endReplay() { replaying = outerReplay; }
 
 void UndoLog::exchange(const std::vector<PyObject *> &objects, bool isBack) {
   if (!replaying) throw Error(ErrorKind::Runtime, "a gradient that needs what its kernel overwrites runs under a tape only");
-  auto isWanted = [&](const Kept &entry) {
-    PyObject *kept = entry.object.get();
-    return std::any_of(objects.begin(), objects.end(), [&](PyObject *object) { return object == kept || mayOverlap(object, kept); });
+  auto isWanted = [&](const Entry &entry) {
+    PyObject *recorded = entry.object.get();
+    return std::any_of(objects.begin(), objects.end(),
+                       [&](PyObject *object) { return object == recorded || mayOverlap(object, recorded); });
   };
   UndoLog &from = *replaying;
   for (size_t i = from.replayBegin; i < from.replayEnd; ++i) {
-    Kept &entry = from.kept[isBack ? i : from.replayBegin + from.replayEnd - 1 - i];
+    Entry &entry = from.entries[isBack ? i : from.replayBegin + from.replayEnd - 1 - i];
     if (entry.isOfLaunch && isWanted(entry)) from.swap(entry);
   }
 }
 
 void UndoLog::redo() {
   Turn turn;
-  for (; undone < kept.size(); ++undone) swap(kept[undone]);
-  kept.clear();
+  for (; undone < entries.size(); ++undone) swap(entries[undone]);
+  entries.clear();
   undone = SIZE_MAX;
 }
 

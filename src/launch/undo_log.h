@@ -17,8 +17,8 @@ namespace qd::launch {
 
 class UndoLog {
 public:
-  /// With `keepsAll` everything that is overwritten is recorded.
-  explicit UndoLog(bool keepsAll) : keepsAll(keepsAll) {}
+  /// With `recordsAll` everything that is overwritten is recorded.
+  explicit UndoLog(bool recordsAll) : recordsAll(recordsAll) {}
   UndoLog(const UndoLog &) = delete;
   UndoLog &operator=(const UndoLog &) = delete;
   ~UndoLog() { leave(); }
@@ -28,15 +28,15 @@ public:
   void leave();
   /// Ignores all reads from now on.
   void close() { isClosed = true; }
-  /// Defers reads until `show`, which records them as the reads of one call. Applies to the enclosing undo logs, too.
-  void hide();
-  void show();
+  /// Defers reads until `recordDeferredReads`, which records them as the reads of one call. Applies to the enclosing undo logs, too.
+  void deferReads();
+  void recordDeferredReads();
 
   /// Number of entries recorded so far: the position of a call in the log.
-  size_t getPosition() const { return kept.size(); }
-  /// Restores memory to its state at the position `mark`, as far as gradients need it. Throws Error (Runtime) where the old contents are
+  size_t getPosition() const { return entries.size(); }
+  /// Restores memory to its state at the given position, as far as gradients need it. Throws Error (Runtime) where the old contents are
   /// not known.
-  void undo(size_t mark);
+  void undo(size_t position);
   /// The gradient of the call between two positions runs until `endReplay`.
   void beginReplay(size_t before, size_t after);
   void endReplay();
@@ -60,14 +60,14 @@ public:
   bool addedOnlyTo(PyObject *container, uint64_t minMicroseconds) const {
     return sum.get() == container && sumMicroseconds >= minMicroseconds;
   }
-  void noteSum(PyObject *container, uint64_t microseconds) {
+  void recordSum(PyObject *container, uint64_t microseconds) {
     sum = Ref::borrow(container);
     sumMicroseconds = microseconds;
   }
 
   /// Binding of the last recorded call (launch/binding.h); empty when no compiled kernel has run since the previous request.
   Ref takeBinding() { return std::exchange(binding, Ref()); }
-  bool wantsBinding() const { return !hidden && !isClosed; }
+  bool recordsBinding() const { return !deferralDepth && !isClosed; }
   void noteBinding(const Ref &made) {
     for (UndoLog *to = this; to; to = to->outer) to->binding = made;
   }
@@ -76,12 +76,12 @@ public:
   /// loss, or because gradients are not known to be zero.
   bool launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss);
   /// Commits the gradients that the last fused call left. False: they have been read since, as zeros.
-  bool accept();
-  void addHidden(const Ref &object, bool isReplaced);
+  bool commit();
+  void addUncommitted(const Ref &object, bool isReplaced);
 
 private:
   /// A gradient that a fused launch wrote, and the write count of its memory at that time.
-  struct Hidden {
+  struct Uncommitted {
     Ref object;
     uint64_t writes;
     bool isReplaced;
@@ -106,7 +106,7 @@ private:
     Ref object;
     std::string text; ///< why a call that reads it has no gradient
   };
-  struct Kept {
+  struct Entry {
     Ref object{}, elements{}; ///< `elements`: for containers that are not packed
     runtime::BufferRef owner{}, copy{};
     unsigned char *data = nullptr;
@@ -125,37 +125,37 @@ private:
   void forget(PyObject *object, const Box &box);
   void addRead(PyObject *object, Box box);
   void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn);
-  void keep(PyObject *object, const Box &box);
+  void record(PyObject *object, const Box &box);
   void writeFromHost(PyObject *container, const Box &box, const std::string &writer);
   void watch(const LaunchGuards::Access &access);
   static void copyNow(Watched &entry);
   void compare(PyObject *object, bool isWritten);
   void compareAll();
-  void compareWith(Watched &&entry);
+  void recordChange(Watched &&entry);
   static bool hasChanged(const Watched &watched);
   template <typename Visit> static void forEachForeign(Visit visit);
   void noteForeign(PyObject *object, const std::string &writer);
   void readForeign(PyObject *object);
-  void swap(Kept &entry);
+  void swap(Entry &entry);
 
   inline static UndoLog *firstEntered = nullptr; ///< first of the active undo logs of all threads
   UndoLog *previousEntered = nullptr, *nextEntered = nullptr;
   uint64_t firstLaunch = 0; ///< number of the last launch before `enter`
-  bool keepsAll = false, isEntered = false, isClosed = false;
-  int hidden = 0;
+  bool recordsAll = false, isEntered = false, isClosed = false;
+  int deferralDepth = 0;
   UndoLog *outer = nullptr;
   std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of other libraries under null
-  std::vector<Read> hiddenReads;
+  std::vector<Read> deferredReads;
   std::vector<Watched> watched;
   std::vector<Foreign> foreign;
   std::string refusal; ///< error message when gradients would be wrong
-  std::vector<Kept> kept;
+  std::vector<Entry> entries;
   size_t undone = SIZE_MAX; ///< entries from this index on are undone
   size_t replayBegin = 0, replayEnd = 0;
   UndoLog *outerReplay = nullptr;
   Ref sum;
   uint64_t sumMicroseconds = 0;
-  std::vector<Hidden> uncertain;
+  std::vector<Uncommitted> uncommitted;
   Ref binding;
 };
 

@@ -117,7 +117,7 @@ public:
   void arrive(BlockThread &thread, Team &team);
   Team &getGrid() { return grid; }
   void *getStack() const;
-  bool isBusy() const { return own != nullptr; }
+  bool isBusy() const { return runStack != nullptr; }
   /// Called by a thread of a block.
   bool mustStop();
   /// The thread in another lane of the same group.
@@ -135,7 +135,7 @@ private:
   Team grid;
   std::vector<Team> blocks, groups;
   std::vector<std::unique_ptr<BlockThread>> threads;
-  void *own = nullptr; ///< stack pointer of `run` while threads run
+  void *runStack = nullptr; ///< stack pointer of `run` while threads run
   BlockThread *current = nullptr;
   QdKernelContext *context = nullptr;
   QdThreadFunction function = nullptr;
@@ -146,7 +146,7 @@ private:
 };
 
 struct BlockThread {
-  QdThread shown{};                        ///< first member: compiled code has its address
+  QdThread exposed{};                      ///< first member: compiled code has its address
   int number = 0;                          ///< index in `threads`
   Team *block = nullptr, *group = nullptr; ///< teams of the thread
   Runner *runner = nullptr;
@@ -171,7 +171,7 @@ void *Runner::getStack() const { return static_cast<char *>(current->stack) + kG
 Runner::~Runner() = default;
 
 BlockThread &Runner::getNeighbor(const BlockThread &thread, int lane) {
-  return *threads[size_t(thread.number - thread.shown.index % kGroup + lane)];
+  return *threads[size_t(thread.number - thread.exposed.index % kGroup + lane)];
 }
 
 void Runner::makeThreads(size_t wanted) {
@@ -189,8 +189,8 @@ void Runner::makeThreads(size_t wanted) {
 }
 
 void Runner::start(BlockThread &thread, int index, int64_t iteration) {
-  thread.shown.index = index;
-  thread.shown.iteration = iteration;
+  thread.exposed.index = index;
+  thread.exposed.iteration = iteration;
   thread.exchanges = 0;
   thread.isDone = false;
   void **top = reinterpret_cast<void **>(static_cast<char *>(thread.stack) + kStackBytes) - 2 * kFrameWords;
@@ -201,7 +201,7 @@ void Runner::start(BlockThread &thread, int index, int64_t iteration) {
 
 void Runner::enter() {
   BlockThread &thread = *current;
-  function(context, thread.shown.iteration, &thread.shown);
+  function(context, thread.exposed.iteration, &thread.exposed);
   thread.isDone = true;
   ++progress;
   for (Team *team : {thread.group, thread.block, &grid})
@@ -226,7 +226,7 @@ void Runner::switchFrom(BlockThread &thread) {
   }
   if (next == &thread) return;
   current = next;
-  qd_switch_stack(&thread.pointer, next ? next->pointer : own);
+  qd_switch_stack(&thread.pointer, next ? next->pointer : runStack);
 }
 
 void Runner::arrive(BlockThread &thread, Team &team) {
@@ -262,7 +262,7 @@ void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned
     int block = number / blockSize, index = number % blockSize;
     start(thread, index, first + number);
     thread.number = number;
-    thread.shown.shared = shared + block * sharedBytes;
+    thread.exposed.shared = shared + block * sharedBytes;
     thread.block = &blocks[size_t(block)];
     thread.group = &groups[size_t(block * groupsOfBlock + index / kGroup)];
     ++thread.block->live;
@@ -271,19 +271,19 @@ void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned
   isGivenUp = false;
   current = threads[0].get();
   for (;;) {
-    qd_switch_stack(&own, current->pointer);
+    qd_switch_stack(&runStack, current->pointer);
     if (!std::exchange(isAsking, false)) break;
     Runner *self = std::exchange(running, nullptr);
     KernelRun::from(context).mustStop();
     running = self;
   }
-  own = nullptr;
+  runStack = nullptr;
 }
 
 bool Runner::mustStop() {
   // A signal handler runs Python, for which the stack of a thread of a block is too small.
   isAsking = true;
-  qd_switch_stack(&current->pointer, own);
+  qd_switch_stack(&current->pointer, runStack);
   return KernelRun::from(context).isStopped();
 }
 
@@ -291,16 +291,16 @@ void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, 
                  bool together) {
   context = launch, function = task;
   if (begin >= end) return;
-  int64_t atOnce = together ? end - begin : std::min<int64_t>(blockSize, end - begin);
-  if (atOnce > kMaxThreads)
-    return KernelRun::from(context).failBecause("qd.simt.grid.sync() of " + std::to_string(atOnce) + " threads: on the CPU at most " +
+  int64_t concurrent = together ? end - begin : std::min<int64_t>(blockSize, end - begin);
+  if (concurrent > kMaxThreads)
+    return KernelRun::from(context).failBecause("qd.simt.grid.sync() of " + std::to_string(concurrent) + " threads: on the CPU at most " +
                                                 std::to_string(kMaxThreads) + " can wait for each other; use a loop of fewer iterations");
-  makeThreads(size_t(atOnce));
+  makeThreads(size_t(concurrent));
   sharedBytes = (sharedBytes + 63) / 64 * 64;
-  size_t bytes = size_t(sharedBytes) * size_t(together ? (atOnce + blockSize - 1) / blockSize : 1);
+  size_t bytes = size_t(sharedBytes) * size_t(together ? (concurrent + blockSize - 1) / blockSize : 1);
   std::unique_ptr<unsigned char, decltype(&free)> shared(bytes ? static_cast<unsigned char *>(aligned_alloc(64, bytes)) : nullptr, &free);
   if (bytes && !shared) throw std::bad_alloc();
-  int64_t step = together ? atOnce : blockSize;
+  int64_t step = together ? concurrent : blockSize;
   for (int64_t first = begin; first < end && !KernelRun::from(context).mustStop(); first += step)
     runTogether(first, std::min(first + step, end), blockSize, shared.get(), sharedBytes);
 }
@@ -327,16 +327,16 @@ std::pair<void *, size_t> getBlockThreadStack() {
   return {running->getStack(), kStackBytes - kGuardBytes};
 }
 
-void synchronizeThreads(QdKernelContext *, QdThread *shown, int32_t team) {
-  BlockThread &thread = BlockThread::from(shown);
+void synchronizeThreads(QdKernelContext *, QdThread *exposed, int32_t team) {
+  BlockThread &thread = BlockThread::from(exposed);
   thread.runner->arrive(thread, team == 0 ? *thread.block : team == 1 ? *thread.group : thread.runner->getGrid());
 }
 
-uint64_t shuffle(QdKernelContext *, QdThread *shown, uint64_t value, int32_t lane) {
-  BlockThread &thread = BlockThread::from(shown);
+uint64_t shuffle(QdKernelContext *, QdThread *exposed, uint64_t value, int32_t lane) {
+  BlockThread &thread = BlockThread::from(exposed);
   if (lane < QD_SHUFFLE_AGAIN) {
     thread.exchanged[++thread.exchanges % 2] = value;
-    thread.group->nextPresent |= 1u << (shown->index % kGroup);
+    thread.group->nextPresent |= 1u << (exposed->index % kGroup);
     thread.runner->arrive(thread, *thread.group);
   } else {
     lane -= QD_SHUFFLE_AGAIN;
@@ -346,9 +346,9 @@ uint64_t shuffle(QdKernelContext *, QdThread *shown, uint64_t value, int32_t lan
   return isThere ? thread.runner->getNeighbor(thread, lane).exchanged[turn] : value;
 }
 
-uint64_t ballot(QdKernelContext *, QdThread *shown, int32_t vote) {
-  BlockThread &thread = BlockThread::from(shown);
-  if (vote) thread.group->nextVotes |= 1u << (shown->index % kGroup);
+uint64_t ballot(QdKernelContext *, QdThread *exposed, int32_t vote) {
+  BlockThread &thread = BlockThread::from(exposed);
+  if (vote) thread.group->nextVotes |= 1u << (exposed->index % kGroup);
   thread.runner->arrive(thread, *thread.group);
   return thread.group->votes;
 }

@@ -15,7 +15,7 @@
 
 namespace qd::runtime {
 
-static constexpr size_t kMuch = size_t(4) << 20;
+static constexpr size_t kLargeBytes = size_t(4) << 20;
 // Chunks are small enough that all threads get some. For large blocks they are whole huge pages, because two threads that first touch the
 // same page wait for each other.
 static constexpr size_t kChunks = 16, kMinChunk = 256 << 10, kMaxChunk = size_t(4) << 20;
@@ -38,7 +38,7 @@ void copyPastCaches(void *target, const void *source, size_t bytes) {
 }
 
 void copyMemory(void *to, const void *from, size_t bytes) {
-  if (bytes < kMuch) {
+  if (bytes < kLargeBytes) {
     memcpy(to, from, bytes);
     return;
   }

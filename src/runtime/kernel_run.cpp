@@ -70,7 +70,7 @@ bool KernelRun::mustStop() noexcept {
   // Only the launching thread, number 0, handles signals.
   if (int32_t asked = QD_LOOK; observer && getThreadNumber() == 0 &&
                                __atomic_compare_exchange_n(&context.failed, &asked, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-    observer->lookForSignals();
+    observer->checkSignals();
   return isStopped();
 }
 

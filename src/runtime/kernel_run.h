@@ -21,7 +21,7 @@ public:
   /// Called on the launching thread every few milliseconds, and before it waits for another thread.
   virtual void poll() noexcept = 0;
   /// Called on the launching thread after another thread has requested it (QD_LOOK): signals have been pending for long.
-  virtual void lookForSignals() noexcept = 0;
+  virtual void checkSignals() noexcept = 0;
 };
 
 /// Created on the launching thread's stack; costs nothing until something is reported.

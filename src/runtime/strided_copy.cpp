@@ -18,9 +18,9 @@
 
 namespace qd::runtime {
 
-// From `kMuch` bytes on, waking threads pays off; from `kHuge` bytes on, the caches cannot hold the result. A thread copies `kChunk` bytes
-// at a time.
-static constexpr size_t kMuch = 512 << 10, kHuge = size_t(32) << 20, kChunk = 256 << 10;
+// From `kLargeBytes` bytes on, waking threads pays off; from `kUncachedBytes` bytes on, the caches cannot hold the result. A thread copies
+// `kChunk` bytes at a time.
+static constexpr size_t kLargeBytes = 512 << 10, kUncachedBytes = size_t(32) << 20, kChunk = 256 << 10;
 // Two threads that first touch the same huge page wait for each other.
 static constexpr size_t kHugeChunk = size_t(4) << 20;
 static constexpr size_t kLine = 64, kPattern = 4096;
@@ -70,7 +70,7 @@ void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t b
 
 void copyItems(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &axis) {
   if (axis.from == 0 && axis.to == int64_t(box.size))
-    return fillRow(to, from, box.size, size_t(axis.extent) * box.size, box.bytes >= kHuge);
+    return fillRow(to, from, box.size, size_t(axis.extent) * box.size, box.bytes >= kUncachedBytes);
   switch (box.size) {
   case 1: return copyRow<1>(to, from, axis);
   case 2: return copyRow<2>(to, from, axis);
@@ -88,7 +88,7 @@ void copyItems(unsigned char *to, const unsigned char *from, const Box &box, con
 void copyTiles(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &source, const CopiedAxis &target) {
   auto size = int64_t(box.size);
   if (source.from == size && target.to == size) {
-    bool isPastCaches = box.bytes >= kHuge;
+    bool isPastCaches = box.bytes >= kUncachedBytes;
     if (canInterleave(target.extent, box.size) && source.to == size * target.extent && target.from % size == 0)
       return interleave(to, from, box.size, target.extent, target.from, source.extent, isPastCaches);
     if (canInterleave(source.extent, box.size) && target.from == size * source.extent && source.to % size == 0)
@@ -160,7 +160,7 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
     axes.pop_back();
   }
   if (axes.empty()) return copyMemory(to, from, box.size);
-  if (box.bytes < kMuch) return copyBox(box.to, box.from, box, std::move(axes));
+  if (box.bytes < kLargeBytes) return copyBox(box.to, box.from, box, std::move(axes));
   // Threads take parts of the longest axis.
   auto longest = std::max_element(axes.begin(), axes.end(), [](auto &a, auto &b) { return a.extent < b.extent; });
   struct Shared {
@@ -168,7 +168,7 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
     size_t cut;
     int64_t rows;
   } shared{std::move(box), size_t(longest - axes.begin()), 0};
-  const size_t piece = shared.box.bytes < kHuge ? kChunk : kHugeChunk;
+  const size_t piece = shared.box.bytes < kUncachedBytes ? kChunk : kHugeChunk;
   shared.rows = std::max<int64_t>(1, int64_t(piece * size_t(longest->extent) / shared.box.bytes));
   ChunkedWork work{};
   work.chunks = (longest->extent + shared.rows - 1) / shared.rows;
