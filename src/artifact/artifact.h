@@ -149,7 +149,7 @@ struct LoopReport {
 struct CheckpointReport {
   std::vector<SourceLocation> frames;
   uint32_t states = 0;  ///< variables stored at the start of iterations, at most by one thread; 0: no derivative needs them
-  uint32_t bytes = 0;   ///< of all these variables
+  uint32_t bytes = 0;   ///< size of all these variables
   bool keepsAll = true; ///< false: iterations between checkpoints are recomputed
 };
 
@@ -164,7 +164,7 @@ struct DeviceTask {
   uint32_t branch = 0;     ///< 0: waits for all earlier tasks; equal numbers in a row wait only for tasks of the same number
   bool waits = false;      ///< its code waits for the earlier tasks, so it may be launched before they have ended
   bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and every thread has an iteration
-  LaunchExpr sharedBytes;  ///< of shared memory for a block; not used when it exceeds kMaxSharedBytes
+  LaunchExpr sharedBytes;  ///< bytes of shared memory for a block; not used when they exceed kMaxSharedBytes
   static constexpr int64_t kMaxSharedBytes = 32768;
   static constexpr uint32_t kMaxBranches = 14;
 };
@@ -181,7 +181,7 @@ struct Artifact {
   std::vector<uint8_t> binary;
   std::string libraryFolder;     ///< folder for a copy of the binary that debuggers and profilers read; empty: none
   std::vector<DeviceTask> tasks; ///< launched one after the other; empty when the binary runs its own tasks
-  std::vector<Repeat> repeats;   ///< of `tasks`, outer ones before inner ones
+  std::vector<Repeat> repeats;   ///< repeated ranges of `tasks`, outer ones before inner ones
   uint32_t argumentBytes = 0;
   uint32_t scratchBytes = 0;
   std::vector<Input> inputs;
@@ -199,7 +199,7 @@ struct Artifact {
   bool cacheable = true;    ///< false: compilation read an object that no path describes
   std::vector<LoopReport> loops;
   std::vector<CheckpointReport> checkpoints;
-  uint32_t operations = 0; ///< of the lowered IR, for reports
+  uint32_t operations = 0; ///< number of operations in the lowered IR, for reports
 };
 
 std::vector<uint8_t> serialize(const Artifact &artifact);

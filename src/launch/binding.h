@@ -11,8 +11,8 @@ namespace qd::launch {
 
 struct Binding {
   std::shared_ptr<Specialization> version; ///< the version that ran
-  uint64_t epoch = 0;                      ///< of the program in which it ran
-  std::vector<Ref> objects;                ///< by slot of its guards
+  uint64_t epoch = 0;                      ///< epoch of the program in which it ran
+  std::vector<Ref> objects;                ///< indexed by the slots of its guards
   std::vector<unsigned char> block;        ///< its argument block, with the numbers
 };
 

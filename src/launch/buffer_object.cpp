@@ -66,7 +66,7 @@ static PyObject *borrowDevice(PyObject *, PyObject *args) {
     int isWritable;
     if (!PyArg_ParseTuple(args, "KnOp:borrow_device", &address, &bytes, &owner, &isWritable)) return nullptr;
     std::shared_ptr<runtime::DeviceMemory> memory = getState().memory;
-    if (!memory) throw Error(ErrorKind::Value, "the runtime has no device with memory of its own");
+    if (!memory) throw Error(ErrorKind::Value, "the runtime has no device with separate memory");
     auto giveBack = [](void *object) { Py_DECREF(static_cast<PyObject *>(object)); };
     return wrapBuffer(
         runtime::Buffer::borrow(reinterpret_cast<void *>(address), size_t(bytes), isWritable, Py_NewRef(owner), giveBack, memory));
@@ -85,8 +85,8 @@ void addBufferType(PyObject *module) {
                                         {"address", T_PYSSIZET, offsetof(BufferObject, address), READONLY, "Address of the first byte."},
                                         {}};
   static PyMethodDef bufferMethods[] = {
-      {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and where in it the first element lies."},
-      {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that keeps it, writable."},
+      {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and the offset of the first element in it."},
+      {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that owns it, writable."},
       {}};
   PyType_Slot bufferSlots[] = {
       slot(Py_tp_new, newBuffer),

@@ -172,7 +172,7 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
     } else if (!readElements(other, source)) {
       Py_RETURN_FALSE;
     }
-    requireAlive(self); // allocating the other field's tree may have reset this one
+    requireAlive(self); // allocating the other field's tree runs Python code
     const Tensor &tensor = getTensor(self);
     Elements target = getElements(tensor.layout, tensor.data);
     if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedElements(target) || !tensor.buffer->isWritable() ||

@@ -168,11 +168,12 @@ PyObject *copyMemory(PyObject *, PyObject *container) {
 void addDlpack(PyObject *module) {
   static PyMethodDef functions[] = {
       {"export_dlpack", exportDlpack, METH_VARARGS,
-       "(owner, address, device, dtype, shape, strides, versioned, read_only, is_copy): a capsule that keeps the owner."},
+       "(owner, address, device, dtype, shape, strides, versioned, read_only, is_copy): a capsule that keeps the owner alive."},
       {"copy_memory", copyMemory, METH_O,
-       "A copy on the device of the memory that a container's elements lie in: (buffer, address of the first element in it)."},
+       "A copy on the device of the memory of a container's elements: (buffer, address of the first element in it)."},
       {"import_dlpack", importDlpack, METH_O,
-       "A capsule's (owner, address, device, (type code, bits), shape, strides, writable); the owner gives the tensor back when it goes."},
+       "A capsule's (owner, address, device, (type code, bits), shape, strides, writable); the owner returns the tensor when it is "
+       "destroyed."},
       {}};
   PyModule_AddFunctions(module, functions);
 }

@@ -27,8 +27,8 @@ using artifact::Dependency;
 using layout::kDynamic;
 using support::Digest;
 
-// CPython counts the changes of each dictionary up to 3.13 and plans no replacement. In 3.13 storing an attribute of an object changes its
-// dictionary without counting. Without a count, names are looked up at every launch.
+// CPython counts the changes of each dictionary up to and including 3.13; 3.14 has no count. In 3.13 storing an attribute of an object
+// changes its dictionary without counting. Without a count, names are looked up at every launch.
 static constexpr bool kCountsChanges = PY_VERSION_HEX < 0x030e0000;
 static constexpr bool kCountsAttributes = PY_VERSION_HEX < 0x030d0000;
 static uint64_t getVersion(PyObject *dict) {

@@ -55,7 +55,7 @@ enum class GuardResult { Passed, Failed, ReadOnly, Shared };
 class LaunchGuards {
 public:
   /// Resolves every path of the artifact. With `isFresh` the digests of the dependencies are filled in. Otherwise they are compared; when
-  /// one differs, the result is empty and `guardFailure` names it. `isCacheable` becomes false when a dependency has no digest.
+  /// one differs, the result is empty and `guardFailure` names it. `artifact.cacheable` becomes false when a dependency has no digest.
   static std::unique_ptr<LaunchGuards> build(artifact::Artifact &artifact, const Roots &roots, bool isFresh, std::string &guardFailure);
   ~LaunchGuards();
 
@@ -84,7 +84,7 @@ public:
   /// The input or dependency that failed at the last read, for messages.
   std::string getGuardFailure() const { return guardFailure.second ? describe(*guardFailure.second) : std::string(guardFailure.first); }
 
-  /// Set when no other version can fit either: at the last read an integer argument was a float.
+  /// Set when no other version can fit either: at the last read a number had no value in the integer type of its input.
   const std::optional<support::Error> &getRefusal() const { return refusal; }
 
 private:
@@ -99,7 +99,7 @@ private:
     uint16_t source = 0;         ///< slot of the object that the step starts from
     uint32_t typeVersion = 0;    ///< attribute: types of this version store the member in the instance's dictionary,
     PyObject *inClass = nullptr; ///< and instances without an entry there have this one; a type of that version holds the reference
-    uint64_t dictVersion = 0;    ///< of the dictionary that was read last,
+    uint64_t dictVersion = 0;    ///< version of the dictionary that was read last,
     PyObject *inDict = nullptr;  ///< and the object found there; a dictionary of that version holds the reference
     Py_ssize_t index = 0;        ///< number of the argument, closure variable, input or guard
     Ref name{};                  ///< attribute, item, global
@@ -147,7 +147,7 @@ private:
   std::vector<DictVersion> dictVersions;
   std::vector<PyObject *> captured; ///< per slot: found by captureSteps; borrowed, valid while no dictionary of dictVersions has changed
   std::vector<uint16_t> tensorSlots;
-  std::vector<Origin> origins; ///< by slot
+  std::vector<Origin> origins; ///< indexed by slot
   size_t slotCount = 0;
   bool usesDicts = false;
   bool hasExclusive = false; ///< some input may not overlap others

@@ -12,7 +12,7 @@ namespace qd::launch {
 struct LaunchGuards::TensorInput {
   const artifact::Input *input;
   uint64_t key = 0; ///< type key of the containers that fit
-  Ref type{};       ///< of the container of the last launch, so that the common case is one compare
+  Ref type{};       ///< type of the container of the last launch, so that the common case is one compare
   uint32_t offset = 0;
   int rank = 0;
   bool isWritten = false;

@@ -20,7 +20,7 @@ struct KernelObject {
   support::AutodiffMode mode;           ///< how this kernel is derived from its function
   Py_ssize_t parameterCount;
   Py_ssize_t plainCount; ///< number of arguments when all are positional; -1: some must be named
-  uint64_t epoch;        ///< of the program that `specializations` belong to
+  uint64_t epoch;        ///< epoch of the program that `specializations` belongs to
   Specializations *specializations;
   std::map<const State *, Specializations> *ofPrograms; ///< for each program that has called it
   KernelObject *previous, *next;                        ///< list of all kernels, for reset

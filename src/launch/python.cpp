@@ -43,8 +43,9 @@ PyTypeObject *addType(PyObject *module, PyType_Spec spec) {
   for (;;) pause();
 }
 
-/// At shutdown the interpreter ends a thread that asks for the GIL by unwinding its stack: destructors would count references down without
-/// the GIL. Instead such a thread stops at the first frame of ours and waits there for the end of the process (`--wrap`, CMakeLists.txt).
+/// At shutdown the interpreter ends a thread that requests the GIL by unwinding its stack: destructors would decrement reference counts
+/// without the GIL. Instead such a thread stops at the first frame of this module and waits there for the end of the process (`--wrap`,
+/// CMakeLists.txt).
 extern "C" _Unwind_Reason_Code __real___gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
                                                            _Unwind_Exception *exception, _Unwind_Context *context);
 extern "C" _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,

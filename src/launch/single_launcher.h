@@ -16,8 +16,8 @@ public:
   SingleLauncher(const SingleLauncher &) = delete;
   SingleLauncher &operator=(const SingleLauncher &) = delete;
 
-  /// Whether this launch must wait. The first launch of a second thread waits for the launches in progress. A launch from a signal handler
-  /// that would have to wait waits for the launch that its thread watches.
+  /// Whether this launch must wait: as the first launch of a second thread, for all launches in progress; in a signal handler, for the
+  /// launch that its thread watches.
   bool mustWait() const { return waits; }
   /// Waits for them with the GIL released, so that other Python code can run. Throws PythonError when a signal ends the wait.
   void wait();

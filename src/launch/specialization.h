@@ -57,7 +57,7 @@ private:
 
   std::unique_ptr<LaunchGuards> guards;
   std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<LaunchGuards::Link>>>
-      links; ///< to versions of other kernels of the function
+      links; ///< matched guards of other kernels' versions
   std::unique_ptr<runtime::LoadedKernel> code;
   uint64_t lastMicroseconds = 0; ///< duration of the previous launch
 };

@@ -130,8 +130,8 @@ std::shared_ptr<Specialization> Specializations::findBound(const Binding &bindin
 bool Specializations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   uint64_t hash = 0;
   // A copy of the reference: reading a member may run Python code that resets the runtime.
-  if (std::shared_ptr<const Discriminators> asked = discriminators) {
-    hash = computeHash(*asked, arguments);
+  if (std::shared_ptr<const Discriminators> paths = discriminators) {
+    hash = computeHash(*paths, arguments);
     auto found = known.find(hash);
     if (found != known.end() && tryOne(kernel, found->second->shared_from_this(), arguments, result)) return true;
   }

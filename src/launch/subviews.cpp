@@ -13,7 +13,7 @@ namespace qd::launch {
 
 using runtime::Tensor;
 
-static PyTypeObject *windowType;
+static PyTypeObject *subviewType;
 
 namespace {
 
@@ -105,7 +105,7 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
   const Tensor &whole = object.tensor;
   std::vector<AxisChoice> choices = chooseAxes(object, key);
   // Positions refer to the container of which the first subview was made, in row-major order.
-  bool isOfSubview = Py_TYPE(container) == windowType;
+  bool isOfSubview = Py_TYPE(container) == subviewType;
   int64_t number = 0;
   std::vector<int64_t> steps(choices.size(), 1);
   if (isOfSubview) {
@@ -149,8 +149,8 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
 }
 
 PyObject *makeSubview(PyObject *container, PyObject *key) {
-  if (!windowType) throw support::Error(support::ErrorKind::Runtime, "no class of subviews has been set");
-  Ref made = Ref::adopt(ndarrayType->tp_new(windowType, nullptr, nullptr));
+  if (!subviewType) throw support::Error(support::ErrorKind::Runtime, "no class of subviews has been set");
+  Ref made = Ref::adopt(ndarrayType->tp_new(subviewType, nullptr, nullptr));
   fillSubview(made.get(), container, key);
   return made.release();
 }
@@ -160,7 +160,7 @@ static PyObject *setSubviewType(PyObject *, PyObject *type) {
     PyErr_SetString(PyExc_TypeError, "subviews are of a class derived from NdarrayBase");
     return nullptr;
   }
-  Py_XSETREF(windowType, reinterpret_cast<PyTypeObject *>(Py_NewRef(type)));
+  Py_XSETREF(subviewType, reinterpret_cast<PyTypeObject *>(Py_NewRef(type)));
   Py_RETURN_NONE;
 }
 
@@ -168,7 +168,7 @@ static PyObject *initSubview(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *made, *container, *key;
     if (!PyArg_ParseTuple(args, "OOO:init_subview", &made, &container, &key)) return nullptr;
-    if (Py_TYPE(made) != windowType || !isTensor(container)) throwPython(PyExc_TypeError, "init_subview takes a subview and a container");
+    if (Py_TYPE(made) != subviewType || !isTensor(container)) throwPython(PyExc_TypeError, "init_subview takes a subview and a container");
     if (getTensor(made).state != Tensor::State::Unplaced) throw support::Error(support::ErrorKind::Runtime, "a subview is made once");
     requireAlive(container);
     fillSubview(made, container, key);
@@ -178,7 +178,7 @@ static PyObject *initSubview(PyObject *, PyObject *args) {
 
 void addSubviews(PyObject *module) {
   static PyMethodDef functions[] = {
-      {"set_subview_type", setSubviewType, METH_O, "The class of the containers that slices make."},
+      {"set_subview_type", setSubviewType, METH_O, "Set the class of the containers that slices make."},
       {"init_subview", initSubview, METH_VARARGS, "(subview, container, key): the elements that integers and slices choose."},
       {}};
   PyModule_AddFunctions(module, functions);

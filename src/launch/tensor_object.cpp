@@ -519,11 +519,11 @@ void addTensorTypes(PyObject *module) {
   if (PyArray_ImportNumPyAPI() < 0) throw PythonError{};
   addBufferType(module);
   static PyGetSetDef properties[] = {
-      {"shape", getProperty<Need::Nothing, getShape>, nullptr, "Extents; of an ndarray after `qd.reset()` None.", nullptr},
+      {"shape", getProperty<Need::Nothing, getShape>, nullptr, "Extents; None for an ndarray after `qd.reset()`.", nullptr},
       {"_live_shape", getProperty<Need::Nothing, getLiveShape>, nullptr, "Extents; raises for an ndarray after `qd.reset()`.", nullptr},
       {"element_shape", getProperty<Need::Nothing, [](TensorObject &object) { return makeElementShape(object.tensor.layout.element); }>,
        nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
-      {"dtype", getProperty<Need::Nothing, getDtype>, nullptr, "Scalar type of the elements; of an ndarray after `qd.reset()` None.",
+      {"dtype", getProperty<Need::Nothing, getDtype>, nullptr, "Scalar type of the elements; None for an ndarray after `qd.reset()`.",
        nullptr},
       {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr,
        "(kind, dtype name, element shape, extents, strides, component stride, origin, tilings: axis, length and jump of each)", nullptr},
@@ -531,11 +531,11 @@ void addTensorTypes(PyObject *module) {
       {"_is_writable", getProperty<Need::Memory, [](TensorObject &object) { return PyBool_FromLong(object.tensor.buffer->isWritable()); }>,
        nullptr, "Whether its memory may be written to.", nullptr},
       {"_buffer", getProperty<Need::Memory, [](TensorObject &object) { return wrapBuffer(object.tensor.buffer); }>, nullptr,
-       "The memory that the elements lie in.", nullptr},
+       "The memory that contains the elements.", nullptr},
       {"_byte_offset", getProperty<Need::Nothing, [](TensorObject &object) { return PyLong_FromLongLong(object.tensor.byteOffset); }>,
-       nullptr, "Where in the buffer the first element lies.", nullptr},
-      {"_device", getProperty<Need::Memory, getDeviceNumber>, nullptr, "Number of the GPU that the memory is on, or None.", nullptr},
-      {"_has_view", getProperty<Need::Memory, hasView>, nullptr, "Whether NumPy may see the elements in place.", nullptr},
+       nullptr, "Offset of the first element in the buffer.", nullptr},
+      {"_device", getProperty<Need::Memory, getDeviceNumber>, nullptr, "Number of the GPU with the memory, or None.", nullptr},
+      {"_has_view", getProperty<Need::Memory, hasView>, nullptr, "Whether NumPy can access the elements in place.", nullptr},
       {"_address", getProperty<Need::Memory, getAddress>, nullptr, "Address of the first element.", nullptr},
       {"_last_launch",
        getProperty<Need::Memory, [](TensorObject &object) { return PyLong_FromUnsignedLongLong(object.tensor.buffer->getLastLaunch()); }>,
@@ -544,14 +544,14 @@ void addTensorTypes(PyObject *module) {
       {}};
   static PyMethodDef methods[] = {
       {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
-      {"_fetch", fetchElements, METH_VARARGS, "A view, or a copy of what lies on a device; of one element, or of all."},
-      {"_flush", flushElements, METH_VARARGS, "Write what `_fetch` gave back to a device."},
-      {"_try_fill", tryFill, METH_O, "Fill with a number or an element of memory; False where that takes more than this."},
-      {"_try_copy", tryCopy, METH_O, "Copy from a container or array of the same shape and type; False where that takes more than this."},
-      {"_copy_out", copyOut, METH_NOARGS, "The elements as a NumPy array of its own; None where that takes more than this."},
-      {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
-      {"_mark_shadow", markShadow, METH_O, "Say what the container is for another one: 1 its gradient, 2 its tangent."},
-      {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
+      {"_fetch", fetchElements, METH_VARARGS, "A view, or a copy of memory on a device; of one element, or of all."},
+      {"_flush", flushElements, METH_VARARGS, "Write the result of `_fetch` back to a device."},
+      {"_try_fill", tryFill, METH_O, "Fill with a number or an element in memory; False when that needs a conversion."},
+      {"_try_copy", tryCopy, METH_O, "Copy from a container or array of the same shape and type; False when that needs a conversion."},
+      {"_copy_out", copyOut, METH_NOARGS, "The elements as a new NumPy array; None when that needs a conversion."},
+      {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Place a container that was made without a shape in memory."},
+      {"_mark_shadow", markShadow, METH_O, "Mark the container as a shadow of another one: 1 its gradient, 2 its tangent."},
+      {"_release", releaseTensor, METH_NOARGS, "Release the memory; views keep theirs."},
       {}};
   PyType_Slot slots[] = {
       slot(Py_tp_new, newTensor),
@@ -574,10 +574,10 @@ void addTensorTypes(PyObject *module) {
       addType(module, {"quadrants._runtime.TensorBase", sizeof(WrapperObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, wrapperSlots});
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
-      {"list_shared", listShared, METH_O, "Numbers of the containers and arrays of a list that may share memory with another one of it."},
-      {"clear_shadows", clearShadows, METH_O, "Set all gradients (1) or tangents (2) to zero; those that are zero cost nothing."},
-      {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each one that has memory."},
-      {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
+      {"list_shared", listShared, METH_O, "Indices of the containers and arrays of a list that may share memory with another one in it."},
+      {"clear_shadows", clearShadows, METH_O, "Set all gradients (1) or tangents (2) to zero; skip those that are zero."},
+      {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each container with memory."},
+      {"count_containers", countTensors, METH_NOARGS, "Number of fields and ndarrays with memory."},
       {}};
   PyModule_AddFunctions(module, functions);
   addSubviews(module);

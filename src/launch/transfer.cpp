@@ -102,7 +102,7 @@ void copyBuffer(PyObject *to, PyObject *from) {
     ~View() { PyBuffer_Release(this); }
   };
   View destination(to, PyBUF_WRITABLE), source(from, PyBUF_SIMPLE);
-  if (destination.len != source.len) throw Error(ErrorKind::Value, "a copy needs as many bytes as there is room for");
+  if (destination.len != source.len) throw Error(ErrorKind::Value, "a copy needs a source and a destination of the same size");
   Released released(true);
   runtime::copyMemory(destination.buf, source.buf, size_t(source.len));
 }

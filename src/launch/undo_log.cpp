@@ -439,9 +439,9 @@ void UndoLog::recordChange(Watched &&entry) {
     before.bytes = bytes->count;
     before.owner = bytes->owner;
   } else if (!entry.elements) {
-    before.lost = "'" + entry.name +
-                  "' was changed by another library after a recorded call had read it, and its gradient needs what was "
-                  "there: hand a copy to the kernel";
+    before.unknownReason = "'" + entry.name +
+                           "' was changed by another library after a recorded call had read it, and its gradient needs what was "
+                           "there: hand a copy to the kernel";
   }
   entries.push_back(std::move(before));
 }
@@ -480,7 +480,7 @@ void UndoLog::leave() {
 }
 
 void UndoLog::swap(Entry &entry) {
-  if (!entry.lost.empty()) throw Error(ErrorKind::Runtime, entry.lost);
+  if (!entry.unknownReason.empty()) throw Error(ErrorKind::Runtime, entry.unknownReason);
   if (entry.elements) {
     entry.elements = call("quadrants.ad._snapshot", "exchange", "OO", entry.object.get(), entry.elements.get());
     return;

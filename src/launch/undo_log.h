@@ -40,7 +40,8 @@ public:
   /// The gradient of the call between two positions runs until `endReplay`.
   void beginReplay(size_t before, size_t after);
   void endReplay();
-  /// Exchanges the current contents of these containers and arrays with what they held before that call; a second call exchanges them back.
+  /// Exchanges the current contents of these containers and arrays with what they held before that call; a second call, with `isBack`,
+  /// exchanges them back.
   static void exchange(const std::vector<PyObject *> &objects, bool isBack);
   /// Reverts `undo`.
   void redo();
@@ -75,7 +76,7 @@ public:
   /// fused_launch.cpp. Calls a kernel of the mode Fused. False: nothing was done, because the kernel has other effects than adding to the
   /// loss, or because gradients are not known to be zero.
   bool launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss);
-  /// Commits the gradients that the last fused call left. False: they have been read since, as zeros.
+  /// Commits the gradients that the last fused call left. False: they have been accessed since, as zeros.
   bool commit();
   void addUncommitted(const Ref &object, bool isReplaced);
 
@@ -111,9 +112,9 @@ private:
     runtime::BufferRef owner{}, copy{};
     unsigned char *data = nullptr;
     size_t bytes = 0;
-    std::string lost{};      ///< why the old contents are not known
-    bool isOfLaunch = false; ///< overwritten by a launch
-    Ref changed{};           ///< elements that a recorded call computed and that were overwritten unnoticed: their gradient ends here
+    std::string unknownReason{}; ///< why the old contents are not known
+    bool isOfLaunch = false;     ///< overwritten by a launch
+    Ref changed{};               ///< elements that a recorded call computed and that were overwritten unnoticed: their gradient ends here
   };
 
   static Box evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block);
@@ -144,7 +145,7 @@ private:
   bool recordsAll = false, isEntered = false, isClosed = false;
   int deferralDepth = 0;
   UndoLog *outer = nullptr;
-  std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of other libraries under null
+  std::unordered_map<const void *, std::vector<Read>> reads; ///< keyed by buffer; arrays of other libraries under null
   std::vector<Read> deferredReads;
   std::vector<Watched> watched;
   std::vector<Foreign> foreign;

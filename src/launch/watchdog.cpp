@@ -52,7 +52,7 @@ struct Watchdog::Thread {
         continue;
       }
       idle = 0;
-      // The end of the launch removes the mark, because the next launch stores its own address.
+      // The end of the launch removes the mark: it stores the enclosing launch or none, and the next launch its own address.
       if (!(seen & kSeen))
         current.compare_exchange_strong(seen, seen | kSeen);
       else

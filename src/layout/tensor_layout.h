@@ -40,7 +40,7 @@ struct TensorLayout {
   std::vector<int64_t> strides;
   int64_t componentStride = 0;
   std::vector<int64_t> origin; ///< lowest index of each axis; empty when all are 0
-  std::vector<Tiling> tilings; ///< of fields whose axes are divided by several nodes of a tree: short tiles first, no negative jump
+  std::vector<Tiling> tilings; ///< for fields whose axes are divided by several nodes of a tree: short tiles first, no negative jump
 
   int rank() const { return int(extents.size()); }
   bool operator==(const TensorLayout &) const = default;

@@ -45,17 +45,17 @@ void copyMemory(void *to, const void *from, size_t bytes) {
   struct Copy {
     char *to;
     const char *from;
-    size_t bytes, piece;
+    size_t bytes, chunk;
   } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kChunks, kMinChunk, kMaxChunk)};
   const volatile int32_t stop = 0;
   ChunkedWork work{};
   work.run = [](void *data, int64_t number) {
     const Copy &copy = *static_cast<Copy *>(data);
-    size_t begin = size_t(number) * copy.piece;
-    copyPastCaches(copy.to + begin, copy.from + begin, std::min(copy.piece, copy.bytes - begin));
+    size_t begin = size_t(number) * copy.chunk;
+    copyPastCaches(copy.to + begin, copy.from + begin, std::min(copy.chunk, copy.bytes - begin));
   };
   work.data = &copy;
-  work.chunks = int64_t((bytes + copy.piece - 1) / copy.piece);
+  work.chunks = int64_t((bytes + copy.chunk - 1) / copy.chunk);
   work.stop = &stop;
   runChunks(work, 0);
 }

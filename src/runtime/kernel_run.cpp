@@ -68,8 +68,8 @@ void KernelRun::print(int32_t site, const uint64_t *values) noexcept {
 
 bool KernelRun::mustStop() noexcept {
   // Only the launching thread, number 0, handles signals.
-  if (int32_t asked = QD_LOOK; observer && getThreadNumber() == 0 &&
-                               __atomic_compare_exchange_n(&context.failed, &asked, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  if (int32_t expected = QD_LOOK; observer && getThreadNumber() == 0 &&
+                                  __atomic_compare_exchange_n(&context.failed, &expected, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     observer->checkSignals();
   return isStopped();
 }

@@ -168,8 +168,8 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
     size_t cut;
     int64_t rows;
   } shared{std::move(box), size_t(longest - axes.begin()), 0};
-  const size_t piece = shared.box.bytes < kUncachedBytes ? kChunk : kHugeChunk;
-  shared.rows = std::max<int64_t>(1, int64_t(piece * size_t(longest->extent) / shared.box.bytes));
+  const size_t chunk = shared.box.bytes < kUncachedBytes ? kChunk : kHugeChunk;
+  shared.rows = std::max<int64_t>(1, int64_t(chunk * size_t(longest->extent) / shared.box.bytes));
   ChunkedWork work{};
   work.chunks = (longest->extent + shared.rows - 1) / shared.rows;
   shared.box.axes = std::move(axes);

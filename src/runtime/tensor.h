@@ -16,7 +16,7 @@ struct Tensor {
   layout::TensorLayout layout;
   BufferRef buffer;
   int64_t byteOffset = 0;
-  layout::ByteRange range; ///< of all elements, relative to data
+  layout::ByteRange range; ///< bytes of all elements, relative to data
   State state = State::Unplaced;
   bool isField = false;
 
