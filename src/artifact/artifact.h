@@ -100,7 +100,7 @@ struct Dependency {
     Function, ///< Python function, func or kernel: its code (not its globals: those have their own paths)
     Type,     ///< only the type of the object (an instance whose members were read through it; a class)
     Identity, ///< the object itself; never valid on disk
-    Absent    ///< the path led nowhere (hasattr was false)
+    Absent    ///< no object at the end of the path (hasattr was false)
   };
   Kind kind = Kind::Value;
   Path path;
@@ -138,8 +138,8 @@ struct Site {
 /// How a parallel loop, or a serial one that runs several iterations at once, was compiled; for reports.
 struct LoopReport {
   std::vector<SourceLocation> frames;
-  uint32_t lanes = 1;     ///< iterations that run side by side in one vector
-  std::string whyScalar;  ///< why there is one lane only; empty when there are more
+  uint32_t lanes = 1;     ///< iterations that one vector computes at once
+  std::string whyScalar;  ///< why there is only one lane; empty when there are more
   uint32_t registers = 0; ///< reductions kept in registers
   uint32_t copies = 0;    ///< containers of which chunks may update private copies
   int64_t chunk = 0;      ///< iterations that are worth handing to a thread; 0: one thread runs all

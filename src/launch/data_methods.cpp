@@ -82,7 +82,7 @@ static bool fillDevice(PyObject *self, runtime::DeviceMemory &memory, const unsi
   auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
   if (!isPacked(tensor) || begin % sizeof(uint32_t)) return false;
   noteHostWrite(self, Py_None);
-  requireAlive(self); // a watcher of writes has run
+  requireAlive(self); // Python code has observed the write
   auto size = size_t(tensor.range.end - tensor.range.begin);
   uint32_t word = 0;
   for (size_t i = 0; i < sizeof word; ++i) word |= uint32_t(bytes[i % count]) << 8 * i;
@@ -149,7 +149,7 @@ static bool copyOnDevice(PyObject *self, PyObject *other) {
                 to.layout.componentStride == from.layout.componentStride;
   if (memory != from.buffer->getMemory() || !isSame || !isPacked(to)) return false;
   noteHostWrite(self, Py_None);
-  requireAlive(self); // a watcher of writes has run
+  requireAlive(self); // Python code has observed the write
   requireAlive(other);
   memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
   return true;
