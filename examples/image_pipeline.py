@@ -1,6 +1,6 @@
 """An edge-preserving filter and a contrast curve on a photograph.
 
-A bilateral filter (Tomasi and Manduchi, "Bilateral Filtering for Gray and Color Images", ICCV 1998) takes the noise out and keeps edges;
+A bilateral filter (Tomasi and Manduchi, "Bilateral Filtering for Gray and Color Images", ICCV 1998) removes noise and preserves edges;
 histogram equalization then spreads the luminance over the whole range.
 
     python examples/image_pipeline.py --out out/image.png
@@ -21,7 +21,7 @@ Plane = qd.types.ndarray(dtype=qd.f32, ndim=2)
 
 @qd.kernel
 def bilateral_filter(source: Plane, target: Plane, radius: qd.i32, sigma_range: qd.f32, sigma_space: qd.f32):
-    """target = source, each pixel averaged over a square window with weights that fall with distance and with difference in value."""
+    """target = source, each pixel averaged over a square window with weights that decrease with distance and difference in value."""
     rows, columns = source.shape[0], source.shape[1]
     for i, j in target:
         center = source[i, j]
@@ -39,7 +39,7 @@ def bilateral_filter(source: Plane, target: Plane, radius: qd.i32, sigma_range: 
 
 @qd.kernel
 def count_levels(image: Plane, histogram: qd.types.ndarray(dtype=qd.i32, ndim=1)):
-    """Adds each pixel of an image in [0, 1] to its level."""
+    """Counts the pixels of an image in [0, 1] for each level."""
     levels = histogram.shape[0]
     for i, j in image:
         level = qd.min(levels - 1, qd.cast(image[i, j] * levels, qd.i32))
@@ -48,7 +48,7 @@ def count_levels(image: Plane, histogram: qd.types.ndarray(dtype=qd.i32, ndim=1)
 
 @qd.kernel
 def apply_curve(image: Plane, curve: qd.types.ndarray(dtype=qd.f32, ndim=1)):
-    """Replaces each value by the curve's, linear between the middles of the levels."""
+    """Maps each value by the curve, with linear interpolation between the centers of the levels."""
     levels = curve.shape[0]
     for i, j in image:
         place = qd.max(0.0, qd.min(levels - 1.0, image[i, j] * levels - 0.5))

@@ -1,4 +1,4 @@
-"""A picture of a loss that falls, for the examples that optimize."""
+"""A plot of the loss, for the examples that optimize."""
 
 from pathlib import Path
 

@@ -51,7 +51,7 @@ def seed_scene(n_jelly: int, n_water: int, seed: int = 1) -> tuple[np.ndarray, n
 
 @qd.data_oriented
 class Scene:
-    """Particles, and the grid that they meet on; lengths in units of the box, time in seconds.
+    """Particles, and the grid through which they interact; lengths in units of the box, time in seconds.
 
     Args:
         positions: float32 (n, 2), inside the unit square.
@@ -177,7 +177,7 @@ def draw(scene: Scene, size: int) -> Image.Image:
 
 
 def measure_start() -> tuple[float, float]:
-    """Seconds from starting Python to the end of the first step, with an empty cache folder and with the one that this run has filled."""
+    """Seconds from starting Python to the end of the first step, with an empty cache folder and with the filled one."""
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):

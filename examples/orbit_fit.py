@@ -1,8 +1,8 @@
-"""Finds the velocities and masses of bodies from where they were seen: a fit through a simulation, with gradients.
+"""Estimates the velocities and masses of bodies from observed positions: fits a simulation with gradients.
 
-A star and planets pull each other (softened Newtonian gravity, symplectic Euler steps). What is known are the positions at some times; the
-loss is the mean square distance to them, its gradient comes from a tape over all steps, and Adam (D. P. Kingma and J. Ba, "Adam: a method
-for stochastic optimization", ICLR 2015) goes down. Units: astronomical units, years, solar masses.
+A star and planets attract each other (softened Newtonian gravity, symplectic Euler steps). The positions at some times are known. The
+loss is the mean square distance to them; a tape over all steps computes its gradient, and Adam (D. P. Kingma and J. Ba,
+"Adam: a method for stochastic optimization", ICLR 2015) minimizes it. Units: astronomical units, years, solar masses.
 
     python examples/orbit_fit.py --out out/orbit_fit.png
 """
@@ -22,7 +22,7 @@ ORBITS = ((0.0, 0.0, 1.0), (1.0, 0.3, 1e-3), (1.8, 2.1, 3e-3), (2.9, 4.4, 1e-3))
 
 
 class OrbitFit:
-    """The simulation over `steps` steps of `dt` years, and its misfit to observations at every `every`-th one."""
+    """The simulation over `steps` steps of `dt` years, and its misfit to observations at every `every`-th step."""
 
     def __init__(self, steps: int = 200, dt: float = 0.005, every: int = 20):
         self.bodies, self.steps, self.dt, self.every = len(ORBITS), steps, dt, every
@@ -59,7 +59,7 @@ class OrbitFit:
         return advance, compare
 
     def _observe(self) -> None:
-        """Runs the true system, and keeps where its bodies were."""
+        """Simulates the true system, and stores the positions of its bodies as observations."""
         angle = np.array([orbit[1] for orbit in ORBITS])
         distance = np.array([orbit[0] for orbit in ORBITS])
         speed = np.sqrt(GRAVITY / np.where(distance > 0, distance, np.inf))
@@ -72,7 +72,7 @@ class OrbitFit:
         self.seen.copy_from(self.position)
 
     def load(self, velocity: np.ndarray, mass: np.ndarray) -> None:
-        """Sets what the bodies begin with."""
+        """Sets the initial state and the masses of the bodies."""
         for container, first in ((self.position, self.start), (self.velocity, velocity)):
             whole = np.zeros((self.steps + 1, self.bodies, 2))
             whole[0] = first
@@ -80,19 +80,19 @@ class OrbitFit:
         self.mass.from_numpy(mass)
 
     def run(self) -> None:
-        """All steps."""
+        """Simulates all steps."""
         for t in range(self.steps):
             self.advance(t)
 
     def evaluate(self) -> tuple[float, np.ndarray, np.ndarray]:
-        """The misfit, and its gradients with respect to the first velocities and to the masses."""
+        """The misfit, and its gradients with respect to the initial velocities and the masses."""
         with qd.ad.Tape(self.misfit):
             self.run()
             self.compare()
         return self.misfit[None], self.velocity.grad.to_numpy()[0], self.mass.grad.to_numpy()
 
     def fit(self, iterations: int, rate: float = 0.03) -> list[float]:
-        """Starts from wrong velocities and equal masses of the planets; gives the misfits on the way. The star's mass is known."""
+        """Minimizes from wrong velocities and equal planet masses; returns the misfit of each iteration. The star's mass is known."""
         guess = [self.true_velocity * (1 + 0.05 * np.cos(np.arange(self.bodies)))[:, None], np.full(self.bodies, 2e-3)]
         guess[1][0] = self.true_mass[0]
         scales = [np.full_like(guess[0], rate), np.full_like(guess[1], rate * 1e-2)]

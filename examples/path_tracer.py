@@ -1,7 +1,7 @@
 """A path-traced room: diffuse walls, a mirror ball, a glass ball, and a ball of light.
 
-Paths start at the camera and scatter until they meet the light (J. T. Kajiya, "The Rendering Equation", SIGGRAPH 1986); at each diffuse
-point the light is also sampled directly, within the cone that it fills, and the two are never counted together.
+Paths start at the camera and scatter until they hit the light (J. T. Kajiya, "The Rendering Equation", SIGGRAPH 1986); at each diffuse
+point the light is also sampled directly, within the cone that it subtends; no light is counted twice.
 
     python examples/path_tracer.py --out out/room.png
 """
@@ -22,7 +22,7 @@ vec3 = qd.types.vector(3, qd.f32)
 
 @qd.dataclass
 class Sphere:
-    """A ball: center and radius, what it is made of, and the share of light that it returns (a light: the radiance that it emits)."""
+    """A ball: center, radius, kind of material, and the fraction of light that it reflects (for a light: the emitted radiance)."""
 
     center: vec3
     radius: qd.f32
@@ -32,7 +32,7 @@ class Sphere:
 
 @qd.dataclass
 class Hit:
-    """Where a ray meets a surface; `distance` is infinite where it meets none."""
+    """The point where a ray hits a surface; `distance` is very large if there is none."""
 
     distance: qd.f32
     normal: vec3
@@ -47,7 +47,7 @@ class Room:
     Args:
         width, height: size of the picture in pixels.
         spheres: (center, radius, kind, color) of each ball; the last one is the light.
-        walls: whether the box is there.
+        walls: whether the scene contains the box.
     """
 
     def __init__(self, width: int, height: int, spheres: list, walls: bool = True) -> None:
@@ -102,7 +102,7 @@ class Room:
 
     @qd.func
     def sample_around(self, axis, cosine, turn):
-        """The direction at an angle from `axis` (its cosine is given), turned about it."""
+        """The direction at an angle from `axis`, given by its cosine, and at a rotation about it."""
         helper = vec3(0.0, 1.0, 0.0)
         if qd.abs(axis[1]) > 0.9:
             helper = vec3(1.0, 0.0, 0.0)
@@ -113,7 +113,7 @@ class Room:
 
     @qd.func
     def direct_light(self, place, normal):
-        """Irradiance at a point from the ball of light, from one random direction in the cone that it fills."""
+        """Irradiance at a point from the ball of light, from one random direction in the cone that it subtends."""
         light = self.spheres[self.n_spheres - 1]
         to_light = light.center - place
         squared = to_light.norm_sqr()
@@ -177,7 +177,7 @@ class Room:
     def measure_irradiance(
         self, places: qd.types.ndarray(dtype=vec3, ndim=1), result: qd.types.ndarray(dtype=vec3, ndim=1), normal: vec3, samples: qd.i32
     ):
-        """result = mean irradiance at each place on a surface with the given normal."""
+        """result = mean irradiance at each of the points, on a surface with the given normal."""
         for k in places:
             total = vec3(0.0)
             for _ in range(samples):

@@ -1,7 +1,7 @@
 """The Sun, eight planets and a belt of asteroids, over centuries.
 
 The planets start from state vectors at the epoch J2000.0, made from the Keplerian elements that E. M. Standish and J. G. Williams publish
-("Keplerian Elements for Approximate Positions of the Major Planets", JPL Solar System Dynamics, table 1). Time runs by the fourth-order
+("Keplerian Elements for Approximate Positions of the Major Planets", JPL Solar System Dynamics, table 1). Time steps use the fourth-order
 symplectic integrator of H. Yoshida, "Construction of higher order symplectic integrators", Physics Letters A 150, 1990. Units: astronomical
 units, days, solar masses.
 
@@ -76,7 +76,7 @@ def get_state(planet: Planet) -> tuple[np.ndarray, np.ndarray]:
 
 @qd.data_oriented
 class SolarSystem:
-    """Massive bodies that attract each other, and massless ones that they attract.
+    """Massive bodies that attract each other, and massless bodies that are attracted by them.
 
     Args:
         n_asteroids: massless bodies, spread over the main belt.
@@ -151,7 +151,7 @@ class SolarSystem:
 
 
 def find_periods(step_days: float, years: float, names: list[str]) -> dict[str, float]:
-    """Sidereal periods in days: the mean over the whole turns about the Sun that each named planet completes in `years`."""
+    """Sidereal periods in days: the mean over the complete orbits of each named planet in `years`."""
     system = SolarSystem(0, step_days)
     rows = [1 + [planet.name for planet in PLANETS].index(name) for name in names]
     angles = []

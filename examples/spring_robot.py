@@ -1,8 +1,8 @@
-"""A robot of masses and springs learns to walk: its muscles are springs whose lengths swing, and gradients tune how.
+"""A robot of masses and springs learns to walk: its muscles are springs with oscillating rest lengths, which gradients optimize.
 
-The body is a row of boxes on the ground. Each spring's rest length swings with a weighted sum of sines; the weights are what is learned.
-The loss is how far the body did not come. Gradients through the simulation replace trial and error, as in Y. Hu et al., "DiffTaichi:
-Differentiable programming for physical simulation", ICLR 2020 (mass-spring simulator).
+The body is a row of boxes on the ground. Each spring's rest length oscillates as a weighted sum of sines; the weights are learned.
+The loss is minus the distance that the body moves. Gradients through the simulation replace trial and error, as in Y. Hu et al.,
+"DiffTaichi: Differentiable programming for physical simulation", ICLR 2020 (mass-spring simulator).
 
     python examples/spring_robot.py --out out/spring_robot.png
 """
@@ -72,7 +72,7 @@ class SpringRobot:
             for i in range(count):
                 new = velocity[t, i] + dt * (force[t, i] + qd.Vector([0.0, GRAVITY]))
                 if position[t, i].y + dt * new.y < 0.0:
-                    new = qd.Vector([0.0, 0.0], qd.f64)  # the ground holds what touches it
+                    new = qd.Vector([0.0, 0.0], qd.f64)  # masses that touch the ground stick to it
                 velocity[t + 1, i] = new
                 position[t + 1, i] = position[t, i] + dt * new
 
@@ -84,7 +84,7 @@ class SpringRobot:
         return pull, move, measure
 
     def evaluate(self) -> tuple[float, np.ndarray]:
-        """Minus the way that the body made, and its gradient with respect to the weights."""
+        """The loss, minus the distance that the body moved, and its gradient with respect to the weights."""
         start = np.zeros(self.position.shape + (2,))
         start[0] = self.masses
         self.position.from_numpy(start)
@@ -98,7 +98,7 @@ class SpringRobot:
         return self.loss[None], self.weight.grad.to_numpy()
 
     def learn(self, iterations: int, rate: float = 0.2) -> list[float]:
-        """Goes down along the normalized gradient; gives the losses on the way."""
+        """Descends along the normalized gradient; returns the loss of each iteration."""
         weights = 0.05 * np.random.default_rng(0).standard_normal(self.weight.shape)
         losses = []
         for _ in range(iterations):
@@ -110,7 +110,7 @@ class SpringRobot:
 
 
 def main() -> None:
-    """Lets the robot learn and draws the loss."""
+    """Trains the robot and draws the loss."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("out/spring_robot.png"))
     parser.add_argument("--iterations", type=int, default=60)
