@@ -128,7 +128,8 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.pieceSize = options.getInt(Option::piece_size);
   result.lineTables = !options.getText(Option::line_tables).empty();
   result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
-  if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.maxThreads = int(std::min<int64_t>(most, result.maxThreads));
+  if (int64_t limit = options.getInt(Option::max_block_dim); limit > 0)
+    result.maxThreads = int(std::min<int64_t>(limit, result.maxThreads));
   result.replay = options.getText(Option::replay);
   return result;
 }

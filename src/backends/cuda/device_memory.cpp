@@ -15,7 +15,7 @@ using support::Error;
 using support::ErrorKind;
 
 // Kernels may read a whole vector at the last element.
-static constexpr size_t kTail = 64;
+static constexpr size_t kPaddingBytes = 64;
 // Amount of unused memory that the pool retains; other libraries in the process need memory, too.
 static constexpr uint64_t kRetainedBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
@@ -121,17 +121,17 @@ void Memory::synchronize() {
   check(api.synchronizeStream(nullptr), "finish what was launched");
 }
 
-bool Memory::waitFor(Stream stream, const std::function<bool()> &goesOn) {
+bool Memory::waitFor(Stream stream, const std::function<bool()> &keepWaiting) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kShortWait = std::chrono::milliseconds(1);
-  constexpr auto kNap = std::chrono::microseconds(50);
+  constexpr auto kPollInterval = std::chrono::microseconds(50);
   // Short waits spin, like the driver's own.
   Clock::time_point begin = Clock::now();
   for (Status status; (status = api.queryStream(stream)) != kSuccess;) {
     if (status != kNotReady) check(status, "finish what was launched");
     if (Clock::now() - begin < kShortWait) continue;
-    if (!goesOn()) return false;
-    std::this_thread::sleep_for(kNap);
+    if (!keepWaiting()) return false;
+    std::this_thread::sleep_for(kPollInterval);
   }
   return true;
 }
@@ -148,12 +148,12 @@ Address Memory::tryAllocate(size_t bytes) {
 
 runtime::BufferRef Memory::allocate(size_t bytes) {
   Scope scope(*this);
-  if (bytes > SIZE_MAX - kTail) bytes = SIZE_MAX - kTail;
-  Address address = tryAllocate(bytes + kTail);
+  if (bytes > SIZE_MAX - kPaddingBytes) bytes = SIZE_MAX - kPaddingBytes;
+  Address address = tryAllocate(bytes + kPaddingBytes);
   if (!address) {
     // Blocks that kernels still use are freed when the kernels end.
     trim();
-    address = tryAllocate(bytes + kTail);
+    address = tryAllocate(bytes + kPaddingBytes);
   }
   if (!address) {
     size_t free = 0, total = 0;
@@ -165,7 +165,7 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
   auto *data = reinterpret_cast<void *>(address);
   StreamOrder::Change change(order);
   runtime::BufferRef buffer = runtime::Buffer::adopt(shared_from_this(), data, bytes);
-  check(api.fillBytes(address, 0, bytes + kTail, nullptr), "clear memory");
+  check(api.fillBytes(address, 0, bytes + kPaddingBytes, nullptr), "clear memory");
   return buffer;
 }
 
@@ -247,9 +247,9 @@ Memory::Shared::~Shared() {
 //--- Copies ---
 
 /// Bytes per staged copy: several chunks per transfer, so that host and device work at the same time.
-static size_t getChunk(size_t bytes, size_t most) {
+static size_t getChunk(size_t bytes, size_t maxBytes) {
   if (bytes <= kSmallCopy) return kSmallCopy;
-  return std::min(most, std::max(kHugePage, bytes / 4 / kHugePage * kHugePage));
+  return std::min(maxBytes, std::max(kHugePage, bytes / 4 / kHugePage * kHugePage));
 }
 
 void Memory::prepareStages(size_t wanted) {

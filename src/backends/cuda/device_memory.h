@@ -27,8 +27,8 @@ public:
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
   void synchronize();
-  /// Waits for a stream; calls `goesOn` every few milliseconds, and stops waiting when it returns false.
-  bool waitFor(Stream stream, const std::function<bool()> &goesOn);
+  /// Waits for a stream. After a millisecond it calls `keepWaiting` about every 50 µs, and stops waiting when that returns false.
+  bool waitFor(Stream stream, const std::function<bool()> &keepWaiting);
   void fill(void *data, uint32_t word, size_t bytes) override;
   void copy(void *to, const void *from, size_t bytes) override;
   /// Returns the pool's unused memory to the system.

@@ -91,14 +91,14 @@ llvm::Value *BodyEmitter::emitUpdate(const Place &place, llvm::function_ref<llvm
   if (place.isPrivate || (place.isShared && !module.traits.hasGrids)) return plain();
   if (module.traits.hasGrids) return atomic();
   // A locked instruction takes some 20 cycles, even without contention.
-  std::pair<llvm::Value *, llvm::BasicBlock *> ways[2];
-  auto note = [&](int way, llvm::function_ref<llvm::Value *()> emit) {
+  std::pair<llvm::Value *, llvm::BasicBlock *> outcomes[2];
+  auto record = [&](int index, llvm::function_ref<llvm::Value *()> emit) {
     llvm::Value *old = emit();
-    ways[way] = {old, builder.GetInsertBlock()};
+    outcomes[index] = {old, builder.GetInsertBlock()};
   };
-  emitWhen(isSingleThreaded(), "single_threaded", [&] { note(0, plain); }, [&] { note(1, atomic); });
-  llvm::PHINode *old = builder.CreatePHI(ways[0].first->getType(), 2);
-  for (auto [value, block] : ways) old->addIncoming(value, block);
+  emitWhen(isSingleThreaded(), "single_threaded", [&] { record(0, plain); }, [&] { record(1, atomic); });
+  llvm::PHINode *old = builder.CreatePHI(outcomes[0].first->getType(), 2);
+  for (auto [value, block] : outcomes) old->addIncoming(value, block);
   return old;
 }
 
@@ -171,12 +171,12 @@ llvm::Value *BodyEmitter::addOncePerWarp(ir::AtomicKind kind, const Place &place
     return builder.CreateIntCast(builder.CreateUnaryIntrinsic(I::ctpop, threads), type, /*isSigned=*/false);
   };
   if (kind == ir::AtomicKind::sub) value = builder.CreateNeg(value);
-  llvm::Value *here = builder.CreateIntrinsic(word, I::nvvm_activemask, {});
-  llvm::Value *before = builder.CreateAnd(here, builder.CreateIntrinsic(word, I::nvvm_read_ptx_sreg_lanemask_lt, {}));
-  llvm::Value *first = builder.CreateBinaryIntrinsic(I::cttz, here, builder.getTrue());
+  llvm::Value *activeThreads = builder.CreateIntrinsic(word, I::nvvm_activemask, {});
+  llvm::Value *before = builder.CreateAnd(activeThreads, builder.CreateIntrinsic(word, I::nvvm_read_ptx_sreg_lanemask_lt, {}));
+  llvm::Value *first = builder.CreateBinaryIntrinsic(I::cttz, activeThreads, builder.getTrue());
   llvm::Value *slot = makeSlot(type, "counted");
   emitWhen(builder.CreateIsNull(before), "leader", [&] {
-    builder.CreateStore(builder.CreateAtomicRMW(llvm::AtomicRMWInst::Add, place.base, builder.CreateMul(count(here), value),
+    builder.CreateStore(builder.CreateAtomicRMW(llvm::AtomicRMWInst::Add, place.base, builder.CreateMul(count(activeThreads), value),
                                                 llvm::Align(type->getIntegerBitWidth() / 8), llvm::AtomicOrdering::Monotonic,
                                                 module.atomicScope),
                         slot);
@@ -184,7 +184,7 @@ llvm::Value *BodyEmitter::addOncePerWarp(ir::AtomicKind kind, const Place &place
   llvm::Value *old = builder.CreateLoad(type, slot), *start = llvm::ConstantInt::get(type, 0);
   for (unsigned bit = 0; bit < type->getIntegerBitWidth(); bit += 32) {
     llvm::Value *part = builder.CreateTrunc(builder.CreateLShr(old, bit), word);
-    part = builder.CreateIntrinsic(word, I::nvvm_shfl_sync_idx_i32, {here, part, first, builder.getInt32(31)});
+    part = builder.CreateIntrinsic(word, I::nvvm_shfl_sync_idx_i32, {activeThreads, part, first, builder.getInt32(31)});
     start = builder.CreateOr(start, builder.CreateShl(builder.CreateZExt(part, type), bit));
   }
   return builder.CreateAdd(start, builder.CreateMul(count(before), value));
@@ -295,16 +295,17 @@ Component BodyEmitter::emitCompareExchange(ir::CompareExchangeOp op) {
     auto toBits = [&](const Component &part) {
       return builder.CreateBitCast(toMemory(type, lanes == 1 ? part.value : getLane(part, lane)), bits);
     };
-    llvm::Value *wanted = toBits(expected), *stored = toBits(value);
+    llvm::Value *expectedBits = toBits(expected), *newBits = toBits(value);
     llvm::Align align(uint64_t(module.getByteSize(type)));
     auto plain = [&]() -> llvm::Value * {
       llvm::Value *old = builder.CreateAlignedLoad(bits, pointer, align);
-      builder.CreateAlignedStore(builder.CreateSelect(builder.CreateICmpEQ(old, wanted), stored, old), pointer, align);
+      builder.CreateAlignedStore(builder.CreateSelect(builder.CreateICmpEQ(old, expectedBits), newBits, old), pointer, align);
       return old;
     };
     llvm::Value *old = emitUpdate(place, plain, [&] {
       constexpr auto kOrder = llvm::AtomicOrdering::SequentiallyConsistent;
-      return builder.CreateExtractValue(builder.CreateAtomicCmpXchg(pointer, wanted, stored, align, kOrder, kOrder, module.atomicScope), 0);
+      return builder.CreateExtractValue(
+          builder.CreateAtomicCmpXchg(pointer, expectedBits, newBits, align, kOrder, kOrder, module.atomicScope), 0);
     });
     return fromMemory(type, builder.CreateBitCast(old, memoryType));
   };

@@ -39,9 +39,9 @@ void BodyEmitter::endRegion() {
   module.outlinedRegions[function].push_back({call, &function->back()});
   emittedSize = sizeBefore;
   // End the region with a block even if this point is unreachable: an enclosing region ends with that block.
-  bool goesOn = !isTerminated();
+  bool isReachable = !isTerminated();
   continueAt(makeBlock("outlined.end"));
-  if (!goesOn) builder.CreateUnreachable();
+  if (!isReachable) builder.CreateUnreachable();
 }
 
 void BodyEmitter::emitBlock(Block &block) {
@@ -244,11 +244,11 @@ llvm::Value *BodyEmitter::getContextField(ContextField field) {
   llvm::LoadInst *load = loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
   if (field == kArguments && module.argumentBytes > 0) {
     // Lets LLVM hoist strides, and values computed from them, out of loops that use them conditionally.
-    auto note = [&](unsigned kind, uint64_t number) {
+    auto addNumber = [&](unsigned kind, uint64_t number) {
       load->setMetadata(kind, llvm::MDNode::get(module.ctx, llvm::ConstantAsMetadata::get(builder.getInt64(number))));
     };
-    note(llvm::LLVMContext::MD_dereferenceable, module.argumentBytes);
-    note(llvm::LLVMContext::MD_align, alignof(uint64_t));
+    addNumber(llvm::LLVMContext::MD_dereferenceable, module.argumentBytes);
+    addNumber(llvm::LLVMContext::MD_align, alignof(uint64_t));
   }
   return load;
 }

@@ -83,7 +83,8 @@ public:
   llvm::Value *emitOverflows(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
-  /// Emits `plain` where only one thread runs, and `atomic` elsewhere. Both return the old value.
+  /// Updates a place: emits a choice at run time between `plain` (single-threaded) and `atomic`, or one of them if known. Both give the old
+  /// value.
   llvm::Value *emitUpdate(const Place &place, llvm::function_ref<llvm::Value *()> plain, llvm::function_ref<llvm::Value *()> atomic);
   llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
   llvm::Value *emitLocked(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value);
@@ -179,7 +180,7 @@ private:
   void emitNest(ir::ForOp op);
   llvm::Value *findLongNest(ir::ForOp op);
   bool hoist(mlir::Value value, ir::ForOp nest);
-  llvm::Value *isLongAxis(ir::ForOp op, unsigned axis, double most);
+  llvm::Value *isLongAxis(ir::ForOp op, unsigned axis, double maxRounds);
   unsigned chooseUnrolling(ir::ForOp op);
   void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
   void emitWhile(ir::WhileOp op);

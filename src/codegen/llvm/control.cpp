@@ -204,15 +204,15 @@ void BodyEmitter::emitWhile(ir::WhileOp op) {
   }
   emitBlock(op.getConditionRegion().front());
   Component condition = getScalar(cast<ir::ConditionOp>(op.getConditionRegion().front().getTerminator()).getCondition());
-  llvm::Value *goesOn = condition.value;
+  llvm::Value *isContinued = condition.value;
   if (divergent && condition.kind.isVarying()) {
     mask = builder.CreateAnd(mask, condition.value);
     builder.CreateStore(mask, live);
-    goesOn = isAny(mask);
+    isContinued = isAny(mask);
   } else if (!expectUniform(op, condition)) {
-    goesOn = builder.getFalse();
+    isContinued = builder.getFalse();
   }
-  builder.CreateCondBr(goesOn, body, exit);
+  builder.CreateCondBr(isContinued, body, exit);
   moveTo(body);
   // The loop may be endless.
   leaveIfCanceled();

@@ -123,9 +123,9 @@ void GridTask::emitColumns(llvm::Value *group, llvm::Value *allRows, llvm::funct
   llvm::Type *type = group->getType();
   auto number = [&](uint64_t value) { return llvm::ConstantInt::get(type, value); };
   llvm::Value *extent = at.CreateTrunc(axes.back().extent, type);
-  llvm::Value *apart = hasAligned ? number(1) : at.CreateTrunc(getGroups(unsigned(axes.size()) - 1), type);
+  llvm::Value *columnDistance = hasAligned ? number(1) : at.CreateTrunc(getGroups(unsigned(axes.size()) - 1), type);
   llvm::Value *first = hasAligned ? at.CreateMul(group, number(columns), "", /*HasNUW=*/true) : group;
-  auto getPlace = [&](llvm::Value *column) { return at.CreateAdd(first, at.CreateMul(apart, column)); };
+  auto getPlace = [&](llvm::Value *column) { return at.CreateAdd(first, at.CreateMul(columnDistance, column)); };
   auto isBegun = [&](llvm::Value *place) { return at.CreateICmpUGE(place, number(idleColumns)); };
   auto isBeforeEnd = [&](llvm::Value *place) { return at.CreateICmpULT(place, extent); };
   llvm::Value *all = at.CreateAnd(isBegun(first), isBeforeEnd(getPlace(number(columns - 1))));

@@ -168,10 +168,10 @@ void GridTask::chooseLanes() {
   };
   bool allStraight = llvm::all_of(loop.getBody().front(), [&](Operation &op) { return isStraight(&op); });
   bool isShort = allStraight && module.getSize(loop.getBody()) <= kShortBody;
-  auto choose = [&](int64_t wanted, unsigned most) {
+  auto choose = [&](int64_t wantedBytes, unsigned maxLanes) {
     if (module.options.lanes) return unsigned(module.options.lanes);
-    int64_t fitting = wanted / std::max<int64_t>(countLoadedBytes(module, loop), 1);
-    return isShort ? std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(fitting, 1)))), 1u, most) : 1;
+    int64_t fitting = wantedBytes / std::max<int64_t>(countLoadedBytes(module, loop), 1);
+    return isShort ? std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(fitting, 1)))), 1u, maxLanes) : 1;
   };
   bool drawsNumbers = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
   if (loop.getRank() >= 2 && !drawsNumbers && findStep(loop, loop.getRank() - 2)) {

@@ -41,7 +41,7 @@ LaunchExpr countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsi
   }
   if (!mayHaveTooManyIterations(loop)) return limitDepth(std::move(product));
   // INT64_MAX if there are too many iterations: products saturate there.
-  LaunchExpr most = makeConstant(INT64_MAX), tooMany = combine(Kind::Mul, combine(Kind::Div, all, most), most);
+  LaunchExpr maximum = makeConstant(INT64_MAX), tooMany = combine(Kind::Mul, combine(Kind::Div, all, maximum), maximum);
   return limitDepth(combine(Kind::Max, product, tooMany));
 }
 

@@ -73,9 +73,9 @@ bool BodyEmitter::hoist(Value value, ir::ForOp nest) {
   return true;
 }
 
-/// Whether some lane has more than `most` iterations or, if lanes have different ends, whether its index could wrap around within that
+/// Whether some lane has more than `maxRounds` iterations or, if lanes have different ends, whether its index could wrap around within that
 /// many.
-llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
+llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double maxRounds) {
   Component lower = getScalar(op.getLower()[axis]), upper = getScalar(op.getUpper()[axis]);
   Type type = op.getLower()[axis].getType();
   const int64_t step = op.getStep().empty() ? 1 : *ir::findInteger(op.getStep()[axis]);
@@ -84,7 +84,7 @@ llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
   llvm::Value *last = emitBinary(isDown ? ir::BinaryKind::min : ir::BinaryKind::max, type, type, first, end);
   llvm::Value *distance = isDown ? builder.CreateSub(first, last) : builder.CreateSub(last, first); // 0 if there is no iteration
   const unsigned bits = type.getIntOrFloatBitWidth();
-  const llvm::APInt length(bits, uint64_t(most * std::abs(double(step))));
+  const llvm::APInt length(bits, uint64_t(maxRounds * std::abs(double(step))));
   llvm::Value *isLong = builder.CreateICmpUGT(distance, llvm::ConstantInt::get(distance->getType(), length));
   if (isScalar) return isLong;
   llvm::APInt bound = isDown     ? llvm::APInt::getSignedMinValue(bits) + length
@@ -119,13 +119,13 @@ llvm::Value *BodyEmitter::findLongNest(ir::ForOp op) {
     }
   });
   if (!isKnown || axes.empty()) return nullptr;
-  double most = std::floor(std::pow(module.getPolling(op, 0).workBeforePoll / work, 1.0 / double(axes.size())));
-  if (most < kFreeRounds) return nullptr;
+  double maxRounds = std::floor(std::pow(module.getPolling(op, 0).workBeforePoll / work, 1.0 / double(axes.size())));
+  if (maxRounds < kFreeRounds) return nullptr;
   auto isThere = [&](Value end) { return hoist(end, op); };
   for (auto [loop, axis] : axes)
     if (!isThere(loop.getLower()[axis]) || !isThere(loop.getUpper()[axis])) return nullptr;
   llvm::Value *isLong = builder.getFalse();
-  for (auto [loop, axis] : axes) isLong = builder.CreateOr(isLong, isLongAxis(loop, axis, most));
+  for (auto [loop, axis] : axes) isLong = builder.CreateOr(isLong, isLongAxis(loop, axis, maxRounds));
   return isLong;
 }
 
@@ -158,9 +158,9 @@ unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
 static llvm::ConstantInt *getStripLength(const llvm::ConstantInt *step, bool isUnsigned, double rounds) {
   if (!step || step->isZero()) return nullptr;
   const llvm::APInt &value = step->getValue();
-  llvm::APInt length = isUnsigned ? value : value.abs(), most = llvm::APInt::getSignedMaxValue(value.getBitWidth()).udiv(length);
-  if (most.isZero()) return nullptr;
-  llvm::APInt count = most.ugt(uint64_t(rounds)) ? llvm::APInt(value.getBitWidth(), uint64_t(rounds)) : most;
+  llvm::APInt length = isUnsigned ? value : value.abs(), maxCount = llvm::APInt::getSignedMaxValue(value.getBitWidth()).udiv(length);
+  if (maxCount.isZero()) return nullptr;
+  llvm::APInt count = maxCount.ugt(uint64_t(rounds)) ? llvm::APInt(value.getBitWidth(), uint64_t(rounds)) : maxCount;
   return llvm::ConstantInt::get(step->getContext(), count * length);
 }
 
@@ -223,10 +223,10 @@ private:
   }
 
   /// The same for uniform indices, as one bit for all lanes.
-  llvm::Value *goesOnAt(llvm::Value *at, llvm::Value *end) {
-    llvm::Value *goesOn = test(at, end, step.value);
+  llvm::Value *isContinuedAt(llvm::Value *at, llvm::Value *end) {
+    llvm::Value *isContinued = test(at, end, step.value);
     narrowToLive();
-    return live ? builder.CreateAnd(goesOn, in.isAny(in.mask)) : goesOn;
+    return live ? builder.CreateAnd(isContinued, in.isAny(in.mask)) : isContinued;
   }
 
   /// Distance from an index to the end behind it, and the absolute value of the step, as unsigned numbers.
@@ -252,7 +252,7 @@ private:
   /// Most loops end within the first strip. The others go through a separate block for each strip.
   void beginStrips(const Polling &polling) {
     llvm::BasicBlock *begin = in.makeBlock("strip");
-    builder.CreateCondBr(goesOnAt(lower.value, upper.value), begin, done);
+    builder.CreateCondBr(isContinuedAt(lower.value, upper.value), begin, done);
     in.moveTo(begin);
     stopSlot = in.makeSlot(llvmType, "stop"), nextStrip = in.makeBlock("strip.next");
     builder.CreateStore(upper.value, stopSlot);
@@ -296,17 +296,17 @@ private:
   void beginRound() {
     index = {builder.CreateLoad(in.widen(llvmType, kind), slot), kind};
     llvm::BasicBlock *body = in.makeBlock("for.body");
-    llvm::Value *goesOn = nullptr;
+    llvm::Value *isContinued = nullptr;
     if (stripLength) {
       narrowToLive(); // a strip is never empty
     } else if (uniformTest) {
-      goesOn = goesOnAt(index.value, upper.value);
+      isContinued = isContinuedAt(index.value, upper.value);
     } else {
       narrowToLive();
       in.mask = builder.CreateAnd(in.getMask(), findUnfinished());
-      goesOn = in.isAny(in.mask);
+      isContinued = in.isAny(in.mask);
     }
-    stripLength ? (void)builder.CreateBr(body) : (void)builder.CreateCondBr(goesOn, body, done);
+    stripLength ? (void)builder.CreateBr(body) : (void)builder.CreateCondBr(isContinued, body, done);
     in.moveTo(body);
     in.setValue(op.getBody().getArgument(axis), {index});
   }
@@ -328,14 +328,14 @@ private:
     }
     if (!ended) return;
     in.moveTo(ended);
-    builder.CreateCondBr(goesOnAt(next, upper.value), nextStrip, done, rarely());
+    builder.CreateCondBr(isContinuedAt(next, upper.value), nextStrip, done, rarely());
   }
 
   llvm::Instruction *endRoundOfStrip(llvm::Value *next, llvm::BasicBlock *ended) {
     // The strip ends at `stop` exactly, because `advance` does.
-    llvm::Value *goesOn = builder.CreateICmpNE(next, builder.CreateLoad(llvmType, stopSlot));
+    llvm::Value *isContinued = builder.CreateICmpNE(next, builder.CreateLoad(llvmType, stopSlot));
     narrowToLive();
-    return builder.CreateCondBr(live ? builder.CreateAnd(goesOn, in.isAny(in.mask)) : goesOn, header, ended);
+    return builder.CreateCondBr(live ? builder.CreateAnd(isContinued, in.isAny(in.mask)) : isContinued, header, ended);
   }
 
   BodyEmitter &in;

@@ -79,8 +79,8 @@ private:
     llvm::IRBuilder<> builder(region.call);
     llvm::Value *exit = builder.CreateCall(function, {frame});
     if (exits.empty()) return void(builder.CreateUnreachable());
-    llvm::SwitchInst *goOn = builder.CreateSwitch(exit, exits[0], unsigned(exits.size()));
-    for (unsigned index = 1; index < exits.size(); ++index) goOn->addCase(builder.getInt32(index), exits[index]);
+    llvm::SwitchInst *selectExit = builder.CreateSwitch(exit, exits[0], unsigned(exits.size()));
+    for (unsigned index = 1; index < exits.size(); ++index) selectExit->addCase(builder.getInt32(index), exits[index]);
   }
 
   /// Replaces branches out of the function by returns, and lists their targets.

@@ -171,7 +171,7 @@ llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
 /// Upper bound of a loop's iterations, as far as its bounds are known at compile time. The axes of one container together have at most as
 /// many iterations as the container has elements, all of which are in memory.
 static double boundIterations(ir::ForOp loop) {
-  double most = 1;
+  double maxCount = 1;
   Value container;
   llvm::SmallDenseSet<uint32_t> extents;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
@@ -179,16 +179,16 @@ static double boundIterations(ir::ForOp loop) {
     std::optional<int64_t> first = ir::findInteger(loop.getLower()[axis]), last = ir::findInteger(upper);
     auto extent = upper.getDefiningOp<ir::ExtentOp>();
     if (first && last) {
-      most *= std::abs(double(*last) - double(*first)) / std::max(1.0, std::abs(double(findStep(loop, axis).value_or(1))));
+      maxCount *= std::abs(double(*last) - double(*first)) / std::max(1.0, std::abs(double(findStep(loop, axis).value_or(1))));
     } else if (extent && first.value_or(-1) >= 0 && (!container || container == extent.getTensor()) &&
                extents.insert(extent.getAxis()).second) {
-      most *= container ? 1 : 0x1p62;
+      maxCount *= container ? 1 : 0x1p62;
       container = extent.getTensor();
     } else {
-      most *= std::ldexp(1, int(upper.getType().getIntOrFloatBitWidth()) - (first.value_or(-1) >= 0));
+      maxCount *= std::ldexp(1, int(upper.getType().getIntOrFloatBitWidth()) - (first.value_or(-1) >= 0));
     }
   }
-  return most;
+  return maxCount;
 }
 
 // An axis has fewer iterations than the power of two that bounds it.

@@ -28,8 +28,8 @@ struct Polling {
 inline Polling choosePolling(std::optional<double> rounds, double work) {
   if (rounds && *rounds * work <= kWorkBetweenPolls) return {0, 0, *rounds * work};
   double between = std::max(std::floor(kWorkBetweenPolls / std::max(work, 1.0)), 1.0);
-  double most = std::min(std::max(std::floor(kFreeWork / std::max(work, 1.0)), kFreeRounds), between);
-  return {most, between, most * work};
+  double maxFreeRounds = std::min(std::max(std::floor(kFreeWork / std::max(work, 1.0)), kFreeRounds), between);
+  return {maxFreeRounds, between, maxFreeRounds * work};
 }
 
 } // namespace qd::codegen
