@@ -16,7 +16,7 @@ using ir::BinaryKind;
 Value FunctionBuilder::makeLocal(Type type) {
   Value place = makePlace(create<ir::LocalOp>(ir::RefType::get(type)));
   // Iterations of a parallel loop share the variables of the kernel's serial part.
-  place.isShared = (isKernelLevel || isPartOfKernel) && !isInsideParallel;
+  place.isKernelVariable = (isKernelLevel || isPartOfKernel) && !isInsideParallel;
   return place;
 }
 
@@ -88,10 +88,10 @@ Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
 
 void FunctionBuilder::materialize(const Value &container, const Assignments &use) {
   if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
-  Aggregate &own = *container.aggregate;
-  if (own.isTuple || own.isUnpacked || own.ownerBlock) return;
-  own.ownerBlock = builder.getInsertionBlock();
-  for (Value &item : own.items)
+  Aggregate &aggregate = *container.aggregate;
+  if (aggregate.isTuple || aggregate.isUnpacked || aggregate.ownerBlock) return;
+  aggregate.ownerBlock = builder.getInsertionBlock();
+  for (Value &item : aggregate.items)
     if (item.is(Kind::Computed) ? use.hasItemAssigned || use.hasItemPassed
                                 : use.hasItemAssigned && item.isObject() && session.python.isNumber(item.object))
       item = declare(item, false);
@@ -392,7 +392,7 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
     fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" +
                            ir::describe(operand.getType()) + "'");
   const Value &whole = place.is(Kind::Components) ? place.aggregate->items[0] : place;
-  if (atomic && (whole.isElement || (whole.isShared && isInsideParallel)))
+  if (atomic && (whole.isElement || (whole.isKernelVariable && isInsideParallel)))
     return forEachPlace(place, convert(operand, place.type),
                         [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
   mlir::Value old = emit(place);

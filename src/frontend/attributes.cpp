@@ -260,17 +260,18 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   nb::object found = findAttribute(object, name);
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
   if (!found) {
-    std::string who =
+    std::string owner =
         PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
         : python.isInstance(object, python.moduleClass) ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
                                                         : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
-    if (base.hasRuntimeMembers) who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
+    if (base.hasRuntimeMembers) owner = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
     std::string close = findClosest(text, checked(PyObject_Dir(object.ptr())));
     std::string members;
     if (nb::object fields = findAttribute(type, names().__dataclass_fields__))
       for (nb::handle field : nb::list(fields)) members += (members.empty() ? " (members: " : ", ") + toText(field).str();
     if (!members.empty()) members += ")";
-    fail(error::kAttribute, who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
+    fail(error::kAttribute,
+         owner + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
   if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) {
     if (text != "get_member_field") failHostMethod(text);

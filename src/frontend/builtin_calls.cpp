@@ -465,25 +465,24 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   }
   bool hasMembers = count > 0 && (given[0].is(Kind::Struct) || given[0].is(Kind::Instance));
   if (is({"hasattr", "getattr"}) && count >= 2 && hasMembers && given[1].isObject()) {
-    bool isThere =
-        findMember(given[0], given[1].object) || (given[0].is(Kind::Instance) && findAttribute(given[0].object, given[1].object));
-    if (name == "hasattr") return makeObject(nb::bool_(isThere));
-    return isThere || count == 2 ? getAttributeOf(given[0], given[1].object) : given[2];
+    bool exists = findMember(given[0], given[1].object) || (given[0].is(Kind::Instance) && findAttribute(given[0].object, given[1].object));
+    if (name == "hasattr") return makeObject(nb::bool_(exists));
+    return exists || count == 2 ? getAttributeOf(given[0], given[1].object) : given[2];
   }
   if (name == "type" && count == 1 && given[0].is(Kind::Instance)) return makeObject(given[0].object, given[0].path);
   if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
-    bool isAsked = name == "hasattr";
+    bool isQuery = name == "hasattr";
     if (!findAttribute(given[0].object, given[1].object)) {
       session.tracker.depend(session.tracker.getStep(given[0].path, artifact::PathStep::Kind::Attribute, toText(given[1].object)),
                              artifact::Dependency::Kind::Absent);
-      if (isAsked || count == 3) return isAsked ? makeObject(nb::bool_(false)) : given[2];
+      if (isQuery || count == 3) return isQuery ? makeObject(nb::bool_(false)) : given[2];
     }
     Value member = getAttributeOf(given[0], given[1].object);
-    return isAsked ? makeObject(nb::bool_(true)) : member;
+    return isQuery ? makeObject(nb::bool_(true)) : member;
   }
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
-  bool asksFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());
-  if (asksFrame || is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
+  bool readsFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());
+  if (readsFrame || is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
   if (name == "breakpoint") return callPython(callee, arguments);
   if (isKnown && !hasMatrix) return runPython(callee.object, callee, name.str(), arguments);
   if (name == "sorted" && given.size() == 1) return sortItems(given[0], arguments);

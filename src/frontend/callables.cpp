@@ -36,8 +36,8 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
   };
   if (python.isInstance(object, python.partialClass)) {
     Arguments all;
-    Value placed = partOf(names().args), named = partOf(names().keywords);
-    for (const Value &value : listItems(placed, "unpack")) all.positional.push_back(value);
+    Value positional = partOf(names().args), named = partOf(names().keywords);
+    for (const Value &value : listItems(positional, "unpack")) all.positional.push_back(value);
     llvm::append_range(all.positional, arguments.positional);
     for (auto [name, item] : nb::borrow<nb::dict>(named.object)) {
       bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == toText(name); });
@@ -58,17 +58,17 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
     if (isStatic) return call(function, arguments, at);
     Value self = partOf(names().__self__), method = makeMethod(self, function.object);
     method.path = function.path;
-    bool isOfPython = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
-    if (isOfPython) return callMethod(method, arguments, at);
+    bool isPythonFunction = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
+    if (isPythonFunction) return callMethod(method, arguments, at);
   }
   if (PyType_Check(object.ptr()) || python.isInstance(object, python.functionClass) || PyCFunction_Check(object.ptr())) return std::nullopt;
   nb::object wrapped = findAttribute(object, names().__wrapped__);
   if (wrapped && python.isInstance(wrapped, python.functionClass))
     return call(partOf(names().__wrapped__), arguments, at); // functools.cache
   nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
-  nb::object own = findAttribute(type, names().__call__);
-  if (!own || !python.isInstance(own, python.functionClass)) return std::nullopt;
-  Value method = makeMethod(callee, own);
+  nb::object callMember = findAttribute(type, names().__call__);
+  if (!callMember || !python.isInstance(callMember, python.functionClass)) return std::nullopt;
+  Value method = makeMethod(callee, callMember);
   method.path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
   session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
   return callMethod(method, arguments, at);
@@ -111,18 +111,18 @@ Value FunctionBuilder::makePartial(const Value &type, Arguments &arguments) {
 }
 
 Value FunctionBuilder::callPartial(const Value &partial, Arguments &arguments, nb::handle at) {
-  const Aggregate &own = *partial.aggregate;
-  size_t placed = own.items.size() - own.names.size();
+  const Aggregate &aggregate = *partial.aggregate;
+  size_t namedStart = aggregate.items.size() - aggregate.names.size();
   Arguments all;
-  all.positional.assign(own.items.begin() + 1, own.items.begin() + int64_t(placed));
+  all.positional.assign(aggregate.items.begin() + 1, aggregate.items.begin() + int64_t(namedStart));
   llvm::append_range(all.positional, arguments.positional);
-  for (size_t index = 0; index < own.names.size(); ++index) {
-    std::string name = toText(own.names[index]).str();
+  for (size_t index = 0; index < aggregate.names.size(); ++index) {
+    std::string name = toText(aggregate.names[index]).str();
     bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == name; });
-    if (!isGiven) all.named.emplace_back(name, own.items[placed + index]);
+    if (!isGiven) all.named.emplace_back(name, aggregate.items[namedStart + index]);
   }
   llvm::append_range(all.named, arguments.named);
-  return call(own.items[0], all, at);
+  return call(aggregate.items[0], all, at);
 }
 
 Value FunctionBuilder::declareFunc(nb::handle decorator, Arguments &arguments) {
@@ -146,7 +146,7 @@ void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, co
   const PythonObjects &python = session.python;
   llvm::DenseSet<PyObject *> seen;
   std::string library = toText(nb::module_::import_("sysconfig").attr("get_path")("stdlib")).str();
-  std::function<void(nb::handle, const PathNode *)> visitFunction = [&](nb::handle callable, const PathNode *own) {
+  std::function<void(nb::handle, const PathNode *)> visitFunction = [&](nb::handle callable, const PathNode *functionPath) {
     nb::object file = getAttribute(callable, names().__code__).attr("co_filename");
     // Functions of installed packages do not change.
     if (!seen.insert(callable.ptr()).second || toText(file).starts_with(library) || toText(file).contains("site-packages")) return;
@@ -158,7 +158,7 @@ void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, co
     };
     nb::object code = getAttribute(callable, names().__code__), globals = getAttribute(callable, names().__globals__);
     nb::object members = self && self->isObject() ? findAttribute(self->object, names().__dict__) : nb::object();
-    const PathNode *root = session.tracker.getFunctionRoot(callable, own);
+    const PathNode *root = session.tracker.getFunctionRoot(callable, functionPath);
     for (nb::handle name : code.attr("co_names")) {
       if (PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr()))
         record(session.tracker.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
@@ -169,7 +169,7 @@ void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, co
     for (nb::handle name : getAttribute(code, names().co_freevars)) {
       nb::object cell = getAttribute(callable, names().__closure__)[position++];
       nb::object content = nb::steal(PyCell_Get(cell.ptr()));
-      const PathNode *step = session.tracker.getStep(own, PathStep::Kind::FunctionClosure, toText(name));
+      const PathNode *step = session.tracker.getStep(functionPath, PathStep::Kind::FunctionClosure, toText(name));
       if (content) record(session.tracker.getCellRoot(cell, step), content);
     }
   };
@@ -271,9 +271,9 @@ Value FunctionBuilder::callWithOperands(nb::handle object, const std::string &na
     throw std::move(*operands->mistake);
   }
   if (!result) {
-    bool isOfPython = python.isInstance(object, python.functionClass);
+    bool isPythonFunction = python.isInstance(object, python.functionClass);
     nb::python_error problem;
-    if (!isOfPython && (problem.matches(PyExc_TypeError) || problem.matches(PyExc_AttributeError))) failRuntimeOperands(object, name);
+    if (!isPythonFunction && (problem.matches(PyExc_TypeError) || problem.matches(PyExc_AttributeError))) failRuntimeOperands(object, name);
     session.failFromPython(problem, " when calling `" + name + "`");
   }
   return unbox(result);

@@ -15,9 +15,9 @@ using Kind = Value::Kind;
 using artifact::PathStep;
 
 /// The number of arguments before the last one that may change variables; 0 if a starred argument makes positions unknown.
-static size_t countBeforeChanges(nb::handle placed, nb::handle keywords, const PythonObjects &python) {
+static size_t countBeforeChanges(nb::handle positional, nb::handle keywords, const PythonObjects &python) {
   std::vector<nb::object> nodes;
-  for (nb::handle argument : placed) {
+  for (nb::handle argument : positional) {
     if (python.kindOf(argument) == NodeKind::Starred) return 0;
     nodes.push_back(nb::borrow(argument));
   }
@@ -33,17 +33,17 @@ static size_t countBeforeChanges(nb::handle placed, nb::handle keywords, const P
 
 Arguments FunctionBuilder::visitArguments(nb::handle at, const Value *callee) {
   Arguments arguments;
-  nb::object placed = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
+  nb::object positional = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
   size_t position = 0;
   std::optional<size_t> beforeChanges;
   // An argument by value is loaded before later arguments may change it.
   auto pass = [&](Value value, nb::handle name) {
-    size_t own = position++;
+    size_t index = position++;
     if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
-    if (!beforeChanges) beforeChanges = countBeforeChanges(placed, keywords, session.python);
-    return own < *beforeChanges && !mayTakeReference(*callee, own, name) ? copy(value) : value;
+    if (!beforeChanges) beforeChanges = countBeforeChanges(positional, keywords, session.python);
+    return index < *beforeChanges && !mayTakeReference(*callee, index, name) ? copy(value) : value;
   };
-  arguments.positional = visitAll(placed, [&](nb::handle argument) { return pass(visit(argument), nb::none()); });
+  arguments.positional = visitAll(positional, [&](nb::handle argument) { return pass(visit(argument), nb::none()); });
   for (nb::handle keyword : keywords) {
     nb::object name = getAttribute(keyword, names().arg);
     Value value = pass(visit(getAttribute(keyword, names().value)), name);
@@ -228,9 +228,9 @@ Value FunctionBuilder::runPython(nb::handle callable, const Value &callee, const
   for (const auto &[key, argument] : arguments.named) named[key.c_str()] = toPython(argument);
   // The dependencies of a user's function beyond its arguments are known only in part.
   const Value *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
-  bool isOfPython = session.python.isInstance(callee.object, session.python.functionClass) ||
-                    session.python.isInstance(callable, session.python.methodClass);
-  if (isOfPython && !session.python.isOfPackage(callable)) {
+  bool isPythonFunction = session.python.isInstance(callee.object, session.python.functionClass) ||
+                          session.python.isInstance(callable, session.python.methodClass);
+  if (isPythonFunction && !session.python.isOfPackage(callable)) {
     session.tracker.refuseCache();
     readCaptured(callee.object, callee.path, self);
   }
@@ -302,27 +302,27 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
 }
 
 Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {
-  Aggregate &own = *receiver.aggregate;
-  if (own.structType && name == "_asdict") {
-    Value dictionary = makeAggregate(Kind::Dictionary, own.items);
-    dictionary.aggregate->names = own.names;
+  Aggregate &aggregate = *receiver.aggregate;
+  if (aggregate.structType && name == "_asdict") {
+    Value dictionary = makeAggregate(Kind::Dictionary, aggregate.items);
+    dictionary.aggregate->names = aggregate.names;
     return dictionary;
   }
-  if (own.structType && name == "_replace") {
+  if (aggregate.structType && name == "_replace") {
     Value result = mapItems(receiver, [](const Value &item) { return item; });
     for (auto &[key, value] : arguments.named) {
       nb::str field(key.c_str());
-      auto found = llvm::find_if(own.names, [&](const nb::object &known) { return known.equal(field); });
-      if (found == own.names.end()) fail(error::kType, "'" + key + "' is no field of " + describe(receiver));
-      result.aggregate->items[size_t(found - own.names.begin())] = copyElement(value);
+      auto found = llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(field); });
+      if (found == aggregate.names.end()) fail(error::kType, "'" + key + "' is no field of " + describe(receiver));
+      result.aggregate->items[size_t(found - aggregate.names.begin())] = copyElement(value);
     }
     return result;
   }
   bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
-  if (own.ownerBlock && own.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
+  if (aggregate.ownerBlock && aggregate.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
     fail(error::kSyntax, "'" + name + "' would change a list or dict from outside of this run-time branch or loop, once, while compiling");
-  if (name == "append" && !own.isTuple && receiver.is(Kind::Sequence) && arguments.positional.size() == 1) {
-    own.items.push_back(load(arguments.positional[0]));
+  if (name == "append" && !aggregate.isTuple && receiver.is(Kind::Sequence) && arguments.positional.size() == 1) {
+    aggregate.items.push_back(load(arguments.positional[0]));
     return makeObject(nb::none());
   }
   // A list, tuple or dict of Python runs the method, with stand-ins for run-time values.
@@ -348,11 +348,11 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
     for (nb::handle item : object) items.aggregate->items.push_back(unbox(item));
     return items;
   };
-  nb::object container = boxAll(own.items);
-  if (own.isTuple) container = nb::tuple(container);
+  nb::object container = boxAll(aggregate.items);
+  if (aggregate.isTuple) container = nb::tuple(container);
   if (receiver.is(Kind::Dictionary)) {
     nb::dict dict;
-    for (auto [key, item] : llvm::zip(own.names, container)) dict[key] = item;
+    for (auto [key, item] : llvm::zip(aggregate.names, container)) dict[key] = item;
     container = dict;
   }
   nb::object method = findAttribute(container, nb::str(name.data(), name.size()));
@@ -365,11 +365,11 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
     returned = method(*given);
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
   Value result = unbox(returned);
-  if (own.isTuple) return result;
-  own.items = unbox(receiver.is(Kind::Dictionary) ? container.attr("values")() : container).aggregate->items;
+  if (aggregate.isTuple) return result;
+  aggregate.items = unbox(receiver.is(Kind::Dictionary) ? container.attr("values")() : container).aggregate->items;
   if (receiver.is(Kind::Dictionary)) {
-    own.names.clear();
-    for (nb::handle key : nb::list(container)) own.names.push_back(nb::borrow(key));
+    aggregate.names.clear();
+    for (nb::handle key : nb::list(container)) aggregate.names.push_back(nb::borrow(key));
   }
   return result;
 }

@@ -188,8 +188,8 @@ mlir::Value FunctionBuilder::getInput(const Value &value) {
   else
     builder.setInsertionPointToStart(body->entry);
   mlir::Value result;
-  if (value.input >= DependencyTracker::kShared) {
-    result = create<ir::SharedOp>(value.type, value.input - DependencyTracker::kShared);
+  if (value.input >= DependencyTracker::kBlockArrays) {
+    result = create<ir::SharedOp>(value.type, value.input - DependencyTracker::kBlockArrays);
   } else if (value.is(Kind::Argument)) {
     result = create<ir::ArgumentOp>(value.type, input.offset);
   } else {
@@ -271,7 +271,7 @@ std::string FunctionBuilder::describe(const Value &value) {
   if (value.isTyped()) return ir::describe(value.type);
   switch (value.kind) {
   case Kind::Tensor:
-    if (value.input >= DependencyTracker::kShared) return "a shared array";
+    if (value.input >= DependencyTracker::kBlockArrays) return "a shared array";
     [[fallthrough]];
   case Kind::Object:
     if (Type type = findType(value)) return ir::describe(type);
@@ -288,7 +288,7 @@ std::string FunctionBuilder::describe(const Value &value) {
 }
 
 /// The layout of a container; fails for a shadow that was never placed.
-static layout::TensorLayout readPlaced(Session &session, const Value &value) {
+static layout::TensorLayout readTensorLayout(Session &session, const Value &value) {
   try {
     return session.readInputLayout(value.object);
   } catch (nb::python_error &) {
@@ -303,7 +303,7 @@ Value FunctionBuilder::toTensor(const Value &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
-  layout::TensorLayout layout = readPlaced(session, value);
+  layout::TensorLayout layout = readTensorLayout(session, value);
   bool isField = session.python.isInstance(value.object, session.python.fieldBase);
   if (!isField) setKnownExtents(layout, shape);
   return makeTensor(value, std::move(layout), isField);

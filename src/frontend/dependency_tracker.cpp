@@ -92,7 +92,7 @@ const PathNode *DependencyTracker::getTypeMember(nb::handle structType, const ch
   return getStep(getStep(path, PathStep::Kind::Attribute, kind), PathStep::Kind::Item, name);
 }
 
-uint32_t DependencyTracker::place(Input input, uint32_t bytes) {
+uint32_t DependencyTracker::addInput(Input input, uint32_t bytes) {
   input.offset = artifact.argumentBytes;
   artifact.argumentBytes += (bytes + 7) / 8 * 8;
   artifact.inputs.push_back(std::move(input));
@@ -108,7 +108,7 @@ uint32_t DependencyTracker::addValue(const PathNode *path, mlir::Type type) {
   input.name = describe(path);
   input.type = ir::getValueType(type);
   auto bytes = uint32_t(input.type.componentCount() * int64_t(support::getByteSize(input.type.scalar)));
-  return values[path] = place(std::move(input), bytes);
+  return values[path] = addInput(std::move(input), bytes);
 }
 
 uint32_t DependencyTracker::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField) {
@@ -122,7 +122,7 @@ uint32_t DependencyTracker::addTensor(const PathNode *path, nb::handle object, l
   dynamic += uint32_t(std::count(layout.strides.begin(), layout.strides.end(), layout::kDynamic));
   input.layout = std::move(layout);
   input.isField = isField;
-  uint32_t number = place(std::move(input), 8 + 8 * dynamic);
+  uint32_t number = addInput(std::move(input), 8 + 8 * dynamic);
   // Two arrays may always share memory. A field overlaps another input only if `mayOverlap` finds it now.
   for (const auto &[other, otherPath, otherNumber] : containers)
     if ((isField || artifact.inputs[otherNumber].isField) && nb::cast<bool>(python.mayOverlap(object, other))) {

@@ -45,8 +45,7 @@ public:
   uint32_t addValue(const PathNode *path, mlir::Type type);
   /// Sets `mayAlias` for arrays that are updated atomically and share memory.
   void markOverlaps();
-  /// The number of the input for the container `object`, found at `path`. Sets `mayAlias` for a field that shares memory with another
-  /// input.
+  /// The number of the input for the container `object` at `path`. Sets `mayAlias` for a field that shares memory with another input.
   uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField);
 
   /// A container that is an input.
@@ -57,10 +56,10 @@ public:
   };
   const std::vector<Container> &getContainers() const { return containers; }
 
-  const artifact::Input &getInput(uint32_t number) const { return number < kShared ? artifact.inputs[number] : shared; }
+  const artifact::Input &getInput(uint32_t number) const { return number < kBlockArrays ? artifact.inputs[number] : blockArray; }
   /// Numbers from here on belong to arrays in block memory, which are no inputs of a launch.
-  static constexpr uint32_t kShared = 1u << 31;
-  uint32_t addShared() { return kShared + sharedCount++; }
+  static constexpr uint32_t kBlockArrays = 1u << 31;
+  uint32_t addBlockArray() { return kBlockArrays + blockArrayCount++; }
   /// Excludes the kernel from the disk cache, because no path describes something that it uses.
   void refuseCache() { artifact.cacheable = false; }
 
@@ -69,22 +68,22 @@ public:
   static bool isShadow(const PathNode *path);
 
 private:
-  static artifact::Input makeShared() {
+  static artifact::Input makeBlockArray() {
     artifact::Input input;
     input.name = "the shared array";
     input.isField = true;
     return input;
   }
   artifact::Path makePath(const PathNode *node) const;
-  uint32_t place(artifact::Input input, uint32_t bytes);
+  uint32_t addInput(artifact::Input input, uint32_t bytes);
 
   const PythonObjects &python;
   artifact::Artifact &artifact;
   std::map<std::tuple<const PathNode *, artifact::PathStep::Kind, std::string, int64_t>, std::unique_ptr<PathNode>> steps;
   std::map<uint32_t, std::unique_ptr<PathNode>> arguments;
   std::unique_ptr<PathNode> kernel;
-  artifact::Input shared = makeShared();
-  uint32_t sharedCount = 0;
+  artifact::Input blockArray = makeBlockArray();
+  uint32_t blockArrayCount = 0;
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
   std::vector<Container> containers;
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;

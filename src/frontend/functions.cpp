@@ -41,13 +41,13 @@ std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value
   std::vector<Value> values;
   for (nb::handle parameter : parameters) {
     nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
-    const PathNode *own = session.tracker.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()));
+    const PathNode *parameterPath = session.tracker.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()));
     if (isStructType(annotation))
-      session.tracker.recordType(annotation, session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
+      session.tracker.recordType(annotation, session.tracker.getStep(parameterPath, artifact::PathStep::Kind::Attribute, "annotation"));
     bool isGiven = session.python.isInstance(item, session.python.standIn);
-    // A default value is part of its func. A default that is a func has its own globals, so it needs a path.
+    // A default value is part of its func. A default that is a func has its parameterPath globals, so it needs a path.
     const PathNode *place = session.python.isInstance(item, session.python.func)
-                                ? session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "default")
+                                ? session.tracker.getStep(parameterPath, artifact::PathStep::Kind::Attribute, "default")
                                 : nullptr;
     const Value value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, place);
     bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
@@ -132,7 +132,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
 
 void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
   if (key && value.isClamped) *key += "b";
-  auto note = [&](char mark, const void *address) {
+  auto addToKey = [&](char mark, const void *address) {
     if (key) *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
   };
   switch (value.kind) {
@@ -144,8 +144,8 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
       return;
     }
     session.keptAlive.push_back(value.object);
-    note('o', value.object.ptr());
-    return note(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
+    addToKey('o', value.object.ptr());
+    return addToKey(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
   case Kind::Argument:
   case Kind::Tensor:
     if (key) *key += "i" + std::to_string(value.input) + ";";
@@ -157,19 +157,19 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     // With `key`, places are passed by reference, so that the callee can assign them.
     bool isPlace = key && value.is(Kind::Place);
     char mark = isOuterVariable(value) ? 's' : value.isElement ? 'a' : value.isReadOnly ? 'c' : 'r';
-    note(isPlace ? mark : 'v', value.type.getAsOpaquePointer());
+    addToKey(isPlace ? mark : 'v', value.type.getAsOpaquePointer());
     operands.push_back(isPlace ? value.ir : emit(value));
     return;
   }
   default:
     if (key) *key += "(" + std::to_string(int(value.kind)) + "," + std::to_string(value.aggregate->items.size()) + ":";
-    for (const nb::object &name : value.aggregate->names) note('k', name.ptr());
-    if (value.aggregate->structType) note('t', value.aggregate->structType.ptr());
-    if (value.is(Kind::Method)) note('m', value.object.ptr());
+    for (const nb::object &name : value.aggregate->names) addToKey('k', name.ptr());
+    if (value.aggregate->structType) addToKey('t', value.aggregate->structType.ptr());
+    if (value.is(Kind::Method)) addToKey('m', value.object.ptr());
     // An object may contain itself.
     if (++session.flattenDepth > 64)
       fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
-    if (value.is(Kind::Instance)) note('O', value.object.ptr());
+    if (value.is(Kind::Instance)) addToKey('O', value.object.ptr());
     for (const Value &item : value.aggregate->items) flatten(item, operands, key);
     --session.flattenDepth;
     return;
@@ -184,8 +184,8 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
   case Kind::Place:
     if (byReference) {
       Value place = makePlace(next());
-      place.isShared = caller && caller->isOuterVariable(shape);
-      place.isElement = shape.isElement || place.isShared;
+      place.isKernelVariable = caller && caller->isOuterVariable(shape);
+      place.isElement = shape.isElement || place.isKernelVariable;
       place.isReadOnly = shape.isReadOnly;
       place.isClamped = shape.isClamped;
       return place;
@@ -205,7 +205,7 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
 }
 
 bool FunctionBuilder::isOuterVariable(const Value &place) const {
-  return place.isShared && (isInsideParallel || place.isElement); // `rebuild` sets isElement for outer variables of callers
+  return place.isKernelVariable && (isInsideParallel || place.isElement); // `rebuild` sets isElement for outer variables of callers
 }
 
 Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments &arguments) {
@@ -244,13 +244,13 @@ Value FunctionBuilder::superAttribute(nb::handle name) {
   bool isInstance = self && self->value.is(Kind::Instance);
   if (!self || (!isInstance && !self->value.isObject())) fail(error::kSyntax, "super() stands in methods of classes only");
   Value owner = lookUpGlobal(names().__class__);
-  nb::handle own = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
+  nb::handle ownClass = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
   const PathNode *type =
       isInstance ? self->value.path : session.tracker.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
   const PathNode *classes = session.tracker.getStep(type, artifact::PathStep::Kind::Attribute, "__mro__");
   bool isPast = false;
   int64_t position = 0;
-  for (nb::handle candidate : getAttribute(own, names().__mro__)) {
+  for (nb::handle candidate : getAttribute(ownClass, names().__mro__)) {
     const PathNode *path = session.tracker.getStep(classes, artifact::PathStep::Kind::Item, "", position++);
     nb::object members = getAttribute(candidate, names().__dict__);
     if (isPast && nb::cast<bool>(members.attr("__contains__")(name))) {
@@ -316,14 +316,14 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
     if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
     return value.is(Kind::Place) || value.is(Kind::Argument);
   };
-  bool isMaker = functionName == "__init__" || functionName == "__post_init__"; // known numbers stay known unless they are assigned
+  bool isConstructor = functionName == "__init__" || functionName == "__post_init__"; // known numbers stay known unless they are assigned
   for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
     Value value = given;
     Binding binding;
     bool isAssigned = assignmentCounts->lookup(name.ptr()).count != 0;
     if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = load(value);
     if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value))) value = declare(value, false);
-    if (isMaker && value.isObject() && isAssigned && session.python.isNumber(value.object)) value = declare(value, false);
+    if (isConstructor && value.isObject() && isAssigned && session.python.isNumber(value.object)) value = declare(value, false);
     if (!value.isTyped() && !value.is(Kind::Struct)) binding.kind = Binding::Kind::Static;
     binding.value = value;
     scopes.bind(name.ptr(), std::move(binding));

@@ -35,18 +35,18 @@ std::vector<std::pair<nb::object, Value>> FunctionBuilder::bindFields(nb::handle
   for (auto [name, field] : nb::borrow<nb::dict>(getAttribute(type, names().__dataclass_fields__))) {
     auto found = llvm::find_if(named, [&](const auto &item) { return item.first == toText(name); });
     nb::object preset = getAttribute(field, names().default_), factory = field.attr("default_factory");
-    bool isAsked = nb::cast<bool>(field.attr("init"));
+    bool isInitParameter = nb::cast<bool>(field.attr("init"));
     Value value;
-    if (isAsked && position < arguments.positional.size()) {
+    if (isInitParameter && position < arguments.positional.size()) {
       value = arguments.positional[position++];
-    } else if (isAsked && found != named.end()) {
+    } else if (isInitParameter && found != named.end()) {
       value = found->second;
       named.erase(found);
     } else if (!preset.is(missing)) {
       value = fromPython(preset, nullptr);
     } else if (!factory.is(missing)) {
       value = fromPython(factory(), nullptr);
-    } else if (isAsked) {
+    } else if (isInitParameter) {
       fail(error::kSyntax, "Missing argument '" + toText(name) + "'.");
     } else {
       continue; // `__post_init__` sets it
@@ -104,12 +104,13 @@ Value FunctionBuilder::instanceAttribute(const Value &base, nb::handle name) {
 }
 
 void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const Value &value) {
-  Aggregate &own = *instance.aggregate;
-  auto position = size_t(llvm::find_if(own.names, [&](const nb::object &known) { return known.equal(name); }) - own.names.begin());
-  bool isNew = position == own.names.size();
-  bool isPlace = !isNew && (own.items[position].is(Kind::Place) || own.items[position].is(Kind::Struct));
-  if (isPlace) return store(own.items[position], value);
-  if (own.ownerBlock != builder.getInsertionBlock())
+  Aggregate &aggregate = *instance.aggregate;
+  auto position =
+      size_t(llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(name); }) - aggregate.names.begin());
+  bool isNew = position == aggregate.names.size();
+  bool isPlace = !isNew && (aggregate.items[position].is(Kind::Place) || aggregate.items[position].is(Kind::Struct));
+  if (isPlace) return store(aggregate.items[position], value);
+  if (aggregate.ownerBlock != builder.getInsertionBlock())
     fail(error::kSyntax,
          "'" + toText(name) + "' is " + (isNew ? "no member of the object yet" : "known while compiling") +
              ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
@@ -117,10 +118,10 @@ void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const 
   Value item = value.isTyped() || value.is(Kind::Struct) ? declare(value, false) : value;
   if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) materialize(item, Assignments());
   if (isNew) {
-    own.names.push_back(nb::borrow(name));
-    own.items.push_back(std::move(item));
+    aggregate.names.push_back(nb::borrow(name));
+    aggregate.items.push_back(std::move(item));
   } else {
-    own.items[position] = std::move(item);
+    aggregate.items[position] = std::move(item);
   }
 }
 

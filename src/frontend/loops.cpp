@@ -320,7 +320,7 @@ FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle 
   Type type = boundType(items);
   Box box;
   bool hasSteps = false;
-  APInt rounds(128, 1);
+  APInt iterations(128, 1);
   for (size_t first = 0; first < items.size(); first += 3) {
     std::optional<int64_t> low = findInteger(items[first]), high = findInteger(items[first + 1]), step = findInteger(items[first + 2]);
     if (step == 0) fail(error::kSyntax, "range() arg 3 must not be zero");
@@ -332,7 +332,7 @@ FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle 
         stride.negate();
       }
       APInt own = span.isStrictlyPositive() ? (span + stride - 1).udiv(stride) : APInt(128, 0);
-      rounds = llvm::APIntOps::umin(rounds, APInt(128, INT64_MAX) + 1) * own;
+      iterations = llvm::APIntOps::umin(iterations, APInt(128, INT64_MAX) + 1) * own;
     }
     if (session.options.debug && low && high && step && (*step > 0 ? *low > *high : *low < *high))
       session.warn("the range from " + std::to_string(*low) + " to " + std::to_string(*high) +
@@ -350,7 +350,7 @@ FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle 
     hasSteps |= step != 1;
     if (!step) requireStep(box.steps.back());
   }
-  if (rounds.getActiveBits() > 63) fail(error::kSyntax, artifact::kTooManyIterations);
+  if (iterations.getActiveBits() > 63) fail(error::kSyntax, artifact::kTooManyIterations);
   if (!hasSteps) box.steps.clear();
   box.axes = range.aggregate->axes;
   box.isGrouped = range.aggregate->isGrouped;
@@ -579,15 +579,16 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
 }
 
 void FunctionBuilder::checkRounds(const Value &rounds, const Value &flag) {
-  int64_t most = session.options.maxRounds;
+  int64_t limit = session.options.maxRounds;
   Value count = binary(BinaryKind::add, rounds, makeObject(nb::int_(1)), "+");
   storeTyped(rounds, emit(count));
-  Value isLeft = binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
-        good = binary(BinaryKind::bit_or, isLeft, binary(BinaryKind::lt, load(rounds), makeObject(nb::int_(most)), "<"), "|");
+  Value isDone = binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
+        isWithinLimit = binary(BinaryKind::bit_or, isDone, binary(BinaryKind::lt, load(rounds), makeObject(nb::int_(limit)), "<"), "|");
   Fragments fragments;
-  fragments.text(builder, "qd.graph.do_while() has run " + std::to_string(most) +
+  fragments.text(builder, "qd.graph.do_while() has run " + std::to_string(limit) +
                               " rounds, and its flag is not zero: set the option graph_max_iterations where it needs more");
-  create<ir::AssertOp>(emit(good), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
+  create<ir::AssertOp>(emit(isWithinLimit), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments),
+                       fragments.values);
 }
 
 void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {

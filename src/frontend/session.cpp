@@ -128,14 +128,14 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
 }
 
 void Session::recordMistake(Diagnostic mistake) {
-  constexpr size_t kEnough = 10;
+  constexpr size_t kMaxMistakes = 10;
   // An unrolled loop repeats a mistake in each iteration.
   bool isKnown = llvm::any_of(mistakes, [&](const Diagnostic &other) {
     return other.message == mistake.message && other.frames.back().line == mistake.frames.back().line &&
            other.frames.back().column == mistake.frames.back().column;
   });
   if (!isKnown) mistakes.push_back(std::move(mistake));
-  if (isLastMistake || mistakes.size() == kEnough) throwMistakes();
+  if (isLastMistake || mistakes.size() == kMaxMistakes) throwMistakes();
 }
 
 void Session::throwMistakes() {
@@ -156,7 +156,7 @@ void Session::logDebug(const llvm::Twine &message) {
   if (!nb::cast<bool>(runtime.attr("is_logged")("debug"))) return;
   artifact::SourceLocation place = currentLocation();
   std::string where = place.file + ":" + std::to_string(place.line), text = message.str();
-  if (notes.insert(where + " " + text).second) runtime.attr("log")("debug", text.c_str(), where.c_str());
+  if (logged.insert(where + " " + text).second) runtime.attr("log")("debug", text.c_str(), where.c_str());
 }
 
 void Session::warn(const llvm::Twine &message, PyObject *category) {

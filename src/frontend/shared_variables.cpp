@@ -27,7 +27,7 @@ constexpr unsigned kMaxDepth = 64;
 
 mlir::Value getPlace(Operation *access) { return access->getOperand(isa<ir::StoreOp>(access) ? 1 : 0); }
 
-mlir::Value findOrigin(mlir::Value place) {
+mlir::Value findBase(mlir::Value place) {
   while (auto component = place.getDefiningOp<ir::ComponentOp>()) place = component.getRef();
   return place;
 }
@@ -68,30 +68,31 @@ bool isSamePlace(mlir::Value first, mlir::Value second) {
 }
 
 /// Whether a cast between two types is injective and preserves the order of numbers.
-bool keepsNumbers(Type from, Type to) {
+bool preservesNumbers(Type from, Type to) {
   unsigned before = from.getIntOrFloatBitWidth(), after = to.getIntOrFloatBitWidth();
   bool isExtended = from.isSignedInteger() == to.isSignedInteger() ? before <= after : from.isUnsignedInteger() && before < after;
   return ir::isFloatScalar(from) ? before <= after : isExtended;
 }
 
-/// The operand of a chain of casts to wider integers or floats, all of which preserve the bits. With `keeps` they preserve the number, too.
-mlir::Value beforeWidening(mlir::Value value, bool keeps) {
+/// The operand of a chain of casts to wider integers or floats; with `preservesNumber`, of casts that preserve the number, too.
+mlir::Value stripWidening(mlir::Value value, bool preservesNumber) {
   while (auto cast = value.getDefiningOp<ir::CastOp>()) {
     Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
-    bool areAlike = !from.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
-    if (!areAlike || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth() || (keeps && !keepsNumbers(from, to))) break;
+    bool haveSameClass = !from.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
+    if (!haveSameClass || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth() || (preservesNumber && !preservesNumbers(from, to)))
+      break;
     value = cast.getOperand();
   }
   return value;
 }
 
 /// The operand of a cast to a narrower type of the same class.
-mlir::Value beforeNarrowing(mlir::Value value) {
+mlir::Value stripNarrowing(mlir::Value value) {
   auto cast = value.getDefiningOp<ir::CastOp>();
   if (!cast) return value;
   Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
-  bool areAlike = !to.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
-  return areAlike && from.getIntOrFloatBitWidth() >= to.getIntOrFloatBitWidth() ? cast.getOperand() : value;
+  bool haveSameClass = !to.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
+  return haveSameClass && from.getIntOrFloatBitWidth() >= to.getIntOrFloatBitWidth() ? cast.getOperand() : value;
 }
 
 /// An update that is written as a read, a computation and a write.
@@ -110,15 +111,14 @@ public:
   std::optional<Update> match() {
     bool isFound = matchOperation() || matchChoice() || matchBranch();
     Operation *end = update.branches ? update.branches : store;
-    isFound =
-        isFound && llvm::all_of(update.reads, [&](ir::LoadOp read) { return isUntouchedUntil(read, end, findOrigin(store.getRef())); });
+    isFound = isFound && llvm::all_of(update.reads, [&](ir::LoadOp read) { return isUntouchedUntil(read, end, findBase(store.getRef())); });
     return isFound ? std::optional(std::move(update)) : std::nullopt;
   }
 
 private:
-  /// The load of the variable behind widening casts. `keeps`: only casts that preserve the number, which extrema need.
-  ir::LoadOp findRead(mlir::Value value, bool keeps = true) {
-    auto load = beforeWidening(value, keeps).getDefiningOp<ir::LoadOp>();
+  /// The load of the variable behind widening casts. `preservesNumber`: only through casts that preserve it, as extrema need.
+  ir::LoadOp findRead(mlir::Value value, bool preservesNumber = true) {
+    auto load = stripWidening(value, preservesNumber).getDefiningOp<ir::LoadOp>();
     return load && isSamePlace(load.getRef(), store.getRef()) ? load : ir::LoadOp();
   }
 
@@ -130,7 +130,7 @@ private:
   /// `s op x`, `x op s`, and longer chains of one operator.
   bool matchOperation() {
     restart();
-    mlir::Value value = beforeNarrowing(store.getValue());
+    mlir::Value value = stripNarrowing(store.getValue());
     auto last = value.getDefiningOp<ir::BinaryOp>();
     std::optional<AtomicKind> kind = last ? findUpdateKind(last.getBinaryKind()) : std::nullopt;
     if (!kind) return false;
@@ -142,12 +142,12 @@ private:
   }
 
   bool descend(mlir::Value value, unsigned depth) {
-    bool keeps = isExtremum(update.kind);
-    if (ir::LoadOp read = findRead(value, keeps)) {
+    bool preservesNumber = isExtremum(update.kind);
+    if (ir::LoadOp read = findRead(value, preservesNumber)) {
       update.reads.push_back(read);
       return true;
     }
-    auto step = beforeWidening(value, keeps).getDefiningOp<ir::BinaryOp>();
+    auto step = stripWidening(value, preservesNumber).getDefiningOp<ir::BinaryOp>();
     std::optional<AtomicKind> kind = step ? findUpdateKind(step.getBinaryKind()) : std::nullopt;
     if (!kind || getCombination(*kind) != update.kind || depth > kMaxDepth) return false;
     size_t count = update.terms.size();
@@ -178,13 +178,13 @@ private:
   /// preserves the order of numbers, wrapping does not.
   bool isStored(mlir::Value compared, mlir::Value stored, Operation *end) {
     Type scalar = ir::getScalar(store.getValue().getType());
-    mlir::Value number = beforeWidening(compared, /*keeps=*/true);
-    std::pair<mlir::Value, mlir::Value> pairs[] = {{compared, stored}, {number, beforeWidening(stored, /*keeps=*/true)}, {}};
-    if (ir::isFloatScalar(scalar)) pairs[2] = {number, beforeWidening(beforeNarrowing(stored), /*keeps=*/true)};
+    mlir::Value number = stripWidening(compared, /*preservesNumber=*/true);
+    std::pair<mlir::Value, mlir::Value> pairs[] = {{compared, stored}, {number, stripWidening(stored, /*preservesNumber=*/true)}, {}};
+    if (ir::isFloatScalar(scalar)) pairs[2] = {number, stripWidening(stripNarrowing(stored), /*preservesNumber=*/true)};
     for (auto [first, second] : pairs) {
       SmallVector<Operation *> repeated;
       if (!first || !isSame(first, second, repeated)) continue;
-      if (!ir::isFloatScalar(scalar) && !keepsNumbers(ir::getScalar(first.getType()), scalar)) continue;
+      if (!ir::isFloatScalar(scalar) && !preservesNumbers(ir::getScalar(first.getType()), scalar)) continue;
       update.terms.emplace_back(first, false);
       return llvm::all_of(repeated, [&](Operation *load) { return isUntouchedUntil(load, end, {}); });
     }
@@ -194,7 +194,7 @@ private:
   /// `select(x > s, x, s)`, `x if x > s else s`.
   bool matchChoice() {
     restart();
-    auto select = beforeNarrowing(store.getValue()).getDefiningOp<ir::SelectOp>();
+    auto select = stripNarrowing(store.getValue()).getDefiningOp<ir::SelectOp>();
     if (!select) return false;
     mlir::Value compared = matchComparison(select.getCondition());
     ir::LoadOp first = findRead(select.getTrueValue()), second = findRead(select.getFalseValue());
@@ -218,16 +218,16 @@ private:
     return compared && isStored(compared, store.getValue(), branches);
   }
 
-  /// Whether both are in one block and no operation between them changes `origin` (null: any memory).
-  static bool isUntouchedUntil(Operation *read, Operation *end, mlir::Value origin) {
+  /// Whether both are in one block and no operation between them changes `base` (null: any memory).
+  static bool isUntouchedUntil(Operation *read, Operation *end, mlir::Value base) {
     if (read->getBlock() != end->getBlock()) return false;
     for (Operation *op = read->getNextNode(); op && op != end; op = op->getNextNode()) {
       bool isUntouched = !op->walk([&](Operation *inner) {
                               bool isWrite = isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(inner);
-                              bool touches = isWrite && (!origin || findOrigin(getPlace(inner)) == origin);
+                              bool touches = isWrite && (!base || findBase(getPlace(inner)) == base);
                               if (isa<ir::CallOp>(inner))
-                                touches = !origin || llvm::any_of(inner->getOperands(), [&](mlir::Value operand) {
-                                  return isa<ir::RefType>(operand.getType()) && findOrigin(operand) == origin;
+                                touches = !base || llvm::any_of(inner->getOperands(), [&](mlir::Value operand) {
+                                  return isa<ir::RefType>(operand.getType()) && findBase(operand) == base;
                                 });
                               return touches ? WalkResult::interrupt() : WalkResult::advance();
                             }).wasInterrupted();
@@ -263,7 +263,7 @@ public:
   /// Replaces accesses by atomic updates where possible. Returns the variables, with the culprits, whose values depend on the order of the
   /// iterations. In a derived kernel with such a variable nothing is replaced.
   SmallVector<std::pair<mlir::Value, Operation *>> run(bool isDerived) {
-    SmallVector<std::pair<mlir::Value, Operation *>> ordered;
+    SmallVector<std::pair<mlir::Value, Operation *>> orderDependent;
     SmallVector<Update> updates;
     for (auto &[variable, all] : variables) {
       bool isFloat = ir::isFloatScalar(ir::getScalar(cast<ir::RefType>(variable.getType()).getPointee()));
@@ -273,14 +273,14 @@ public:
           updates.append(std::move(*found));
           continue;
         }
-        ordered.emplace_back(variable, accesses.getCulprit());
+        orderDependent.emplace_back(variable, accesses.getCulprit());
         break;
       }
     }
-    if (isDerived && !ordered.empty()) return ordered;
+    if (isDerived && !orderDependent.empty()) return orderDependent;
     for (const Update &update : updates)
       if (applied.insert(update.store).second) apply(update);
-    return ordered;
+    return orderDependent;
   }
 
   bool isReadBetweenUpdates(mlir::Value variable) {
@@ -314,19 +314,19 @@ private:
     return result;
   }
 
-  mlir::Value findVariable(mlir::Value place, const DenseMap<mlir::Value, mlir::Value> &handed) {
-    mlir::Value origin = findOrigin(place);
-    if (isa<BlockArgument>(origin)) return handed.lookup(origin);
-    auto local = origin.getDefiningOp<ir::LocalOp>();
+  mlir::Value findVariable(mlir::Value place, const DenseMap<mlir::Value, mlir::Value> &passed) {
+    mlir::Value base = findBase(place);
+    if (isa<BlockArgument>(base)) return passed.lookup(base);
+    auto local = base.getDefiningOp<ir::LocalOp>();
     bool isOuter = local && !loop->isProperAncestor(local) && local->getParentOfType<ir::KernelOp>() == kernel;
-    return isOuter ? origin : mlir::Value();
+    return isOuter ? base : mlir::Value();
   }
 
-  void collect(Operation *inside, const DenseMap<mlir::Value, mlir::Value> &handed) {
+  void collect(Operation *inside, const DenseMap<mlir::Value, mlir::Value> &passed) {
     inside->walk([&](Operation *op) {
-      if (auto call = dyn_cast<ir::CallOp>(op)) return enter(call, handed);
+      if (auto call = dyn_cast<ir::CallOp>(op)) return enter(call, passed);
       if (!isa<ir::LoadOp, ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(op) || op->hasAttr(ir::kVolatile)) return;
-      mlir::Value variable = findVariable(getPlace(op), handed);
+      mlir::Value variable = findVariable(getPlace(op), passed);
       if (!variable) return;
       Accesses &accesses = variables[variable];
       if (auto load = dyn_cast<ir::LoadOp>(op)) accesses.reads.push_back(load);
@@ -336,11 +336,11 @@ private:
     });
   }
 
-  void enter(ir::CallOp call, const DenseMap<mlir::Value, mlir::Value> &handed) {
+  void enter(ir::CallOp call, const DenseMap<mlir::Value, mlir::Value> &passed) {
     SmallVector<mlir::Value> given;
     std::vector<const void *> key;
     for (mlir::Value operand : call.getArguments()) {
-      given.push_back(isa<ir::RefType>(operand.getType()) ? findVariable(operand, handed) : mlir::Value());
+      given.push_back(isa<ir::RefType>(operand.getType()) ? findVariable(operand, passed) : mlir::Value());
       key.push_back(given.back().getAsOpaquePointer());
     }
     if (llvm::none_of(given, [](mlir::Value variable) { return bool(variable); })) return;
@@ -372,7 +372,7 @@ private:
       std::optional<Update> update = UpdateMatcher(store).match();
       if (!update || !fits(update->kind)) return std::nullopt;
       for (ir::LoadOp read : update->reads)
-        if (servesOnly(read, *update)) known.insert(read);
+        if (isUsedOnlyBy(read, *update)) known.insert(read);
       updates.push_back(std::move(*update));
     }
     bool areKnown = llvm::all_of(accesses.reads, [&](ir::LoadOp read) { return read->use_empty() || known.contains(read); });
@@ -380,7 +380,7 @@ private:
   }
 
   /// Whether the update is the only use of the loaded value and of all values computed from it.
-  static bool servesOnly(Operation *read, const Update &update) {
+  static bool isUsedOnlyBy(Operation *read, const Update &update) {
     for (Operation *op = read; op != update.store && op != update.branches; op = *op->getUsers().begin())
       if (!op->hasOneUse()) return false;
     return true;
@@ -434,16 +434,16 @@ void FunctionBuilder::materializeSharedVariables(ir::ForOp loop) {
   bool isDerived = session.request.mode != support::AutodiffMode::None;
   if (runsOnce(loop)) return;
   LoopVariables variables(loop, *session.module);
-  auto ordered = variables.run(isDerived);
+  auto orderDependent = variables.run(isDerived);
   if (isDerived) {
     bool isOfBlock =
         loop->walk([](Operation *op) { return ir::isOfBlock(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
     // A value that an iteration reads between the updates of others has no derivative in any order; a pass reports it later.
-    bool isReadBetween = llvm::any_of(ordered, [&](const auto &found) { return variables.isReadBetweenUpdates(found.first); });
-    if (!ordered.empty() && !isOfBlock && !isReadBetween) loop.setParallel(false);
+    bool isReadBetween = llvm::any_of(orderDependent, [&](const auto &found) { return variables.isReadBetweenUpdates(found.first); });
+    if (!orderDependent.empty() && !isOfBlock && !isReadBetween) loop.setParallel(false);
     return;
   }
-  for (auto [variable, culprit] : ordered) {
+  for (auto [variable, culprit] : orderDependent) {
     std::string name = "a variable";
     for (const FunctionBuilder *at = this; at; at = at->caller)
       if (PyObject *found = at->scopes.findName(variable)) name = "'" + toText(found).str() + "'";

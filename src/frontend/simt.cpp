@@ -34,7 +34,7 @@ Value FunctionBuilder::makeSharedArray(const Value &shape, const Value &dtype) {
   array.object = nb::none();
   int64_t bytes = int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(element))));
   array.type = ir::TensorType::get(&session.ctx, element, extents, {}, bytes, {}, {});
-  array.input = session.tracker.addShared();
+  array.input = session.tracker.addBlockArray();
   return array;
 }
 

@@ -27,8 +27,9 @@ std::optional<Value> FunctionBuilder::callSpecial(const Value &value, const std:
   if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
     return std::nullopt;
   Value method = makeMethod(value, found);
-  const PathNode *own = value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
-  method.path = session.tracker.getStep(own, PathStep::Kind::Attribute, name);
+  const PathNode *classPath =
+      value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
+  method.path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
   session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
   Arguments arguments;
   arguments.positional = std::move(operands);
@@ -68,28 +69,28 @@ static const SpecialName kSpecialNames[] = {
 std::optional<Value> FunctionBuilder::callOperator(NodeKind node, const Value &lhs, const Value &rhs) {
   nb::object left = findUserClass(lhs), right = findUserClass(rhs);
   if (!left && !right) return std::nullopt;
-  const SpecialName *row = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
-  if (row == std::end(kSpecialNames)) return std::nullopt;
-  auto callLeft = [&] { return callSpecial(lhs, row->name.str(), {copyElement(rhs)}); };
-  auto callRight = [&] { return callSpecial(rhs, row->reflected.str(), {copyElement(lhs)}); };
+  const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
+  if (special == std::end(kSpecialNames)) return std::nullopt;
+  auto callLeft = [&] { return callSpecial(lhs, special->name.str(), {copyElement(rhs)}); };
+  auto callRight = [&] { return callSpecial(rhs, special->reflected.str(), {copyElement(lhs)}); };
   bool isDerived = left && right && !left.is(right) && PyObject_IsSubclass(right.ptr(), left.ptr()) == 1;
   std::optional<Value> result = isDerived ? callRight() : callLeft();
-  if (!result && !(left && left.is(right) && row->name == row->reflected)) result = isDerived ? callLeft() : callRight();
+  if (!result && !(left && left.is(right) && special->name == special->reflected)) result = isDerived ? callLeft() : callRight();
   if (result || node != NodeKind::NotEq) return result;
   std::optional<Value> isEqual = callOperator(NodeKind::Eq, lhs, rhs);
   return isEqual ? std::optional(logicalNot(*isEqual)) : std::nullopt;
 }
 
 std::optional<Value> FunctionBuilder::callInPlace(NodeKind node, const Value &target, const Value &value) {
-  const SpecialName *row = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
-  if (row == std::end(kSpecialNames)) return std::nullopt;
-  std::optional<Value> result = callSpecial(target, ("__i" + row->name.drop_front(2)).str(), {value});
+  const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
+  if (special == std::end(kSpecialNames)) return std::nullopt;
+  std::optional<Value> result = callSpecial(target, ("__i" + special->name.drop_front(2)).str(), {value});
   return result ? result : callOperator(node, target, value);
 }
 
 std::optional<Value> FunctionBuilder::truthOfInstance(const Value &value) {
   if (!value.is(Kind::Instance)) return std::nullopt;
-  if (std::optional<Value> own = callSpecial(value, "__bool__", {})) return own;
+  if (std::optional<Value> truth = callSpecial(value, "__bool__", {})) return truth;
   std::optional<Value> length = callSpecial(value, "__len__", {});
   return length ? length : makeObject(nb::bool_(true));
 }

@@ -163,22 +163,22 @@ void FunctionBuilder::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
     if (isVisible(scopes.find(name))) continue;
     auto merged = std::make_shared<Merge>();
     merged->branches = op;
-    bool areMet[2], isAny = false;
+    bool isCovered[2], hasLiveValue = false;
     for (size_t side = 0; side < 2; ++side) {
       Binding *binding = sides[side];
       bool isVariable =
           binding && binding->kind == Binding::Kind::Variable && (binding->value.isTyped() || binding->value.is(Kind::Struct));
       merged->isTerminated[side] = branches[side].isTerminated;
       if (isVariable) merged->values[side] = binding->value;
-      areMet[side] = isVariable || branches[side].isTerminated;
-      isAny |= isVariable && !branches[side].isTerminated;
+      isCovered[side] = isVariable || branches[side].isTerminated;
+      hasLiveValue |= isVariable && !branches[side].isTerminated;
     }
-    bool areAlike =
+    bool haveSameKind =
         merged->isTerminated[0] || merged->isTerminated[1] || merged->values[0].is(Kind::Struct) == merged->values[1].is(Kind::Struct);
     Binding binding;
-    binding.kind = areMet[0] && areMet[1] && isAny && areAlike ? Binding::Kind::Merged : Binding::Kind::Partial;
+    binding.kind = isCovered[0] && isCovered[1] && hasLiveValue && haveSameKind ? Binding::Kind::Merged : Binding::Kind::Partial;
     binding.line = line;
-    binding.missing = areMet[0] ? "not in its else" : "not where its condition holds";
+    binding.missing = isCovered[0] ? "not in its else" : "not where its condition holds";
     if (binding.kind == Binding::Kind::Merged) binding.merge = std::move(merged);
     scopes.bind(name, std::move(binding));
   }

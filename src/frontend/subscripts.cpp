@@ -224,7 +224,7 @@ Value FunctionBuilder::placeOfComponent(const Value &base, ArrayRef<mlir::Value>
   Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.type)), base.ir, indices));
   place.isElement = base.isElement;
   place.isClamped = base.isClamped;
-  place.isShared = base.isShared;
+  place.isKernelVariable = base.isKernelVariable;
   place.isReadOnly = base.isReadOnly;
   return place;
 }

@@ -27,14 +27,14 @@ struct Value {
     Struct,
     Instance, ///< an object of a user's class, constructed in compiled code; items: its members; `object` and `path`: the class
     Method,   ///< a bound method: items[0].name, or a func with its `self`
-    Range     ///< range or ndrange with bounds known at run time only
+    Range     ///< range, ndrange or slice with run-time bounds, or the containers of qd.grouped or qd.zip
   };
   /// How number members of an object are compiled; an object inherits it from the outermost data_oriented object that reaches it.
   enum class Members : uint8_t { Unspecified, Baked, ReadAtLaunch };
   Kind kind = Kind::Object;
   bool isStatic = false;          ///< result of qd.static
   bool isElement = false;         ///< place in a container: augmented assignment is atomic
-  bool isShared = false;          ///< place of a variable that is declared outside of parallel loops
+  bool isKernelVariable = false;  ///< place of a variable that is declared outside of parallel loops
   bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
   bool isClamped = false;         ///< container, or element of one: its indices are clamped to its bounds
   bool isIndex = false;           ///< Object: the index vector of an unrolled loop, with known components
@@ -68,7 +68,7 @@ struct Aggregate {
   std::vector<int32_t> axes;         ///< Range: order of the loops, outermost first; empty: in order of the axes
   bool isGrouped = false;            ///< Range: the loop variable is an index vector
   int64_t sliceLength = 0;           ///< Range as an index whose start is known at run time only: its length
-  bool isNdrange = false;            ///< Range: items are begin and end of each axis; else begin, end, step
+  bool isNdrange = false;            ///< Range: of qd.ndrange; items: begin, end and step of each axis
   mlir::Operation *check = nullptr;  ///< Range of a view: the operation that checks the slice's bounds, or null
 };
 

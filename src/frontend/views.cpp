@@ -113,10 +113,10 @@ Operation *FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value
                                         llvm::StringRef what, llvm::function_ref<void(Fragments &)> describeValues) {
   if (!session.options.checksBounds) return nullptr;
   // Compares unsigned numbers, among which negative indices exceed every size.
-  Value good = makeComputed(constant(1, session.types.u1));
+  Value isWithin = makeComputed(constant(1, session.types.u1));
   for (const auto &[index, limit] : indices)
-    good =
-        binary(BinaryKind::bit_and, good, binary(kind, callCast(index, session.types.u64), callCast(limit, session.types.u64), "<"), "&");
+    isWithin = binary(BinaryKind::bit_and, isWithin,
+                      binary(kind, callCast(index, session.types.u64), callCast(limit, session.types.u64), "<"), "&");
   Fragments fragments;
   fragments.text(builder, what);
   if (site == artifact::Site::Kind::View) {
@@ -126,7 +126,7 @@ Operation *FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value
   }
   describeValues(fragments);
   fragments.text(builder, ".");
-  return create<ir::AssertOp>(emit(good), uint32_t(site), builder.getArrayAttr(fragments.fragments), fragments.values);
+  return create<ir::AssertOp>(emit(isWithin), uint32_t(site), builder.getArrayAttr(fragments.fragments), fragments.values);
 }
 
 Operation *FunctionBuilder::checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent) {

@@ -5,8 +5,7 @@
 
 namespace qd::ir {
 
-/// On operations and tasks of a `with qd.stream_parallel()` block: the block's number. Tasks of different blocks do not wait for each
-/// other.
+/// On operations and tasks of a `with qd.stream_parallel()` block: its number. Tasks of different blocks do not wait for each other.
 inline constexpr llvm::StringLiteral kStreamBlock = "qd.stream_block";
 /// On a qd.tensor_argument: the array shares memory with another array, and both are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
@@ -41,7 +40,7 @@ inline constexpr llvm::StringLiteral kGuarded = "qd.guarded", kGuards = "qd.guar
 
 /// On a qd.load: it reads the entry value.
 inline constexpr llvm::StringLiteral kIsEntryValue = "qd.is_entry_value";
-/// On a derived qd.kernel: argument offsets of the containers of which it reads the values from before the original kernel.
+/// On a derived qd.kernel: argument offsets of the containers whose values from before the original kernel it reads.
 inline constexpr llvm::StringLiteral kReadsEntryValues = "qd.reads_entry_values";
 
 /// On a qd.kernel fused with its gradient: argument offsets of the gradients that it overwrites without reading them.

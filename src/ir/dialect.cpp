@@ -190,11 +190,11 @@ void QdDialect::initialize() {
 
 //--- Types of results, and verifiers ---
 
-static LogicalResult verifyOperandClass(Operation *op, OperandClass wanted, Type operand, StringRef row) {
+static LogicalResult verifyOperandClass(Operation *op, OperandClass wanted, Type operand, StringRef name) {
   Type scalar = getScalar(operand);
   bool fits = wanted == OperandClass::Any || wanted == OperandClass::Numeric ||
               (wanted == OperandClass::Real ? isFloatScalar(scalar) : isIntegerScalar(scalar));
-  return fits ? success() : op->emitOpError() << row << " does not take " << operand;
+  return fits ? success() : op->emitOpError() << name << " does not take " << operand;
 }
 
 LogicalResult UnaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location>, Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -206,8 +206,8 @@ LogicalResult UnaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location
 }
 
 LogicalResult UnaryOp::verify() {
-  const auto &row = getOpInfo(getUnaryKind());
-  return verifyOperandClass(*this, row.operand, getOperand().getType(), row.name);
+  const auto &info = getOpInfo(getUnaryKind());
+  return verifyOperandClass(*this, info.operand, getOperand().getType(), info.name);
 }
 
 LogicalResult BinaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location>, Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -218,10 +218,10 @@ LogicalResult BinaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Locatio
 }
 
 LogicalResult BinaryOp::verify() {
-  const auto &row = getOpInfo(getBinaryKind());
-  if (row.result != BinaryResult::Power && getLhs().getType() != getRhs().getType())
-    return emitOpError() << row.name << " needs operands of one type, got " << getLhs().getType() << " and " << getRhs().getType();
-  return verifyOperandClass(*this, row.operand, getLhs().getType(), row.name);
+  const auto &info = getOpInfo(getBinaryKind());
+  if (info.result != BinaryResult::Power && getLhs().getType() != getRhs().getType())
+    return emitOpError() << info.name << " needs operands of one type, got " << getLhs().getType() << " and " << getRhs().getType();
+  return verifyOperandClass(*this, info.operand, getLhs().getType(), info.name);
 }
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -27,7 +27,7 @@ def AtomicKindAttr : KindAttr<"AtomicKind">;
 // `name` has the type of the value that the place `ref` holds.
 class IsPointee<string name>
     : TypesMatchWith<"the " # name # " is the pointee", "ref", name, "::llvm::cast<RefType>($_self).getPointee()">;
-// A predicate on operands, attributes and results, by name.
+// A predicate that may name operands, attributes and results.
 class Needs<string text, string predicate> : PredOpTrait<text, CPred<predicate>>;
 
 // One operand, one result of another type.
@@ -41,7 +41,7 @@ class ConversionOp<string mnemonic, Type from, Type to> : PureOp<mnemonic> {
 class JumpOp<string mnemonic> : QdOp<mnemonic, [Terminator]> { let assemblyFormat = "attr-dict"; }
 
 // A private copy of a target that all iterations of a parallel loop update.
-class StandInOp<string mnemonic, Type target> : QdOp<mnemonic, [AllTypesMatch<["target", "result"]>]> {
+class PrivateOp<string mnemonic, Type target> : QdOp<mnemonic, [AllTypesMatch<["target", "result"]>]> {
   let arguments = (ins AtomicKindAttr:$atomicKind, target:$target);
   let results = (outs target:$result);
   let assemblyFormat = "custom<AtomicKind>($atomicKind) $target attr-dict `:` type($target)";
@@ -129,7 +129,7 @@ def ConstantOp : PureOp<"constant", [AllTypesMatch<["value", "result"]>]> {
 
 //--- Operators: rows of builtins.def ---
 
-// A unary row of builtins.def, element-wise.
+// Applies a unary operator of builtins.def element-wise.
 def UnaryOp : PureOp<"unary", [InferTypeOpAdaptor]> {
   let arguments = (ins UnaryKindAttr:$unaryKind, ValueTypeConstraint:$operand);
   let results = (outs ValueTypeConstraint:$result);
@@ -137,7 +137,7 @@ def UnaryOp : PureOp<"unary", [InferTypeOpAdaptor]> {
   let hasVerifier = 1;
 }
 
-// A binary row of builtins.def, element-wise; the operands have one type (shifts: the same shape).
+// Applies a binary operator of builtins.def element-wise; the operands have one type (shifts: the same shape).
 def BinaryOp : PureOp<"binary", [InferTypeOpAdaptor]> {
   let arguments = (ins BinaryKindAttr:$binaryKind, ValueTypeConstraint:$lhs, ValueTypeConstraint:$rhs);
   let results = (outs ValueTypeConstraint:$result);
@@ -298,12 +298,12 @@ def ScratchOp : PureOp<"scratch"> {
 // A private copy of a place that all iterations of a parallel loop update.
 // It precedes the loop of a parallel task. Only `qd.atomic` operations of the same kind in the loop use its result, and their results are
 // unused. The backend holds it in registers, one per lane and chunk, and combines them into `target` in chunk order after the loop.
-def AccumulatorOp : StandInOp<"accumulator", AnyPlace>;
+def AccumulatorOp : PrivateOp<"accumulator", AnyPlace>;
 
 // A private copy of a small container that all iterations of a parallel loop update.
 // Like `qd.accumulator`, for `qd.atomic` on elements of a container that the loop does not access otherwise. The compiled code chooses
 // between private copies and atomics at run time, by the container's size and the number of iterations.
-def PrivateCopyOp : StandInOp<"private_copy", AnyContainer>;
+def PrivateCopyOp : PrivateOp<"private_copy", AnyContainer>;
 
 //--- Threads of a block: iterations of one parallel loop, `block_dim` neighbors at a time ---
 
