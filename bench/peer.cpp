@@ -2,7 +2,7 @@
 //
 //   clang++ -O3 -march=native -ffast-math -fopenmp peer.cpp -o peer && ./peer 1.0
 //
-// Prints `name value` lines with the names of suite.py. Buffers are 2 MiB aligned and advised for huge pages, as ours are.
+// Prints `name value` lines with the names of suite.py. Buffers are 2 MiB aligned and advised for huge pages, as those of Quadrants are.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

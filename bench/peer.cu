@@ -1,5 +1,5 @@
-// peer.cu: what CUDA C gives for the n-body and stencil cases of suite.py, the first as anybody would write it, the second with a number of
-// rows for each thread. Prints "name value" lines: G interactions/s and GB/s (8 bytes a point). Built and run by device.py.
+// peer.cu: the n-body and stencil cases of suite.py in CUDA C, the first written in the obvious way, the second with several rows for each
+// thread. Prints "name value" lines: G interactions/s and GB/s (8 bytes per point). device.py builds and runs it.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -32,7 +32,7 @@ template <int rows> __global__ void average(const float *__restrict__ u, float *
   }
 }
 
-/// Four columns of each row by one access; the sides of the array are left alone.
+/// Loads and stores four columns of each row by one access; the sides of the array are not updated.
 template <int rows> __global__ void averageQuads(const float *__restrict__ u, float *w, int side) {
   int quads = side / 4, flat = blockIdx.x * blockDim.x + threadIdx.x, i = flat / quads * rows + 1, j = flat % quads * 4;
   if (j == 0 || j + 4 == side) return;

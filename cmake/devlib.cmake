@@ -1,6 +1,6 @@
 # Device-side routines: src/devlib/devlib.cpp → one LLVM bitcode file per number of lanes, embedded in _compiler behind devlib/bitcode.h.
-# It is compiled for wasm64 without a libc, because there clang passes every vector by value; whoever links it gives each function the
-# attributes of the kernel's target. -O1 has no passes that ask what vectors the target has. Bit tricks rely on wrapping integers.
+# It is compiled for wasm64 without a libc, because clang passes every vector by value there; the code that links it gives each function
+# the attributes of the kernel's target. -O1 runs no passes that depend on the vectors of the target. Bit tricks rely on wrapping integers.
 set(folder ${PROJECT_BINARY_DIR}/devlib)
 file(MAKE_DIRECTORY ${folder})
 set(devlib_source ${PROJECT_SOURCE_DIR}/src/devlib/devlib.cpp)
@@ -16,7 +16,7 @@ foreach(lanes ${lane_counts})
     COMMAND ${CMAKE_CXX_COMPILER} ${devlib_flags} -DQD_DEVLIB_LANES=${lanes} -MD -MF ${module}.d -MT ${module} ${devlib_source} -o ${module}
     DEPFILE ${module}.d DEPENDS ${devlib_source} COMMENT "devlib, ${lanes} lanes" VERBATIM)
   list(APPEND devlib_files ${module})
-  # The bitcode reader wants whole, aligned words.
+  # The bitcode reader requires whole, aligned words.
   string(APPEND devlib_arrays "alignas(16) constexpr unsigned char kLanes${lanes}[] = {\n#embed \"lanes_${lanes}.bc\"\n};\n")
   string(APPEND devlib_cases "  case ${lanes}: return {reinterpret_cast<const char *>(kLanes${lanes}), sizeof(kLanes${lanes})};\n")
 endforeach()
@@ -35,5 +35,5 @@ add_library(qd_devlib OBJECT ${folder}/bitcode.cpp)
 target_link_libraries(qd_devlib PRIVATE qd_flags)
 target_compile_options(qd_devlib PRIVATE -Wno-c23-extensions)
 set_source_files_properties(${folder}/bitcode.cpp PROPERTIES OBJECT_DEPENDS "${devlib_files}")
-# ccache does not see what #embed reads.
+# ccache does not detect the files that #embed reads.
 set_target_properties(qd_devlib PROPERTIES CXX_COMPILER_LAUNCHER "")

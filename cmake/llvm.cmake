@@ -1,6 +1,6 @@
-# LLVM, MLIR and lld, linked statically. Only what the compiler calls is named; --gc-sections drops the rest.
+# LLVM, MLIR and lld, linked statically. Lists the components that the compiler calls; --gc-sections drops unused code.
 set(QD_LLVM_ROOT /usr/lib/llvm-22 CACHE PATH "Installation prefix of LLVM 22")
-# What LLVM looks for and does not find (editline, curl) is of no interest.
+# Suppresses messages about optional libraries that LLVM does not find (editline, curl).
 set(CMAKE_MESSAGE_LOG_LEVEL NOTICE)
 find_package(LLVM 22.1 REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
 find_package(MLIR REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
@@ -23,11 +23,11 @@ add_library(qd_mlir INTERFACE)
 target_include_directories(qd_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS} ${LLD_INCLUDE_DIRS})
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_options(qd_mlir INTERFACE ${llvm_definitions})
-# LLVM's headers in our own templates: nothing that we could change.
+# Templates of LLVM's headers cause this warning when Quadrants instantiates them.
 target_compile_options(qd_mlir INTERFACE -Wno-unused-parameter)
 
-# The distribution's MLIR and lld ask for the shared libLLVM, and its LLVM for libraries that only parts unused here call (Z3, libxml2).
-# The wheel must run where none of these is installed: those requests are struck out, and the compressors come in statically.
+# The distribution's MLIR and lld link the shared libLLVM, and its LLVM links libraries that only code unused here calls (Z3, libxml2).
+# The wheel must run without them: these dependencies are removed, and the compression libraries are linked statically.
 foreach(library z zstd)
   find_library(QD_STATIC_${library} lib${library}.a REQUIRED)
 endforeach()

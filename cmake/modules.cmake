@@ -7,13 +7,13 @@ if(QD_PRECOMPILED_HEADERS)
   set(QD_MLIR_HEADERS_COMPILED ${PROJECT_BINARY_DIR}/CMakeFiles/qd_mlir_headers.dir/cmake/mlir_headers.h.o)
   add_library(qd_mlir_headers OBJECT ${QD_MLIR_HEADERS})
   set_source_files_properties(${QD_MLIR_HEADERS} PROPERTIES LANGUAGE CXX HEADER_FILE_ONLY OFF COMPILE_OPTIONS "-x;c++-header;-Xclang;-fno-pch-timestamp")
-  # Not through ccache: it names the header by the path of the work tree that made it, which may be gone.
+  # Not cached by ccache: the file contains the path of the work tree that made it, which may no longer exist.
   set_target_properties(qd_mlir_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
   target_link_libraries(qd_mlir_headers PRIVATE qd_flags qd_mlir)
 endif()
 
 # qd_module(name SOURCES folder-or-glob [ONLY regex] [EXCEPT regex] [USES mlir python hashing])
-# An object library of the matching .cpp files below src/; none when there are no such files.
+# Makes an object library of the matching .cpp files below src/, or none if there are no such files.
 function(qd_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ONLY;EXCEPT" "SOURCES;USES")
   set(sources)
@@ -49,15 +49,15 @@ function(qd_module name)
     target_link_libraries(qd_module_${name} PRIVATE qd_mlir)
     add_dependencies(qd_module_${name} qd_generated)
     if(QD_PRECOMPILED_HEADERS)
-      # Not validated: a precompiled header out of ccache names the header of the work tree that made it. Ninja knows what it depends on.
+      # Not validated: a precompiled header from ccache contains the path of the work tree that made it. Ninja tracks its dependencies.
       target_compile_options(qd_module_${name} PRIVATE "SHELL:-include-pch ${QD_MLIR_HEADERS_COMPILED}" "SHELL:-Xclang -fno-validate-pch")
       set_source_files_properties(${sources} PROPERTIES OBJECT_DEPENDS ${QD_MLIR_HEADERS_COMPILED})
     endif()
   endif()
 endfunction()
 
-# Links the objects of those of the modules that exist.
-function(qd_link_rooms target)
+# Links the objects of the given modules, except those without sources.
+function(qd_link_modules target)
   foreach(module ${ARGN})
     if(TARGET qd_module_${module})
       target_link_libraries(${target} PRIVATE qd_module_${module})
@@ -75,12 +75,12 @@ function(qd_extension name)
     endif()
   endforeach()
   add_library(${name} MODULE)
-  qd_link_rooms(${name} ${arg_MODULES})
+  qd_link_modules(${name} ${arg_MODULES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} nanobind-static)
   nanobind_extension(${name})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${QD_MODULE_FOLDER})
   if(NOT QD_SANITIZE)
-    # Sanitizer runtimes are found at load time, so only plain builds insist that every symbol is present or Python's own.
+    # Sanitizer runtimes are found at load time, so only plain builds require that every symbol is defined or Python's own.
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.exports CONTENT "{ global: PyInit_${name}; local: *; };\n" @ONLY)
     target_link_options(${name} PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/${name}.exports)
   endif()
@@ -98,7 +98,7 @@ function(qd_tool name)
     endif()
   endforeach()
   add_executable(${name})
-  qd_link_rooms(${name} ${name} ${arg_MODULES})
+  qd_link_modules(${name} ${name} ${arg_MODULES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()

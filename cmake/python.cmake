@@ -1,4 +1,4 @@
-# Python and nanobind. nanobind is a pip package: its CMake files are asked for by running the interpreter.
+# Python and nanobind. nanobind is a pip package: running the interpreter prints the folder of its CMake files.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module NumPy)
 execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
                 RESULT_VARIABLE nanobind_missing)

@@ -1,4 +1,4 @@
-# Compiler, linker and the flags that hold for every module.
+# Compiler, linker and flags of all modules.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR CMAKE_CXX_COMPILER_VERSION VERSION_LESS 22)
   message(FATAL_ERROR "Quadrants is built with clang 22 (found ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}); pass -DCMAKE_CXX_COMPILER=clang++-22")
 endif()
@@ -15,14 +15,14 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(QD_CCACHE ccache)
 if(QD_CCACHE)
-  # The precompiled header is an input that ccache hashes; its defines and time macros need not be looked at again.
+  # ccache hashes the precompiled header as an input; its defines and time macros need no further check.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${QD_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
-# Flags of our own code; nanobind and other people's headers are not held to them.
+# Flags of Quadrants' code; they do not apply to nanobind and to headers of other projects.
 add_library(qd_flags INTERFACE)
 target_include_directories(qd_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(qd_flags INTERFACE -Wall -Wextra -Werror -ffunction-sections -fdata-sections -fno-semantic-interposition)
@@ -30,13 +30,13 @@ if(QD_DEBUG_INFO OR QD_SANITIZE)
   add_compile_options(-gline-tables-only)
 endif()
 
-# The modules export their entry and nothing else, and carry their own C++ runtime: other libraries in the process never see our symbols.
+# The modules export only their entry point and contain their own C++ runtime, so that no symbol collides with other libraries.
 add_link_options(-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,-z,pack-relative-relocs -Wl,--exclude-libs,ALL)
-# The disk cache tells builds apart by this note.
+# The disk cache distinguishes builds by this note.
 add_link_options(-Wl,--build-id=sha1)
 if(QD_SANITIZE)
   add_compile_options(-fsanitize=${QD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  # `vptr` needs type information of classes that LLVM keeps to itself.
+  # `vptr` needs type information that LLVM's classes do not export.
   add_compile_options(-fno-sanitize=vptr)
   add_link_options(-fsanitize=${QD_SANITIZE} -fno-sanitize=vptr -shared-libsan)
 else()

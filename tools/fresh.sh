@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Proves, in a clean Debian 12 root, that `./dev demo` and `./dev test` do all the set-up that they need.
+# Tests in a clean Debian 12 root that `./dev demo` and `./dev test` do all the setup that they need.
 #
 #   tools/fresh.sh [command of ./dev ...]      default: demo test
 #
-# Needs root, debootstrap and the network. What is tested is the last commit, cloned. The root is build-fresh/root, made anew each time.
+# Needs root, debootstrap and the network. It tests a clone of the last commit. The root is build-fresh/root, recreated each time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ commands=("$@")
 [ "$(id -u)" = 0 ] || { echo "fresh.sh: needs root for chroot"; exit 1; }
 command -v debootstrap >/dev/null || apt-get install -y -q --no-install-recommends debootstrap
 
-# What is mounted below is seen by this script only, and is gone when it ends.
+# The mounts below are visible only to this script and end with it.
 [ -n "${QD_FRESH_NAMESPACE:-}" ] || exec env QD_FRESH_NAMESPACE=1 unshare --mount --propagation private "$0" "$@"
 rm -rf "$root"
 mkdir -p "$root"
@@ -30,7 +30,7 @@ SOURCES
 # The network of this machine may have a certificate authority of its own.
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-# A root that is a mount of its own can have mount namespaces inside, which the test of the wheel makes.
+# If the root is a mount, mount namespaces can be created inside; the test of the wheel needs them.
 mount --bind "$root" "$root"
 for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
 mount -t tmpfs tmpfs "$root/dev/shm"

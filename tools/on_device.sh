@@ -1,7 +1,7 @@
 #!/bin/bash
 # on_device.sh: unpacks the modules that `./dev carry` packed and runs a command with them, on a machine that has no LLVM:
 #   tools/on_device.sh python3 -m pytest tests/python/language
-# QD_ARCH says where kernels run: cuda, unless it is set.
+# Kernels run on QD_ARCH, by default cuda.
 set -eu
 cd "$(dirname "$0")/.."
 tar -xJf .carry/modules.tar.xz -C python/quadrants

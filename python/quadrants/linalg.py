@@ -58,7 +58,7 @@ def _quotient(x, y, small):
 # --- Singular values
 #
 # One-sided Jacobi (Hestenes): rotate pairs of columns of B = A V until all are orthogonal. It never forms A^T A, so small singular values
-# keep their relative accuracy. Sorting and the QR step that follows are those of McAdams, Selle, Tamstorf, Teran, Sifakis, "Computing the
+# retain their relative accuracy. Sorting and the QR step that follows are those of McAdams, Selle, Tamstorf, Teran, Sifakis, "Computing the
 # Singular Value Decomposition of 3x3 matrices with minimal branching and elementary floating point operations" (2011): Givens rotations
 # give an orthonormal U even if columns of B vanish, and leave the sign of det A in the last diagonal entry.
 

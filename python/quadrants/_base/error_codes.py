@@ -1,4 +1,4 @@
-"""Families of mistakes: each has a code that stays, a page docs/errors/<code>.md, and a line that says what to do."""
+"""Families of mistakes: each has a stable code, a page docs/errors/<code>.md, and a line with the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Family(NamedTuple):
-    """Mistakes that are mended in the same way. `pattern` is searched in the text of the message, without its source lines."""
+    """Mistakes with the same remedy. `pattern` is searched in the text of the message, without its source lines."""
 
     code: str
     pattern: str
@@ -125,5 +125,5 @@ FAMILIES = tuple(
 
 
 def find_family(message: str) -> Family | None:
-    """The family that the text of a message belongs to: the first whose pattern occurs in it."""
+    """Returns the first family whose pattern occurs in the text of a message, or None."""
     return next((family for family in FAMILIES if re.search(family.pattern, message, re.MULTILINE)), None)

@@ -93,7 +93,7 @@ class GradientError(QuadrantsCompilationError, OverwrittenError):
     """A kernel whose gradient cannot be computed, found while the gradient is compiled."""
 
 
-class LostValueError(GradientError):
+class OverwrittenPrimalError(GradientError):
     """An overwritten primal that is detected while the gradient runs."""
 
 
@@ -137,14 +137,14 @@ def _format(message: str, frames: Sequence[Frame]) -> str:
     lines.
     """
     blocks, text = [_source_block(frame) for frame in frames], message.split("\n")
-    kept = len(blocks)
-    while kept > 1:
-        left_out = [f"... ({len(blocks) - kept} more calls)"] if kept < len(blocks) else []
-        lines = [*blocks[0], *left_out, *(line for block in blocks[len(blocks) - kept + 1 :] for line in block), *text]
+    shown = len(blocks)
+    while shown > 1:
+        left_out = [f"... ({len(blocks) - shown} more calls)"] if shown < len(blocks) else []
+        lines = [*blocks[0], *left_out, *(line for block in blocks[len(blocks) - shown + 1 :] for line in block), *text]
         if len(lines) <= _MAX_LINES:
             return "\n".join(lines)
-        kept -= 1
-    return "\n".join([line for block in blocks[-kept:] for line in block] + text)
+        shown -= 1
+    return "\n".join([line for block in blocks[-shown:] for line in block] + text)
 
 
 def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
@@ -237,7 +237,7 @@ def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_sta
 
 def lost_value_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
     """Returns the exception for a gradient that needs an element which was overwritten after it was read."""
-    return compile_error(LostValueError.__name__, format_site(*site), frames)
+    return compile_error(OverwrittenPrimalError.__name__, format_site(*site), frames)
 
 
 def call_stack(frames: Sequence[Frame]) -> str:

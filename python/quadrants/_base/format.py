@@ -19,7 +19,7 @@ _SPEC = re.compile(r"(?:(.?)([<>=^]))?([-+ #0]*)(\d*)(,?)(?:\.(\d*))?(.?).*", re
 _PREFIXES = {"x": "0x", "X": "0X", "o": "0", "b": "0b"}
 _WIDE = {"f": np.float64, "i": np.int64, "u": np.uint64}
 
-Piece = tuple[str, DataType | None, tuple[int, ...]]
+Fragment = tuple[str, DataType | None, tuple[int, ...]]
 """Literal text, or the format spec of an operand with its data type and shape."""
 
 
@@ -60,10 +60,10 @@ def _format_real(value: float, kind: str, precision: int | None, is_alternate: b
     return buffer.value.decode()
 
 
-def format_site(pieces: list[Piece], words: bytes) -> str:
+def format_site(fragments: list[Fragment], words: bytes) -> str:
     """Returns the text of a print or of a failed check; `words` has 64 bits for each component of the operands (floats as f64)."""
     text, position = "", 0
-    for part, dtype, shape in pieces:
+    for part, dtype, shape in fragments:
         if dtype is not None:
             end = position + 8 * math.prod(shape)
             values = np.frombuffer(words[position:end], _WIDE[dtype.name[0]]).reshape(shape).tolist()
@@ -78,7 +78,7 @@ def source_line(file: str, line: int) -> str:
     return f"    {text}\n" if text else ""
 
 
-def write_printed(prints: list[tuple[bool, tuple[list[Piece], bytes], Sequence[Any] | None]]) -> None:
+def write_printed(prints: list[tuple[bool, tuple[list[Fragment], bytes], Sequence[Any] | None]]) -> None:
     """Writes the output of a kernel to `sys.stdout`, or to `sys.stderr` if the flag of a print is set.
 
     An entry with frames is the report of a check: the source line of the innermost frame follows.

@@ -96,12 +96,12 @@ def _read_parts(tests: list[Any], parts: Iterable[tuple[ast.pattern, ast.expr]])
 
 def _read_alternatives(pattern: ast.MatchOr, subject: ast.expr) -> tuple[list[Any], dict[str, ast.expr]]:
     """Reads an or-pattern: each name gets the expression of the first alternative that matches."""
-    ways = [_read_pattern(way, subject) for way in pattern.patterns]
-    conditions = [_all(tests, pattern) if tests else _at(pattern, ast.Constant(True)) for tests, _ in ways]
-    captures = ways[-1][1]
-    for condition, (_, names) in reversed(list(zip(conditions, ways, strict=True))[:-1]):
+    alternatives = [_read_pattern(alternative, subject) for alternative in pattern.patterns]
+    conditions = [_all(tests, pattern) if tests else _at(pattern, ast.Constant(True)) for tests, _ in alternatives]
+    captures = alternatives[-1][1]
+    for condition, (_, names) in reversed(list(zip(conditions, alternatives, strict=True))[:-1]):
         captures = {name: _at(pattern, ast.IfExp(condition, value, captures[name])) for name, value in names.items()}
-    return [_at(pattern, ast.BoolOp(ast.Or(), conditions))] if all(tests for tests, _ in ways) else [], captures
+    return [_at(pattern, ast.BoolOp(ast.Or(), conditions))] if all(tests for tests, _ in alternatives) else [], captures
 
 
 def _read_sequence(pattern: ast.MatchSequence, subject: ast.expr) -> tuple[list[Any], dict[str, ast.expr]]:

@@ -42,7 +42,7 @@ class _Text(NamedTuple):
     users: dict[int, weakref.ref[CodeType]]
 
 
-_kept: list[_Text] = []
+_stored: list[_Text] = []
 _SHARED = ("<string>", "<stdin>")  # names that many texts share
 _HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
 
@@ -72,41 +72,41 @@ def note_text(code: CodeType) -> None:
     """Stores the text of a function that is being defined by text without a file, for the lifetime of the function."""
     file = code.co_filename
     if file.startswith("<") and (file not in linecache.cache or file in _SHARED) and (text := find_running_text(code)) is not None:
-        _keep_for(code, text)
+        _store_for(code, text)
 
 
-def _keep_for(code: CodeType, text: str) -> _Text:
+def _store_for(code: CodeType, text: str) -> _Text:
     """Stores the text until the last function in it is freed."""
-    kept = next((known for known in _kept if known.text == text), None)
-    if kept is None:
-        kept = _Text(text, keep_text(code.co_filename, text), {})
-        _kept.append(kept)
+    stored = next((known for known in _stored if known.text == text), None)
+    if stored is None:
+        stored = _Text(text, store_text(code.co_filename, text), {})
+        _stored.append(stored)
 
-    def forget(_: Any, kept: _Text = kept, key: int = id(code)) -> None:
-        del kept.users[key]
-        if not kept.users:
-            _kept.remove(kept)
-            linecache.cache.pop(kept.file, None)
+    def forget(_: Any, stored: _Text = stored, key: int = id(code)) -> None:
+        del stored.users[key]
+        if not stored.users:
+            _stored.remove(stored)
+            linecache.cache.pop(stored.file, None)
 
-    kept.users[id(code)] = weakref.ref(code, forget)
-    return kept
+    stored.users[id(code)] = weakref.ref(code, forget)
+    return stored
 
 
 def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list[str]]:
     """Returns the name and the lines of the text that defines a function; no lines if the text cannot be found."""
     file = code.co_filename
-    kept = next((known for known in _kept if id(code) in known.users), None)
-    if kept is None:
+    stored = next((known for known in _stored if id(code) in known.users), None)
+    if stored is None:
         linecache.checkcache(file)  # the file may have changed since it was read
         lines = linecache.getlines(file, function.__globals__)
         if lines and (file not in _SHARED or compiles_to("".join(lines), code)):
             return file, lines
-        texts = (known.text for known in _kept)
+        texts = (known.text for known in _stored)
         text = next((text for text in texts if compiles_to(text, code)), None) or find_typed_text(code)
         if text is None:
             return file, []
-        kept = _keep_for(code, text)
-    return kept.file, kept.text.splitlines(keepends=True)
+        stored = _store_for(code, text)
+    return stored.file, stored.text.splitlines(keepends=True)
 
 
 def get_text(code: CodeType) -> list[str]:
@@ -211,7 +211,7 @@ def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
     )
 
 
-def keep_text(name: str, text: str) -> str:
+def store_text(name: str, text: str) -> str:
     """Stores a text that is in no file under a name like `name`, so that Python, its debugger and error messages find its lines."""
     file = f"<{name.strip('<>')} {next(_texts)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

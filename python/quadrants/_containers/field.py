@@ -194,9 +194,13 @@ def field(
 ) -> Any:
     """Return a zero-filled field of elements of type `dtype`: scalars, vectors, matrices or structs; messages call it `name`.
 
-    Without `shape` it is only declared, and has to be placed in a tree (`qd.root`) before use. `order` lists the axes from the outermost in
-    memory to the innermost ("ji" is column-major); `offset` is the lowest index of each axis; `layout=qd.Layout.SOA` puts the components of
-    vectors and matrices, or the members of structs, into blocks of their own; `needs_grad` and `needs_dual` allocate adjoints and tangents.
+    `shape` is an integer or a tuple of integers. Without it the field is only declared, and has to be placed in a tree (`qd.root`) before
+    use. `order` lists the axes from the outermost in memory to the innermost ("ji" is column-major); `offset` is the lowest index of each
+    axis; `layout=qd.Layout.SOA` stores each component of vectors and matrices, or each member of structs, in a block of its own;
+    `needs_grad` and `needs_dual` allocate adjoints and tangents.
+
+    Raises `QuadrantsSyntaxError` for `order` or `offset` without `shape`, `ValueError` for an invalid data type, `TypeError` for a shape
+    that does not consist of integers.
     """
     if shape is None:
         for keyword, value in (("order", order), ("offset", offset)):

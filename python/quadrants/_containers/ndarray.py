@@ -135,7 +135,8 @@ _NEEDS_GRAD = ("ndarray with `needs_grad=True`", "Vector.ndarray with needs_grad
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Any:
     """Return a zero-filled ndarray of this `shape` with elements of type `dtype`: scalars, vectors, matrices or structs.
 
-    `needs_grad` and `needs_dual` allocate adjoints and tangents.
+    `shape` is an integer or a tuple of integers. `needs_grad` and `needs_dual` allocate adjoints and tangents. Raises
+    `QuadrantsRuntimeError` for an invalid type or shape.
     """
     return make_ndarray(dtype, shape, ContainerSpec(needs_grad=needs_grad, needs_dual=needs_dual))
 
@@ -144,10 +145,8 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
     """Return an ndarray on the memory of an array of another library, which it keeps allocated.
 
     `obj` is a NumPy array, a torch tensor, or an object with DLPack, the array interface or the buffer protocol; arrays on a GPU need
-    DLPack
-    or the CUDA array interface. `element` is a vector or matrix type for the last axes; `grad` is a second array, of the same shape and
-    data
-    type, for the adjoints. A read-only array gives a read-only ndarray.
+    DLPack or the CUDA array interface. `element` is a vector or matrix type for the last axes; `grad` is a second array, of the same shape
+    and data type, for the adjoints. A read-only array gives a read-only ndarray.
 
     Raises `TypeError` for data types that kernels do not support, `ValueError` for shapes that do not fit.
     """

@@ -18,7 +18,7 @@ import numpy as np
 from .. import _runtime
 from .._base.dtypes import find_dtype, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError, warn
-from .._base.source import keep_text, note_text
+from .._base.source import note_text, store_text
 from .._values.matrix import view_of
 from .._values.struct import Struct, StructType
 from .._values.types import MatrixType
@@ -71,8 +71,7 @@ def kernel(
 
     `fastcache` (formerly `pure`) is accepted and has no effect: every kernel is cached by its dependencies. `graph=True` (formerly
     `gpu_graph`) allows `qd.graph.do_while`. Returns the kernel or, called with keywords only, a decorator. Raises `QuadrantsSyntaxError`
-    for
-    `checkpoints=True` and for parameters without a valid annotation.
+    for `checkpoints=True` and for parameters without a valid annotation.
     """
     if gpu_graph is not None:
         warn("@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`.", DeprecationWarning)
@@ -133,7 +132,7 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
     """
     scope = {} if namespace is None else namespace
     scope.setdefault("qd", sys.modules["quadrants"])
-    file = keep_text("qd.kernel_from_source", text)
+    file = store_text("qd.kernel_from_source", text)
     names = [node.name for node in ast.parse(text, file).body if isinstance(node, ast.FunctionDef)]
     if not names:
         raise QuadrantsSyntaxError("qd.kernel_from_source needs the text of a function")

@@ -24,8 +24,7 @@ def eig(A, dt: qd.template() = None):
     """Returns the eigenvalues and eigenvectors of a square matrix up to 6x6, computed in the data type `dt` (default: that of `A`).
 
     The rows of the first result are (Re, Im), by descending real part; of a conjugate pair, the one above the real axis is first. The
-    columns
-    of the second are the unit eigenvectors (re0, im0, re1, im1, ...). Both have derivatives for 2x2 matrices.
+    columns of the second are the unit eigenvectors (re0, im0, re1, im1, ...). Both have derivatives for 2x2 matrices.
     """
     qd.static(_basics.require(A.n == A.m and A.n <= 6, "Eigen solver only supports 2×2 matrices, and as an extension up to 6×6."))
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))

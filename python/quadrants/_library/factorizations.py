@@ -62,8 +62,8 @@ def qr(A, dt: qd.template() = None):
     negative.
 
     Uses Householder reflections (Golub, Van Loan, "Matrix Computations", algorithm 5.2.1). With full column rank, the columns of Q are
-    unique; a
-    column that depends on those before it has 0 on the diagonal of R. `dt` is the data type of the computation, by default that of `A`.
+    unique; a column that depends on those before it has 0 on the diagonal of R. `dt` is the data type of the computation, by default that
+    of `A`.
     """
     qd.static(_basics.require(A.n <= 16 and A.m <= 16, "QR decomposition supports sizes up to 16×16."))
     T = qd.static(_basics.compute_type(A.dtype, dt))

@@ -64,8 +64,8 @@ def harvest() -> None:
     global hits
     if hits is None:
         return
-    told = [_probes[probe] for probe in hits.to_numpy()[: len(_probes)].nonzero()[0]]
-    for file, steps in [*told, *((file, [arcs]) for file, arcs in _kernels)]:
+    reported = [_probes[probe] for probe in hits.to_numpy()[: len(_probes)].nonzero()[0]]
+    for file, steps in [*reported, *((file, [arcs]) for file, arcs in _kernels)]:
         _seen.setdefault(file, set()).update(*steps)
     hits = None
 
@@ -139,7 +139,7 @@ class _Placing:
     def __init__(self, file: str, first: int) -> None:
         self.file, self.first = file, first
         self.loops: list[Arc] = []  # of the loops around: the line of each, and the line after it
-        self.untold: list[set[Arc]] = []  # arcs that the next probe reports
+        self.unreported: list[set[Arc]] = []  # arcs that the next probe reports
 
     def probe(self, at: ast.stmt, arcs: set[Arc]) -> list[ast.stmt]:
         """Returns the statement that sets the next byte of `hits`; no statement if they are used up."""
@@ -150,9 +150,9 @@ class _Placing:
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
             _is_full = True
             return []
-        self.untold.append(arcs)
-        _probes.append((self.file, self.untold))
-        self.untold = []
+        self.unreported.append(arcs)
+        _probes.append((self.file, self.unreported))
+        self.unreported = []
         place = ast.parse(f"{_NAME}.hits[{len(_probes) - 1}] = 1").body[0]
         for node in ast.walk(place):
             ast.copy_location(node, at)
@@ -167,7 +167,7 @@ class _Placing:
         if arcs is None:
             arcs = set()
             if _holds_loops_only(body):  # they may be tasks: a probe in the body of the first one reports it
-                self.untold.append(arcs)
+                self.unreported.append(arcs)
             else:
                 out += self.probe(body[0], arcs)
         for position, statement in enumerate(body):

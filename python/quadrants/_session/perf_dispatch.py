@@ -193,10 +193,10 @@ def perf_dispatch(
     The decorated function defines the name and the parameters; its body is not used. For each value of `get_geometry_hash(*arguments)`,
     every implementation in turn serves `first_warmup` untimed calls and `active` timed calls (1 or more); then the one with the lowest
     mean serves all calls. After `repeat_after_count` calls (300 if neither is given) or `repeat_after_seconds` they are measured again,
-    with
-    `warmup` untimed calls; numbers ≤ 0 disable this. Each call runs one implementation.
+    with `warmup` untimed calls; numbers ≤ 0 disable this. Each call runs one implementation.
 
-    QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" selects implementations, "?" lists their names; QD_PERFDISPATCH_PRINT_DEBUG=1
+    QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" selects implementations, "?" lists their names;
+    QD_PERFDISPATCH_PRINT_DEBUG=1 prints each selection.
     """
     if repeat_after_count is None:
         repeat_after_count = DEFAULT_REPEAT_AFTER_COUNT if repeat_after_seconds is None else 0

@@ -129,8 +129,7 @@ class StructType(StructTypeBase):
         """Returns a struct value. Members are given by position, then by name; the others are zero.
 
         A single struct or dict sets the members with the same names, or else the first member. A single number also sets the first member;
-        in
-        nested structs, the first number.
+        in nested structs, the first number.
         """
         members = self.members
         if len(values) == 1 and not named and isinstance(values[0], (dict, Struct)):

@@ -90,8 +90,8 @@ class _JaxOperator(Operator):
             results = call(*inputs)
             return results, (results, inputs)
 
-        def differentiate(kept: Any, adjoints: Any) -> Any:
-            results, inputs = kept
+        def differentiate(saved: Any, adjoints: Any) -> Any:
+            results, inputs = saved
             shapes = [jax.ShapeDtypeStruct(inputs[position].shape, inputs[position].dtype) for position in self.arrays]
             found = jax.ffi.ffi_call(f"{name}_backward", shapes, vmap_method="sequential")(
                 *(jax.numpy.asarray(part, result.dtype) for part, result in zip(adjoints, results, strict=True)), *results, *inputs

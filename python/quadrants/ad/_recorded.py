@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _runtime
-from .._base.errors import LostValueError, OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
+from .._base.errors import OverwrittenError, OverwrittenPrimalError, QuadrantsCompilationError, QuadrantsRuntimeError
 from .._values.matrix import Matrix
 from . import _snapshot
 
@@ -48,8 +48,8 @@ class Memories:
 
     def restore(self) -> None:
         """Restores the contents of the containers and arrays."""
-        for memory, kept in self.rows:
-            _snapshot.exchange(memory, kept)
+        for memory, saved in self.rows:
+            _snapshot.exchange(memory, saved)
 
 
 class Recorded:
@@ -94,7 +94,7 @@ class Recorded:
             return
         try:
             self._launch(self.function.grad)
-        except LostValueError:  # some of the gradients exist
+        except OverwrittenPrimalError:  # some of the gradients exist
             raise
         except (OverwrittenError, QuadrantsCompilationError) as problem:
             self._replay_instead(undo_log, problem)

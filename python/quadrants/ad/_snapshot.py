@@ -16,21 +16,21 @@ def keep(memory: Any) -> Any:
     return _foreign.plain_array(memory).copy() if isinstance(memory, np.ndarray) else _foreign.plain_tensor(memory).clone()
 
 
-def differs(memory: Any, kept: Any) -> bool:
+def differs(memory: Any, saved: Any) -> bool:
     """Whether some bit differs."""
     now = keep(memory)
-    return now.shape != kept.shape or not (bool((now == kept).all()) or _bytes(now) == _bytes(kept))
+    return now.shape != saved.shape or not (bool((now == saved).all()) or _bytes(now) == _bytes(saved))
 
 
-def exchange(memory: Any, kept: Any) -> Any:
+def exchange(memory: Any, saved: Any) -> Any:
     """Writes the copied elements back; returns the previous ones."""
     now = keep(memory)
     if hasattr(memory, "from_numpy"):
-        memory.from_numpy(kept)
+        memory.from_numpy(saved)
     elif isinstance(memory, np.ndarray):
-        _foreign.plain_array(memory)[...] = kept
+        _foreign.plain_array(memory)[...] = saved
     else:
-        _foreign.plain_tensor(memory).copy_(kept)
+        _foreign.plain_tensor(memory).copy_(saved)
     return now
 
 
@@ -39,9 +39,9 @@ def has_gradient(memory: Any) -> bool:
     return _foreign.requires_grad(memory) if _foreign.is_tensor(memory) else hasattr(memory, "has_grad") and memory.has_grad()
 
 
-def find_changed(memory: Any, kept: Any) -> Any:
+def find_changed(memory: Any, saved: Any) -> Any:
     """Returns a mask of the elements that differ from the copied ones."""
-    return keep(memory) != kept
+    return keep(memory) != saved
 
 
 def cut_gradient(memory: Any, changed: Any) -> None:

@@ -58,7 +58,7 @@ class Tape:
         self._undo_log: Any = None
         self._is_interpreted = self._has_tangents = False
         self._computed: Computed = {}
-        self._may_join = False
+        self._may_fuse = False
         self._fused: Recorded | None = None  # the last call, if its gradient was computed with it
 
     def __enter__(self) -> Tape:
@@ -90,7 +90,7 @@ class Tape:
             self._has_tangents = outer._has_tangents if isinstance(outer, Tape) else True
         self._is_interpreted = self.validation or self._has_tangents or _options.get("arch") == "python"
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
-        self._may_join = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
+        self._may_fuse = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -176,10 +176,10 @@ class Tape:
         """Runs a kernel that ended the previous tape fused with its gradient (see `launch/fused_launch.h`); returns False if it did not
         run.
         """
-        if not self._may_join or keywords or self._checked is None or not vars(kernel).get("_ends_tapes"):
+        if not self._may_fuse or keywords or self._checked is None or not vars(kernel).get("_ends_tapes"):
             return False
         try:
-            fused = vars(kernel).get("_fused") or vars(kernel).setdefault("_fused", derive(kernel, AutodiffMode.JOINED))
+            fused = vars(kernel).get("_fused") or vars(kernel).setdefault("_fused", derive(kernel, AutodiffMode.FUSED))
             is_done = self._undo_log.launch_fused(fused, arguments, self._checked.container)
         except QuadrantsCompilationError:  # errors are reported when the gradient is compiled separately
             is_done = False
@@ -194,7 +194,7 @@ class Tape:
             vars(self._fused.function)["_ends_tapes"] = is_accepted = last is self._fused and self._undo_log.accept()
             if is_accepted:
                 self._recorded.pop()
-        elif self._may_join and self._checked is not None and isinstance(last, Recorded):
+        elif self._may_fuse and self._checked is not None and isinstance(last, Recorded):
             if self._undo_log.added_only_to(self._checked.container, _LEAST_MICROSECONDS):
                 vars(last.function).setdefault("_ends_tapes", True)
 

@@ -85,8 +85,8 @@ def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
 def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, defers: bool = False) -> Any:
     """Runs a kernel; `arguments` are in the order of its parameters. Returns the argument of `build_result`, or None; with `defers`,
-    returns
-    the recording of a gradient kernel."""
+    returns the recording of a gradient kernel.
+    """
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
         _evaluator.kernel = kernel

@@ -30,7 +30,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
 
 
 class Checks:
-    """The checks of one launch. `evaluator` is asked what is evaluated only for its type; `overflow` and `check_nan` are options."""
+    """The checks of one launch. `evaluator.dry` marks code that is evaluated only for its type; `overflow` and `check_nan` are options."""
 
     def __init__(self, evaluator: Any, overflow: str, check_nan: bool) -> None:
         self.evaluator, self.overflow, self.check_nan = evaluator, overflow, check_nan

@@ -281,11 +281,11 @@ class Evaluator(Loops):
 
     def both(self, place: Any) -> Any:
         """Prepares an argument of a callee that is not known yet: a place, and its value before later arguments may change it."""
-        return _Both(place, read(place)) if is_runtime(place) else place
+        return _PlaceAndValue(place, read(place)) if is_runtime(place) else place
 
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """Calls any object that a kernel may call. Arguments may be places; only funcs and atomics use them as places."""
-        if _Both in map(type, (*arguments, *keywords.values())):
+        if _PlaceAndValue in map(type, (*arguments, *keywords.values())):
             wanted = host_objects.by_reference(function)
             arguments = tuple(_choose(value, wanted(position)) for position, value in enumerate(arguments))
             keywords = {key: _choose(value, wanted(key)) for key, value in keywords.items()}
@@ -343,7 +343,7 @@ class Evaluator(Loops):
         raise QuadrantsAssertionError(message)
 
 
-class _Both(NamedTuple):
+class _PlaceAndValue(NamedTuple):
     """A place and its earlier value."""
 
     place: Any
@@ -351,7 +351,7 @@ class _Both(NamedTuple):
 
 
 def _choose(argument: Any, by_reference: bool) -> Any:
-    return argument if type(argument) is not _Both else argument.place if by_reference else argument.value
+    return argument if type(argument) is not _PlaceAndValue else argument.place if by_reference else argument.value
 
 
 def _type_key(value: Any) -> Any:

@@ -50,7 +50,7 @@ class Joined(NamedTuple):
     role: str
     ends: list[tuple[Any, ast.expr]]
 
-    def settle(self, scope: dict[str, Any], name: str) -> str:
+    def merge(self, scope: dict[str, Any], name: str) -> str:
         """Makes it one variable, and returns its role."""
         for assignment, value in self.ends:
             assignment.value = value
@@ -82,7 +82,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         """
         scope = next((scope for scope in reversed(self.scopes) if name in scope), {})
         role = scope.get(name)
-        return role if not isinstance(role, Joined) else None if stored else role.settle(scope, name)
+        return role if not isinstance(role, Joined) else None if stored else role.merge(scope, name)
 
     def resolve(self, node: ast.AST) -> Any:
         """Returns the object that a captured name or its attribute refers to now, or MISSING."""

@@ -51,7 +51,7 @@ class Moved(NamedTuple):
 
 
 class Recorder:
-    """The recording of one launch. `evaluator` is asked what is evaluated only for its type."""
+    """The recording of one launch. `evaluator.dry` marks code that is evaluated only for its type."""
 
     def __init__(self, evaluator: Any, kernel: Any, validates: bool) -> None:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates

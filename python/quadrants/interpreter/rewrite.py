@@ -118,17 +118,17 @@ class Rewriter(ExpressionRewriter):
         blocks = [self.block(part) for part in parts]
         out: list[ast.stmt] = [place(ast.If(test, blocks[0][0], blocks[1][0]), node)]
         # A name that every path declares is visible afterwards; a path that leaves the block need not declare it.
-        ways = [names for (_, names), left in zip(blocks, leaves, strict=True) if not left]
+        paths = [names for (_, names), left in zip(blocks, leaves, strict=True) if not left]
         end = (node.end_lineno, node.end_col_offset)
         used = {name.id for name in self.names if (name.lineno, name.col_offset) > end}
         combine = set.union if static else set.intersection  # a compile-time `if` has only one path
-        joined = sorted(combine(*(set(names) for names in ways)) & used) if ways and (node.orelse or static) else []
+        joined = sorted(combine(*(set(names) for names in paths)) & used) if paths and (node.orelse or static) else []
         ends: list[tuple[Any, ast.expr]] = []
-        if joined and not static and len(ways) == 2:
-            out[:0] = [self.join(node, joined, blocks[way][0], originals[1 - way], ends) for way in (0, 1)]
+        if joined and not static and len(paths) == 2:
+            out[:0] = [self.join(node, joined, blocks[branch][0], originals[1 - branch], ends) for branch in (0, 1)]
         for name in joined:
-            found: list[tuple[Any, Any]] = [(names, names[name]) for names in ways if name in names]
-            roles = [role.settle(names, name) if isinstance(role, Joined) else role for names, role in found]
+            found: list[tuple[Any, Any]] = [(names, names[name]) for names in paths if name in names]
+            roles = [role.merge(names, name) if isinstance(role, Joined) else role for names, role in found]
             self.scopes[-1].setdefault(name, Joined(roles[0], [item for item in ends if item[0].targets[0].id == name]))
         return out
 
@@ -155,15 +155,15 @@ class Rewriter(ExpressionRewriter):
         """Rewrites the branches of an `if` to run one after the other, for their types; a variable of both gets the common type."""
         out: list[ast.stmt] = [place(ast.Expr(self.visit(node.test)), node)]
         self.alternatives += 1
-        ways = [(*self.block(part), _leaves(part)) for part in (node.body, node.orelse)]
+        paths = [(*self.block(part), _leaves(part)) for part in (node.body, node.orelse)]
         self.alternatives -= 1
-        (first, one, first_leaves), (second, other, second_leaves) = sorted(ways, key=lambda way: not way[2])
-        kept = {} if first_leaves else {name: self.temporary() for name in one if name in other}
-        out += [*first, *(set_name(variable, load(name), node) for name, variable in kept.items()), *second]
-        for name, variable in kept.items():
+        (first, one, first_leaves), (second, other, second_leaves) = sorted(paths, key=lambda path: not path[2])
+        saved = {} if first_leaves else {name: self.temporary() for name in one if name in other}
+        out += [*first, *(set_name(variable, load(name), node) for name, variable in saved.items()), *second]
+        for name, variable in saved.items():
             common = helper("unify", load(variable), load(name), at=node)
             out.append(set_name(name, common, node))
-        for name in () if second_leaves else other if first_leaves else kept:
+        for name in () if second_leaves else other if first_leaves else saved:
             role = other[name]
             self.scopes[-1].setdefault(name, Joined(role.role if isinstance(role, Joined) else role, []))
         return out

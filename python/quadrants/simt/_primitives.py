@@ -15,33 +15,29 @@ def _primitive(name: str, doc: str, parameters: str = "") -> Builtin:
     return Builtin(f"simt.{name}", doc, None, parameters)
 
 
-block_sync = _primitive("block.sync", "Waits for all threads of the block, and sees what they have written.")
-block_mem_fence = _primitive("block.mem_fence", "Orders the accesses before it and after it, for the threads of the block.")
+block_sync = _primitive("block.sync", "Waits for all threads of the block and makes their stores visible.")
+block_mem_fence = _primitive("block.mem_fence", "Orders memory accesses before it and after it, as seen by the threads of the block.")
 thread_idx = _primitive("block.thread_idx", "The number of the thread in its block, i32.")
 global_thread_idx = _primitive("block.global_thread_idx", "The number of the thread in the launch of its loop, i32.")
 block_idx = _primitive("block.block_idx", "The number of the block in the launch of its loop, i32.")
-block_dim = _primitive("block.block_dim", "How many threads a block has, i32: what the loop's `block_dim` says.")
-num_blocks = _primitive("block.num_blocks", "How many blocks the launch of the loop has, i32.")
+block_dim = _primitive("block.block_dim", "The number of threads of a block, i32: the loop's `block_dim`.")
+num_blocks = _primitive("block.num_blocks", "The number of blocks in the launch of the loop, i32.")
 SharedArray = _primitive(
     "block.SharedArray",
-    "SharedArray(shape, dtype): an array that the threads of a block share, with anything in it at first. `shape`: an int or a tuple of "
+    "SharedArray(shape, dtype): an uninitialized array that the threads of a block share. `shape`: an int or a tuple of "
     "ints; `dtype`: a scalar, vector or matrix type.",
     "shape dtype",
 )
-group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup, and sees what they have written.")
-group_mem_fence = _primitive("subgroup.mem_fence", "Orders the accesses before it and after it, for the threads of the subgroup.")
+group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup and makes their stores visible.")
+group_mem_fence = _primitive("subgroup.mem_fence", "Orders memory accesses before it and after it, as seen by the threads of the subgroup.")
 shuffle = _primitive(
-    "subgroup.shuffle", "shuffle(value, lane): the value that another lane of the subgroup gives; all lanes take part.", "value lane"
+    "subgroup.shuffle", "shuffle(value, lane): the value of another lane of the subgroup; all lanes must call it.", "value lane"
 )
-reshuffle = _primitive(
-    "reshuffle", "What `shuffle` gives, of the value that the shuffle before it was called with: nobody waits again.", "lane"
-)
-ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes take part.", "predicate")
-pin = _primitive("pin", "The value, computed here: what is made of shuffled values does not wait for its use.", "value")
-grid_mem_fence = _primitive("grid.mem_fence", "Orders the accesses before it and after it, for all threads.")
-grid_sync = _primitive(
-    "grid.sync", "Waits for all threads of all blocks, and sees what they have written. All blocks run at the same time."
-)
+reshuffle = _primitive("reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "lane")
+ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes must call it.", "predicate")
+pin = _primitive("pin", "The value, computed here: operations on shuffled values are not moved to their use.", "value")
+grid_mem_fence = _primitive("grid.mem_fence", "Orders memory accesses before it and after it, as seen by all threads.")
+grid_sync = _primitive("grid.sync", "Waits for all threads of all blocks and makes their stores visible. All blocks run concurrently.")
 largest = _primitive("largest", "The largest value of the operand's type; for floats infinity.", "value")
 smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.", "value")
 

@@ -22,7 +22,7 @@ class AutodiffMode(enum.IntEnum):
     REVERSE = 3
     SECOND = 4
     REPLAY = 5
-    JOINED = 6
+    FUSED = 6
 
 
 class SNodeGradType(enum.IntEnum):
