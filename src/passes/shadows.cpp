@@ -1,6 +1,6 @@
 // shadows.cpp: declare the shadows of containers
 //
-// In:   a container argument whose attribute kShadow has the offset, type and kind of its shadow.
+// In:   a container argument whose attribute kShadow describes its shadow: offset, type, whether it is unaliased.
 // Out:  the shadow as an argument of the derived kernel or function, declared once.
 // Here: both modes of differentiation use it.
 #include "passes/shadows.h"

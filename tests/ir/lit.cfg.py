@@ -1,4 +1,4 @@
-"""lit: each .mlir file here runs qd-opt and looks at what comes out."""
+"""lit: each .mlir file here runs qd-opt and checks its output."""
 
 import os
 
