@@ -136,7 +136,7 @@ Ref listFrames(const artifact::Site &site) {
 void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread) {
   using Kind = artifact::Site::Kind;
   Ref text = makeSite(site, values, thread), frames = listFrames(site);
-  Ref error = site.kind == Kind::Gradient ? call("quadrants._base.errors", "lost_value_error", "OO", text.get(), frames.get())
+  Ref error = site.kind == Kind::Gradient ? call("quadrants._base.errors", "overwritten_primal_error", "OO", text.get(), frames.get())
                                           : call("quadrants._base.errors", "runtime_error", "OOii", text.get(), frames.get(),
                                                  int(site.kind == Kind::View), int(site.kind == Kind::Recursion));
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());

@@ -9,7 +9,7 @@ import numpy as np
 import quadrants as qd
 from quadrants._language.kernel import derive
 
-from .gradients import ADJOINTS_ON_TAPE, JOINED
+from .gradients import ADJOINTS_ON_TAPE, FUSED
 from .recording import Launches
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -43,7 +43,7 @@ def orbits() -> Launches:
         fit = orbit_fit.OrbitFit()
     yield fit.advance, 1
     yield derive(fit.advance, ADJOINTS_ON_TAPE), 1
-    yield (derive(fit.compare, JOINED),)
+    yield (derive(fit.compare, FUSED),)
 
 
 def rooms() -> Launches:
@@ -65,4 +65,4 @@ def robots() -> Launches:
     for kernel in (robot.pull, robot.move):
         yield kernel, 1
         yield derive(kernel, ADJOINTS_ON_TAPE), 1
-    yield (derive(robot.measure, JOINED),)
+    yield (derive(robot.measure, FUSED),)

@@ -7,11 +7,11 @@ from quadrants._language.kernel import derive
 
 from .recording import Launches
 
-TANGENTS, ADJOINTS, ADJOINTS_ON_TAPE, JOINED = 2, 3, 5, 6
+TANGENTS, ADJOINTS, ADJOINTS_ON_TAPE, FUSED = 2, 3, 5, 6
 
 
 def _derive_all(kernel: Any, *arguments: Any, without: tuple[int, ...] = ()) -> Launches:
-    for mode in (TANGENTS, ADJOINTS, ADJOINTS_ON_TAPE, JOINED):
+    for mode in (TANGENTS, ADJOINTS, ADJOINTS_ON_TAPE, FUSED):
         if mode not in without:
             yield derive(kernel, mode), *arguments
 
@@ -39,7 +39,7 @@ def plain_stores() -> Launches:
         for i in x:
             y[i] = 3.0 * x[i] * x[15 - i]
 
-    yield from _derive_all(triple, without=(JOINED,))
+    yield from _derive_all(triple, without=(FUSED,))
 
 
 def loops_with_carried_values() -> Launches:
@@ -58,7 +58,7 @@ def loops_with_carried_values() -> Launches:
                 value = value - qd.sqrt(value)
             y[i] = value
 
-    yield from _derive_all(iterate, 5, without=(JOINED,))
+    yield from _derive_all(iterate, 5, without=(FUSED,))
 
 
 def functions_and_vectors() -> Launches:
@@ -93,7 +93,7 @@ def overwritten_values() -> Launches:
             y[i] = qd.sin(y[i])
             y[i] += y[i] * x[i]
 
-    yield from _derive_all(overwrite, without=(JOINED,))
+    yield from _derive_all(overwrite, without=(FUSED,))
 
 
 def values_overwritten_in_place() -> Launches:
@@ -115,7 +115,7 @@ def arrays_as_arguments() -> Launches:
             out[i] = scale * qd.sin(a[i])
 
     a, out = (qd.ndarray(qd.f64, 8, needs_grad=True) for _ in range(2))
-    yield from _derive_all(wave, a, 0.5, out, without=(TANGENTS, JOINED))
+    yield from _derive_all(wave, a, 0.5, out, without=(TANGENTS, FUSED))
 
 
 def extrema() -> Launches:
@@ -127,7 +127,7 @@ def extrema() -> Launches:
             qd.atomic_max(most[None], x[i])
             qd.atomic_min(least[None], max(x[i], 1.0))
 
-    yield from _derive_all(find, without=(JOINED,))
+    yield from _derive_all(find, without=(FUSED,))
 
 
 def local_matrices() -> Launches:
@@ -166,4 +166,4 @@ def steps_in_time() -> Launches:
         velocity[t + 1] = velocity[t] - 0.05 * qd.sin(position[t])
         position[t + 1] = position[t] + 0.05 * velocity[t + 1]
 
-    yield from _derive_all(advance, 3, without=(JOINED,))
+    yield from _derive_all(advance, 3, without=(FUSED,))

@@ -235,7 +235,7 @@ def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_sta
     return _with_place(kind(_format(message, frames)), frames)
 
 
-def lost_value_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
+def overwritten_primal_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
     """Returns the exception for a gradient that needs an element which was overwritten after it was read."""
     return compile_error(OverwrittenPrimalError.__name__, format_site(*site), frames)
 

@@ -51,7 +51,7 @@ class Program:
         self.folder = folder
 
     def run(self, factors: list[float], **options: Any) -> str:
-        """Compiles one loop for each factor, checks the result, and returns the stage that says what became of the parts."""
+        """Compiles one loop for each factor, checks the result, and returns the stage that says what became of the partitions."""
         program = self.folder / "program.py"
         program.write_text(HEAD + "".join(LOOP.format(factor=factor) for factor in factors) + TAIL)
         chosen = {"offline_cache_file_path": str(self.folder / "cache"), "piece_size": 0, **options}
@@ -63,7 +63,7 @@ class Program:
 
 
 def count(stage: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+) parts, (\d+) of them compiled before", stage)
+    found = re.fullmatch(r"(\d+) partitions, (\d+) of them compiled before", stage)
     assert found, stage
     return int(found[1]), int(found[2])
 
@@ -77,38 +77,38 @@ FACTORS = [1 + index / 8 for index in range(12)]
 
 
 def test_an_edited_loop_is_compiled_and_no_other(program: Program):
-    parts, found = count(program.run(FACTORS))
-    assert parts >= 4 and found == 0
+    partitions, found = count(program.run(FACTORS))
+    assert partitions >= 4 and found == 0
     edited = FACTORS.copy()
     edited[6] = 3.25
-    assert count(program.run(edited)) == (parts, parts - 1)
+    assert count(program.run(edited)) == (partitions, partitions - 1)
     # The first kernel is still there, as a whole.
     assert program.run(FACTORS) == ""
 
 
-def test_an_added_loop_leaves_the_parts_before_it(program: Program):
-    parts, _ = count(program.run(FACTORS))
+def test_an_added_loop_leaves_the_partitions_before_it(program: Program):
+    partitions, _ = count(program.run(FACTORS))
     more, found = count(program.run([*FACTORS, 0.75]))
-    assert more >= parts and found >= parts - 2
+    assert more >= partitions and found >= partitions - 2
 
 
 @pytest.mark.parametrize("options", [{"fast_math": False}, {"opt_level": 0}])
-def test_parts_belong_to_the_options_they_were_compiled_with(program: Program, options: dict[str, Any]):
+def test_partitions_belong_to_the_options_they_were_compiled_with(program: Program, options: dict[str, Any]):
     program.run(FACTORS)
     assert count(program.run(FACTORS, **options))[1] == 0
 
 
-def test_a_damaged_part_is_compiled_again(program: Program):
-    parts, _ = count(program.run(FACTORS))
+def test_a_damaged_partition_is_compiled_again(program: Program):
+    partitions, _ = count(program.run(FACTORS))
     for entry in (program.folder / "cache").rglob("*"):
         if entry.is_file() and entry.stat().st_size > 100:
             content = bytearray(entry.read_bytes())
             content[len(content) // 2] ^= 1
             entry.write_bytes(content)
-    assert count(program.run(FACTORS)) == (parts, 0)
+    assert count(program.run(FACTORS)) == (partitions, 0)
 
 
 def test_without_a_cache_nothing_is_kept(program: Program):
     for _ in range(2):
-        assert program.run(FACTORS, offline_cache=False) in ("parts", "")
+        assert program.run(FACTORS, offline_cache=False) in ("partitions", "")
     assert not (program.folder / "cache").exists()

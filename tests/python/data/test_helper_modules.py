@@ -22,7 +22,7 @@ def triangle():
     writer.add_vertex_id()
     writer.add_vertex_rgba(*points.T, [0, 1, 2])
     writer.add_faces(np.array([0, 1, 2]))
-    writer.add_face_outlined([9])
+    writer.add_face_piece([9])
     return writer
 
 

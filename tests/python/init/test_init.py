@@ -285,7 +285,7 @@ def test_log_lines_of_what_the_runtime_decides(monkeypatch, capfd, tmp_path):
     assert re.search(rf"^runtime: {qd.cpu.name} with 2 threads; disk cache {tmp_path}; options .*cpu_max_num_threads=2", told, re.MULTILINE)
     assert re.search(r"^kernel k \(.*\): \d+\.\d ms, compiled \(nothing is on disk under its key\).*; version 1$", told, re.MULTILINE)
     assert re.search(r"^kernel k \(.*\): .* compiled .*; version 2; argument n: 1 → 2$", told, re.MULTILINE)
-    assert told.count("cache: kernel k is kept") == 2 and told.count("kernel k (") == 2 and "runtime: ends" in told
+    assert told.count("cache: kernel k is stored") == 2 and told.count("kernel k (") == 2 and "runtime: ends" in told
     qd.init(offline_cache_file_path=str(tmp_path))
     qd.kernel_from_source(text)(1)
     monkeypatch.delenv("QD_LOG_LEVEL")
