@@ -28,7 +28,7 @@ def make_stub() -> str:
     source = (PACKAGE / "__init__.py").read_text()
     imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
     lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from . import _runtime as _runtime"]
-    lines += ["from ._builtins import Builtin", "from ._options import Config"]
+    lines += ["from ._language.builtins import Builtin", "from ._base.options import Config"]
     lines += [f"from .types import {name} as {name}" for name in (*_dtypes.__all__, "Template", "template")]
     for module, block, line in imports:
         names = [name.strip() for name in (block or line).split(",") if name.strip()]
@@ -37,7 +37,7 @@ def make_stub() -> str:
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]
     lines += [f"from .{module} import {name} as {name}" for name, module in sorted(qd._LAZY.items())]
-    lines += ["from ._snode import Axis", *(f"{name}: list[Axis]" for name in _snode.AXES)]
+    lines += ["from ._containers.layout_tree import Axis", *(f"{name}: list[Axis]" for name in _snode.AXES)]
     lines += [f"{arch.name}: Arch" for arch in qd.Arch] + ["x86_64: Arch", "cfg: Config | None"]
     lines += [f"{name}: Builtin" for name in TABLE if isinstance(getattr(qd, name, None), Builtin)]
     return "\n".join(lines) + "\n"
@@ -83,8 +83,8 @@ def make_types_stub() -> str:
 def make_library_stub(name: str) -> str:
     """Returns the stub of a module in the kernel language."""
     module = importlib.import_module(f"quadrants.{name}")
-    lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from typing import Any", "from ._builtins import Builtin"]
-    lines.append("from ._types import MatrixType")
+    lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from typing import Any", "from ._language.builtins import Builtin"]
+    lines.append("from ._values.types import MatrixType")
     for key, value in vars(module).items():
         if key.startswith("_"):
             continue

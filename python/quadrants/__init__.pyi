@@ -1,8 +1,8 @@
 # Written by tools/write_stub.py.
 # ruff: noqa
 from . import _runtime as _runtime
-from ._builtins import Builtin
-from ._options import Config
+from ._language.builtins import Builtin
+from ._base.options import Config
 from .types import bf16 as bf16
 from .types import bfloat16 as bfloat16
 from .types import f16 as f16
@@ -145,7 +145,7 @@ from .linalg import solve_spd as solve_spd
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
 from ._session.streams import use_stream as use_stream
-from ._snode import Axis
+from ._containers.layout_tree import Axis
 i: list[Axis]
 j: list[Axis]
 k: list[Axis]

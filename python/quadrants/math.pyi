@@ -1,8 +1,8 @@
 # Written by tools/write_stub.py.
 # ruff: noqa
 from typing import Any
-from ._builtins import Builtin
-from ._types import MatrixType
+from ._language.builtins import Builtin
+from ._values.types import MatrixType
 def acosh(x: Any) -> Any: ...
 def asinh(x: Any) -> Any: ...
 def atanh(x: Any) -> Any: ...
