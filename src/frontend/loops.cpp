@@ -481,9 +481,10 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
   checkLoopTarget(target);
   LoopOptions options = std::exchange(nextLoop, {});
   bool isParallel = isTopLevel() && !isInsideParallel && !options.isSerial;
-  if (!options.name.empty() && (!isTopLevel() || isInsideParallel))
+  bool isNested = isInsideParallel || llvm::any_of(loops, [](const Loop &loop) { return loop.kind != Loop::Kind::Unrolled; });
+  if (!options.name.empty() && isNested)
     session.warn("qd.loop_config(name=\"" + options.name +
-                     "\") is set on a loop inside of another loop or of an `if`: the name is ignored, only outermost loops have one",
+                     "\") is set on a loop inside of another loop: the name is ignored, only outermost loops have one",
                  PyExc_UserWarning);
   size_t rank = box.lower.size();
   if (rank == 0) {
