@@ -172,6 +172,8 @@ static constexpr auto printAtomicKind = printKind<qd::ir::AtomicKind>;
 #define GET_TYPEDEF_CLASSES
 #include "ir/types.cpp.inc"
 
+#include "ir/interfaces.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "ir/ops.cpp.inc"
 

@@ -52,6 +52,8 @@ std::string describe(mlir::Type value);
 #define GET_TYPEDEF_CLASSES
 #include "ir/types.h.inc"
 
+#include "ir/interfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "ir/ops.h.inc"
 

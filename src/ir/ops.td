@@ -3,6 +3,7 @@
 #define QD_OPS_TD
 
 include "ir/dialect.td"
+include "ir/interfaces.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -40,8 +41,15 @@ class ConversionOp<string mnemonic, Type from, Type to> : PureOp<mnemonic> {
 // The end of a block, without operands.
 class JumpOp<string mnemonic> : QdOp<mnemonic, [Terminator]> { let assemblyFormat = "attr-dict"; }
 
+// An access to the place `ref`. `stored`: the value that it writes, in C++; a null value for a load.
+class AccessOp<string mnemonic, string stored, list<Trait> traits = []>
+    : QdOp<mnemonic, !listconcat([MemoryAccessOpInterface], traits)> {
+  code access = "::mlir::Value getStored() { return " # stored # "; }\n";
+  let extraClassDeclaration = access;
+}
+
 // A private copy of a target that all iterations of a parallel loop update.
-class PrivateOp<string mnemonic, Type target> : QdOp<mnemonic, [AllTypesMatch<["target", "result"]>]> {
+class PrivateOp<string mnemonic, Type target> : QdOp<mnemonic, [PlaceOpInterface, AllTypesMatch<["target", "result"]>]> {
   let arguments = (ins AtomicKindAttr:$atomicKind, target:$target);
   let results = (outs target:$result);
   let assemblyFormat = "custom<AtomicKind>($atomicKind) $target attr-dict `:` type($target)";
@@ -237,20 +245,21 @@ def LocalOp : QdOp<"local"> {
 }
 
 // Reads a place.
-def LoadOp : QdOp<"load", [IsPointee<"result">]> {
+def LoadOp : AccessOp<"load", "{}", [IsPointee<"result">]> {
   let arguments = (ins AnyPlace:$ref);
   let results = (outs ValueTypeConstraint:$result);
   let assemblyFormat = "$ref attr-dict `:` type($ref)";
 }
 
 // Writes a place.
-def StoreOp : QdOp<"store", [IsPointee<"value">]> {
+def StoreOp : AccessOp<"store", "getValue()", [IsPointee<"value">]> {
   let arguments = (ins ValueTypeConstraint:$value, AnyPlace:$ref);
+  let extraClassDeclaration = access # "bool reads() { return false; }";
   let assemblyFormat = "$value `,` $ref attr-dict `:` type($ref)";
 }
 
 // The place of one component of a vector or matrix in a place, with one index per axis.
-def ComponentOp : PureOp<"component", [
+def ComponentOp : PureOp<"component", [PlaceOpInterface,
     Needs<"there is one index per axis", "int64_t($indices.size()) == getAxisCount(::llvm::cast<RefType>($ref.getType()).getPointee())">,
     TypesMatchWith<"the result is the component", "ref", "result", "RefType::get(getScalar(::llvm::cast<RefType>($_self).getPointee()))">]> {
   let arguments = (ins AnyPlace:$ref, Variadic<IndexTypeConstraint>:$indices);
@@ -259,7 +268,7 @@ def ComponentOp : PureOp<"component", [
 }
 
 // The place of one element of a container. Indices start at the container's origin.
-def ElementOp : PureOp<"element", [
+def ElementOp : PureOp<"element", [PlaceOpInterface,
     Needs<"there is one index per axis", "int64_t($indices.size()) == ::llvm::cast<TensorType>($tensor.getType()).getRank()">,
     TypesMatchWith<"the result is the element", "tensor", "result", "RefType::get(::llvm::cast<TensorType>($_self).getElement())">]> {
   let arguments = (ins AnyContainer:$tensor, Variadic<IndexTypeConstraint>:$indices);
@@ -275,14 +284,19 @@ def ExtentOp : PureOp<"extent"> {
 }
 
 // Reads, combines and writes a place in one step; returns the old value. Each component of a vector is updated separately.
-def AtomicOp : QdOp<"atomic", [IsPointee<"value">, IsPointee<"result">]> {
+def AtomicOp : AccessOp<"atomic", "getValue()", [IsPointee<"value">, IsPointee<"result">]> {
   let arguments = (ins AtomicKindAttr:$atomicKind, AnyPlace:$ref, ValueTypeConstraint:$value);
   let results = (outs ValueTypeConstraint:$result);
   let assemblyFormat = "custom<AtomicKind>($atomicKind) $ref `,` $value attr-dict `:` type($ref)";
+  let extraClassDeclaration = access # [{
+    bool isSum() { return getAtomicKind() == AtomicKind::add || getAtomicKind() == AtomicKind::sub; }
+    bool combines() { return true; }
+    bool needsContent() { return !isSum() || !use_empty(); }
+  }];
 }
 
 // Stores `value` if the place holds `expected`, and returns the old value.
-def CompareExchangeOp : QdOp<"compare_exchange", [AllTypesMatch<["expected", "value", "result"]>]> {
+def CompareExchangeOp : AccessOp<"compare_exchange", "getValue()", [AllTypesMatch<["expected", "value", "result"]>]> {
   let arguments = (ins AnyPlace:$ref, ScalarTypeConstraint:$expected, ScalarTypeConstraint:$value);
   let results = (outs ScalarTypeConstraint:$result);
   let assemblyFormat = "$ref `,` $expected `,` $value attr-dict `:` type($ref) `,` type($result)";

@@ -8,11 +8,9 @@
 #include "passes/accessed_regions.h"
 
 #include "ir/attributes.h"
-#include "ir/dialect.h"
-#include "passes/accesses.h"
+#include "ir/call_graph.h"
+#include "ir/memory.h"
 #include "passes/launch_exprs.h"
-
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -39,25 +37,22 @@ Axis unite(const Axis &one, const Axis &other) {
 
 class Finder {
 public:
-  Finder(ModuleOp module, artifact::Artifact &artifact) : artifact(artifact) {
-    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
-    module.walk([&](CallOp call) { calls[functions.lookup(call.getCallee())].push_back(call); });
+  Finder(ModuleOp module, artifact::Artifact &artifact) : artifact(artifact), calls(module) {
     for (auto [number, input] : llvm::enumerate(artifact.inputs))
       if (input.kind == artifact::Input::Kind::Tensor) inputs[input.offset] = unsigned(number);
   }
 
   void run(ModuleOp module) {
     module.walk([&](Operation *op) {
-      if (auto load = dyn_cast<LoadOp>(op)) record(load.getRef(), &artifact::Input::read);
-      if (auto store = dyn_cast<StoreOp>(op)) record(store.getRef(), &artifact::Input::written);
-      if (isa<AtomicOp, CompareExchangeOp>(op)) {
-        auto atomic = dyn_cast<AtomicOp>(op);
-        bool onlyAdds = atomic && (atomic.getAtomicKind() == AtomicKind::add || atomic.getAtomicKind() == AtomicKind::sub);
-        if (!onlyAdds || !op->use_empty()) record(op->getOperand(0), &artifact::Input::read);
-        record(op->getOperand(0), &artifact::Input::written);
-      }
+      auto access = dyn_cast<MemoryAccessOpInterface>(op);
+      if (!access || access.needsContent())
+        for (Value place : listReadPlaces(op)) record(place, &artifact::Input::read);
+      for (Value place : listWrittenPlaces(op)) record(place, &artifact::Input::written);
+      // A function may read and write all of a container that it gets as an argument.
       if (isa<CallOp>(op))
-        for (Value operand : op->getOperands()) recordOperand(operand);
+        for (Value operand : op->getOperands())
+          if (artifact::Input *input = isa<ir::TensorType>(operand.getType()) ? findInput(operand) : nullptr)
+            input->read = input->written = {false, {}};
     });
     for (artifact::Input &input : artifact.inputs)
       if (!input.isWritten) input.written = {};
@@ -68,16 +63,6 @@ private:
     auto argument = tensor.getDefiningOp<TensorArgumentOp>();
     auto found = argument ? inputs.find(argument.getOffset()) : inputs.end();
     return found == inputs.end() ? nullptr : &artifact.inputs[found->second];
-  }
-
-  /// A function may read and write any place or container that it gets as an argument.
-  void recordOperand(Value operand) {
-    if (isa<RefType>(operand.getType())) {
-      record(operand, &artifact::Input::read);
-      record(operand, &artifact::Input::written);
-    } else if (artifact::Input *input = isa<ir::TensorType>(operand.getType()) ? findInput(operand) : nullptr) {
-      input->read = input->written = {false, {}};
-    }
   }
 
   void record(Value place, Region artifact::Input::*which) {
@@ -153,10 +138,12 @@ private:
       return {limitDepth(combine(Kind::Add, upper.first, one)), lower.last};
     }
     auto function = dyn_cast<FuncOp>(owner);
-    if (!function || calls[function].empty()) return {};
-    Axis all = find(calls[function][0].getArguments()[number], depth + 1);
-    for (CallOp call : ArrayRef(calls[function]).drop_front()) all = unite(all, find(call.getArguments()[number], depth + 1));
-    return all;
+    std::optional<Axis> all;
+    for (CallOp call : function ? calls.getCalls(function) : ArrayRef<CallOp>()) {
+      Axis given = find(call.getArguments()[number], depth + 1);
+      all = all ? unite(*all, given) : given;
+    }
+    return all.value_or(Axis());
   }
 
   /// The range of a variable: the union of the ranges of all values that are stored in it.
@@ -174,8 +161,7 @@ private:
   }
 
   artifact::Artifact &artifact;
-  llvm::StringMap<FuncOp> functions;
-  DenseMap<Operation *, SmallVector<CallOp>> calls;
+  CallGraph calls;
   DenseMap<uint32_t, unsigned> inputs; ///< by offset
   DenseMap<Value, Axis> found;
 };

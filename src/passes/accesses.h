@@ -4,13 +4,9 @@
 // two names are marked (kOverlaps); their memory is Unknown.
 #pragma once
 
-#include "ir/dialect.h"
+#include "ir/call_graph.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace qd::passes {
 
@@ -41,9 +37,6 @@ inline constexpr uint64_t kOverlappingFields = ~uint64_t(0);
 /// The memory of a place or container.
 Root findRoot(mlir::Value place);
 
-/// The op that selects the element that the place is, or is a component of; null for other places.
-ir::ElementOp findElement(mlir::Value place);
-
 /// Replaces an atomic by a load, the operation and a store.
 void demoteAtomic(ir::AtomicOp atomic);
 
@@ -57,19 +50,18 @@ void demoteOwnUpdates(mlir::ModuleOp module, const llvm::DenseSet<uint32_t> *con
 /// The containers that each function of a module accesses, callees included.
 class FunctionAccesses {
 public:
-  explicit FunctionAccesses(mlir::ModuleOp module);
+  explicit FunctionAccesses(mlir::ModuleOp module) : calls(module) {}
 
   struct Summary {
     llvm::SmallDenseSet<uint64_t, 4> touched; ///< offsets of tensor arguments
     llvm::SmallDenseSet<uint64_t, 4> atomics; ///< offsets of tensor arguments with atomic operations on them
-    bool isOfBlock = false;
   };
-  const Summary &get(llvm::StringRef function);
+  const Summary &get(ir::CallOp call);
+
+  const ir::CallGraph calls;
 
 private:
-  mlir::MLIRContext *ctx;
-  llvm::DenseMap<mlir::StringAttr, ir::FuncOp> functions;
-  llvm::StringMap<Summary> summaries;
+  llvm::DenseMap<mlir::Operation *, Summary> summaries;
 };
 
 /// Calls `visit` for the loop of each parallel task.
@@ -81,8 +73,7 @@ struct LoopAccesses {
 
   llvm::MapVector<Root, llvm::SmallVector<ir::AtomicOp, 2>> atomics;
   llvm::DenseSet<Root> touched;   ///< accessed by anything but the atomics above
-  llvm::DenseSet<Root> exchanged; ///< accessed by compare_exchange, or by atomics in called functions
-  bool isOfBlock = false;         ///< the loop uses operations of a block of threads
+  llvm::DenseSet<Root> exchanged; ///< accessed by other atomic operations, or by atomics in called functions
 };
 
 } // namespace qd::passes

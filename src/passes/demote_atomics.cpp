@@ -3,6 +3,7 @@
 // In:   tasks.
 // Out:  no atomics in serial tasks, on locals of an iteration, or on elements that only one iteration updates.
 // Here: before reductions are privatized: that pass handles the remaining atomics. Plain accesses to neighboring elements vectorize.
+#include "ir/memory.h"
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"
@@ -65,12 +66,10 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
       value = cast.getOperand();
       continue;
     }
-    auto binary = dyn_cast<BinaryOp>(definition);
-    std::optional<int64_t> amount = binary ? findInteger(binary.getRhs()) : std::nullopt;
-    if (!amount || *amount != int32_t(*amount)) return std::nullopt;
-    if (binary.getBinaryKind() != BinaryKind::add && binary.getBinaryKind() != BinaryKind::sub) return std::nullopt;
-    result.shift += binary.getBinaryKind() == BinaryKind::add ? *amount : -*amount;
-    value = binary.getLhs();
+    std::optional<ConstantSum> sum = splitConstant(value);
+    if (!sum || sum->constant != int32_t(sum->constant)) return std::nullopt;
+    result.shift += sum->constant;
+    value = sum->rest;
   }
 }
 
@@ -104,8 +103,8 @@ void demoteOwnUpdates(ModuleOp module, const DenseSet<uint32_t> *containers) {
   SmallVector<AtomicOp> own;
   auto isUpdate = [&](AtomicOp atomic) {
     ElementOp element = findElement(atomic.getRef());
-    if (!element || !llvm::is_contained({AtomicKind::add, AtomicKind::sub, AtomicKind::mul}, atomic.getAtomicKind())) return false;
-    auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    if (!element || (!atomic.isSum() && atomic.getAtomicKind() != AtomicKind::mul)) return false;
+    TensorArgumentOp container = findContainer(element);
     return !containers || (container && containers->contains(container.getOffset()));
   };
   for (KernelOp kernel : module.getOps<KernelOp>()) {

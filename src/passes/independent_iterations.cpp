@@ -7,6 +7,7 @@
 #include "passes/independent_iterations.h"
 
 #include "ir/attributes.h"
+#include "ir/memory.h"
 #include "passes/accesses.h"
 
 #include <map>
@@ -35,7 +36,7 @@ struct CallArguments {
 /// Scans one loop and the functions that it calls.
 class LoopScan {
 public:
-  LoopScan(ForOp loop, const DenseMap<StringAttr, FuncOp> &functions) : loop(loop), functions(functions) {}
+  LoopScan(ForOp loop, const CallGraph &calls) : loop(loop), calls(calls) {}
 
   IndependentIterations::Axes run(DenseSet<uint64_t> &writtenTensors) {
     IndependentIterations::Axes axes;
@@ -71,9 +72,10 @@ private:
   bool visit(Operation *op, const CallArguments &given) {
     if (op->hasAttr(kVolatile)) return false;
     if (auto element = dyn_cast<ElementOp>(op)) return record(element, given);
-    if (auto load = dyn_cast<LoadOp>(op)) return isKnown(findMemory(load.getRef(), given));
-    if (auto store = dyn_cast<StoreOp>(op)) return write(store.getRef(), op, given);
-    if (auto atomic = dyn_cast<AtomicOp>(op)) return write(atomic.getRef(), op, given);
+    if (auto access = dyn_cast<MemoryAccessOpInterface>(op)) {
+      if (!access.writes()) return isKnown(findMemory(access.getRef(), given));
+      return !access.isExchange() && write(access.getRef(), op, given);
+    }
     if (auto call = dyn_cast<CallOp>(op)) return visitCall(call, given);
     if (isa<BreakOp>(op)) return findLoopAround(op) != loop;
     if (isa<ReturnOp>(op)) return given.body != nullptr;
@@ -89,11 +91,8 @@ private:
 
   /// The memory of a place; parameters of a callee are resolved to the memory of the loop's operands.
   static Root findMemory(Value place, const CallArguments &given) {
-    while (Operation *definition = place.getDefiningOp()) {
-      if (!isa<ComponentOp, ElementOp>(definition)) return findRoot(place);
-      place = definition->getOperand(0);
-    }
-    auto parameter = cast<BlockArgument>(place);
+    auto parameter = dyn_cast<BlockArgument>(findBase(place));
+    if (!parameter) return findRoot(place);
     if (!given.body || parameter.getOwner() != given.body) return {};
     auto [kind, id] = given.roots[parameter.getArgNumber()];
     return {Root::Kind(kind), id};
@@ -167,7 +166,7 @@ private:
   }
 
   bool visitCall(CallOp call, const CallArguments &given) {
-    FuncOp function = functions.lookup(call.getCalleeAttr().getAttr());
+    FuncOp function = calls.lookup(call);
     if (!function) return false;
     CallArguments inner{&function.getBody().front(), {}, {}, countLoops(call) + given.depth};
     for (Value operand : call.getArguments()) {
@@ -180,7 +179,7 @@ private:
   }
 
   ForOp loop;
-  const DenseMap<StringAttr, FuncOp> &functions;
+  const CallGraph &calls;
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
   DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes, times eight for each loop around
@@ -189,12 +188,8 @@ private:
 
 } // namespace
 
-IndependentIterations::IndependentIterations(ModuleOp module) {
-  for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymNameAttr()] = function;
-}
-
 IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written) const {
-  return LoopScan(loop, functions).run(written);
+  return LoopScan(loop, calls).run(written);
 }
 
 } // namespace qd::passes

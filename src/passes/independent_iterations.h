@@ -1,18 +1,14 @@
 // independent_iterations.h: axes of serial loops along which iterations may run at the same time
 #pragma once
 
-#include "ir/dialect.h"
-
-#include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
+#include "ir/call_graph.h"
 
 namespace qd::passes {
 
 /// Compares indices: an axis is independent if every access to a container that the loop writes has the loop's index at the same position.
 class IndependentIterations {
 public:
-  explicit IndependentIterations(mlir::ModuleOp module);
+  explicit IndependentIterations(mlir::ModuleOp module) : calls(module) {}
 
   /// Axes of a loop, one bit each.
   struct Axes {
@@ -23,7 +19,7 @@ public:
   Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written) const;
 
 private:
-  llvm::DenseMap<mlir::StringAttr, ir::FuncOp> functions;
+  ir::CallGraph calls;
 };
 
 } // namespace qd::passes

@@ -5,6 +5,8 @@
 // Here: the bounds and overflow checks omit what the range proves.
 #include "passes/index_range.h"
 
+#include "ir/memory.h"
+
 using namespace mlir;
 using namespace qd::ir;
 
@@ -13,19 +15,12 @@ namespace qd::passes {
 /// `value` without the constants that are added to it, and their sum. Only for signed integers: a negative unsigned sum would wrap.
 static std::pair<Value, int64_t> splitSum(Value value) {
   int64_t sum = 0;
-  while (auto op = value.getDefiningOp<BinaryOp>()) {
-    bool isDifference = op.getBinaryKind() == BinaryKind::sub;
-    if (!isDifference && op.getBinaryKind() != BinaryKind::add) break;
-    std::optional<int64_t> amount = findInteger(op.getRhs());
-    bool isFirst = !amount && !isDifference;
-    if (isFirst) amount = findInteger(op.getLhs());
-    Value rest = isFirst ? op.getRhs() : op.getLhs();
-    auto type = dyn_cast<IntegerType>(op.getType());
-    if (!amount || *amount < INT32_MIN || *amount > INT32_MAX || !type || !type.isSigned() || type.getWidth() < 32 ||
-        rest.getType() != type)
-      break;
-    sum += isDifference ? -*amount : *amount;
-    value = rest;
+  auto type = dyn_cast<IntegerType>(value.getType());
+  if (!type || !type.isSigned() || type.getWidth() < 32) return {value, 0};
+  while (std::optional<ConstantSum> split = splitConstant(value)) {
+    if (split->constant != int32_t(split->constant)) break;
+    sum += split->constant;
+    value = split->rest;
   }
   return {value, sum};
 }

@@ -5,8 +5,8 @@
 // Here: promote_elements.cpp rewrites accesses within one body only.
 #include "passes/inline_calls.h"
 
+#include "ir/memory.h"
 #include "passes/accesses.h"
-#include "passes/same_elements.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -21,7 +21,6 @@ class Inliner {
 public:
   Inliner(ModuleOp module, KernelOp kernel, const DenseSet<uint32_t> &containers)
       : kernel(kernel), containers(containers), accesses(module) {
-    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
     kernel.walk([&](TensorArgumentOp op) { arguments.try_emplace(op.getOffset(), op); });
   }
 
@@ -34,14 +33,14 @@ public:
 private:
   bool touches(CallOp call) {
     auto isOf = [&](uint64_t offset) { return containers.contains(uint32_t(offset)); };
-    return llvm::any_of(accesses.get(call.getCallee()).touched, isOf) || llvm::any_of(call.getArguments(), [&](Value operand) {
-             TensorArgumentOp container = isa<RefType>(operand.getType()) ? findContainer(operand) : TensorArgumentOp();
+    return llvm::any_of(accesses.get(call).touched, isOf) || llvm::any_of(listWrittenPlaces(call), [&](Value place) {
+             TensorArgumentOp container = findContainer(place);
              return container && containers.contains(container.getOffset());
            });
   }
 
   void inlineCall(CallOp call) {
-    FuncOp callee = functions.lookup(call.getCallee());
+    FuncOp callee = accesses.calls.lookup(call);
     auto last = callee ? dyn_cast<ReturnOp>(callee.getBody().front().back()) : ReturnOp();
     if (!last || !touches(call) || !active.insert(callee).second) return;
     OpBuilder builder(call);
@@ -73,7 +72,6 @@ private:
   KernelOp kernel;
   const DenseSet<uint32_t> &containers;
   FunctionAccesses accesses;
-  llvm::StringMap<FuncOp> functions;
   DenseMap<uint32_t, TensorArgumentOp> arguments;
   DenseSet<Operation *> active;
 };

@@ -8,7 +8,7 @@
 #include "ir/attributes.h"
 #include "ir/dialect.h"
 #include "passes/accesses.h"
-#include "passes/derivatives.h"
+#include "passes/autodiff/derivatives.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"

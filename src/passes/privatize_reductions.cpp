@@ -5,6 +5,7 @@
 //       combine(container[i], value) => combine(private copy of container [i], value).
 //       Only if the loop accesses that memory in no other way and the old values are not used.
 // Here: last: it does not change what the loop computes, only where it stores it.
+#include "ir/memory.h"
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"
@@ -26,9 +27,6 @@ namespace {
 /// Deeper index computations do not count as invariant.
 constexpr unsigned kDeepestIndex = 16;
 
-/// Subtracting is adding the negative: both use the same accumulator.
-AtomicKind getCombination(AtomicOp atomic) { return atomic.getAtomicKind() == AtomicKind::sub ? AtomicKind::add : atomic.getAtomicKind(); }
-
 class Privatizer {
 public:
   Privatizer(ForOp loop, FunctionAccesses &functions) : loop(loop), accesses(loop, functions), builder(loop) {}
@@ -48,8 +46,8 @@ private:
   static bool canCombine(ArrayRef<AtomicOp> atomics) {
     AtomicOp first = atomics.front();
     return llvm::all_of(atomics, [&](AtomicOp atomic) {
-      return atomic.use_empty() && getCombination(atomic) == getCombination(first) && atomic.getAtomicKind() != AtomicKind::exchange &&
-             !getScalar(atomic.getType()).isInteger(1);
+      return atomic.use_empty() && getCombination(atomic.getAtomicKind()) == getCombination(first.getAtomicKind()) &&
+             atomic.getAtomicKind() != AtomicKind::exchange && !getScalar(atomic.getType()).isInteger(1);
     });
   }
 
@@ -76,18 +74,13 @@ private:
   /// A key that distinguishes invariant places of one memory: the indices; constants by their value.
   static SmallVector<const void *, 8> getPlaceKey(Value place) {
     SmallVector<const void *, 8> key;
-    auto addIndices = [&](ValueRange indices) {
-      for (Value index : indices) {
+    for (auto part = place.getDefiningOp<PlaceOpInterface>(); part; part = part.getBase().getDefiningOp<PlaceOpInterface>()) {
+      for (Value index : part.getIndices()) {
         auto constant = index.getDefiningOp<ConstantOp>();
         key.push_back(constant ? Attribute(constant.getValue()).getAsOpaquePointer() : index.getAsOpaquePointer());
       }
       key.push_back(nullptr);
-    };
-    while (auto component = place.getDefiningOp<ComponentOp>()) {
-      addIndices(component.getIndices());
-      place = component.getRef();
     }
-    if (auto element = place.getDefiningOp<ElementOp>()) addIndices(element.getIndices());
     return key;
   }
 
@@ -98,7 +91,7 @@ private:
       if (!accumulator) {
         Value target = hoist(atomic.getRef());
         builder.setInsertionPoint(loop);
-        accumulator = AccumulatorOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic), target);
+        accumulator = AccumulatorOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic.getAtomicKind()), target);
       }
       replace(atomic, accumulator);
     }
@@ -111,7 +104,7 @@ private:
       if (!copy) {
         Value target = hoist(element.getTensor());
         builder.setInsertionPoint(loop);
-        copy = PrivateCopyOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic), target);
+        copy = PrivateCopyOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic.getAtomicKind()), target);
       }
       // Nothing else uses the element: the loop accesses this memory by these atomics only.
       element.getTensorMutable().assign(copy);
@@ -123,7 +116,7 @@ private:
     builder.setInsertionPoint(atomic);
     Value value = atomic.getValue();
     if (atomic.getAtomicKind() == AtomicKind::sub) value = UnaryOp::create(builder, atomic.getLoc(), UnaryKind::neg, value);
-    AtomicOp::create(builder, atomic.getLoc(), getCombination(atomic), place, value);
+    AtomicOp::create(builder, atomic.getLoc(), getCombination(atomic.getAtomicKind()), place, value);
     atomic.erase();
   }
 
@@ -138,7 +131,7 @@ struct PrivatizeReductionsPass : impl::PrivatizeReductionsBase<PrivatizeReductio
     FunctionAccesses functions(getOperation());
     forEachParallelLoop(getOperation(), [&](ForOp loop) {
       // Loops with block operations do their own reductions.
-      if (!LoopAccesses(loop, functions).isOfBlock) Privatizer(loop, functions).run();
+      if (!functions.calls.contains(loop.getBody(), isOfBlock)) Privatizer(loop, functions).run();
     });
   }
 };

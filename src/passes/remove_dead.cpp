@@ -10,9 +10,9 @@
 #include "passes/remove_dead.h"
 
 #include "ir/attributes.h"
-#include "ir/dialect.h"
-#include "passes/activity.h"
-#include "passes/derivatives.h"
+#include "ir/call_graph.h"
+#include "ir/memory.h"
+#include "passes/autodiff/derivatives.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -23,10 +23,9 @@ namespace {
 
 class Marker {
 public:
-  explicit Marker(ModuleOp module) : module(module) {
-    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
+  explicit Marker(ModuleOp module) : module(module), calls(module) {
+    effects = calls.findFunctions([](Operation *op) { return isa<PrintOp, AssertOp>(op) || writesContainer(op); });
     module.walk([&](Operation *op) {
-      if (auto call = dyn_cast<CallOp>(op)) calls[lookup(call)].push_back(call);
       if (auto number = op->getAttrOfType<IntegerAttr>(kGuards)) guards[number.getInt()].push_back(op);
     });
   }
@@ -52,30 +51,8 @@ public:
 private:
   bool isEffect(Operation *op) {
     if (isa<ReturnOp, PrintOp, AssertOp>(op)) return !op->hasAttr(kGuards);
-    if (isa<StoreOp, AtomicOp, CompareExchangeOp>(op)) return !isLocal(getPlace(op));
-    auto call = dyn_cast<CallOp>(op);
-    return call && (hasEffects(lookup(call)) ||
-                    llvm::any_of(call.getArguments(), [](Value operand) { return isa<RefType>(operand.getType()) && !isLocal(operand); }));
-  }
-
-  FuncOp lookup(CallOp call) { return functions.lookup(call.getCallee()); }
-  static Value getPlace(Operation *op) { return op->getOperand(isa<StoreOp>(op) ? 1 : 0); }
-  static bool isLocal(Value place) { return findOrigin(place).getDefiningOp<LocalOp>() != nullptr; }
-
-  /// Whether a call has an effect even if its results are not used. Effects on places among its operands are the caller's concern.
-  bool hasEffects(FuncOp function) {
-    if (!function) return true;
-    auto [entry, isNew] = effects.try_emplace(function, false);
-    if (!isNew) return entry->second;
-    bool found = function
-                     .walk([&](Operation *op) {
-                       bool isOne = isa<PrintOp, AssertOp>(op);
-                       if (isa<StoreOp, AtomicOp, CompareExchangeOp>(op)) isOne = isOfContainer(getPlace(op));
-                       if (auto call = dyn_cast<CallOp>(op)) isOne = hasEffects(lookup(call));
-                       return isOne ? WalkResult::interrupt() : WalkResult::advance();
-                     })
-                     .wasInterrupted();
-    return effects[function] = found;
+    auto isLocal = [](Value place) { return findBase(place).getDefiningOp<LocalOp>() != nullptr; };
+    return effects.contains(calls.lookup(op)) || !llvm::all_of(listWrittenPlaces(op), isLocal);
   }
 
   void mark(Operation *op) {
@@ -85,8 +62,7 @@ private:
   /// Marks the operations that compute the value: in the function, in callees or in callers.
   void use(Value value) {
     if (auto result = dyn_cast<OpResult>(value)) {
-      auto call = dyn_cast<CallOp>(result.getOwner());
-      FuncOp callee = call ? lookup(call) : FuncOp();
+      FuncOp callee = calls.lookup(result.getOwner());
       if (callee && used.insert({callee, ~result.getResultNumber()}).second)
         callee.walk([&](ReturnOp last) { use(last.getValues()[result.getResultNumber()]); });
       return mark(result.getOwner());
@@ -94,30 +70,29 @@ private:
     auto argument = cast<BlockArgument>(value);
     Operation *function = argument.getOwner()->getParentOp();
     if (!isa<FuncOp>(function) || !used.insert({function, argument.getArgNumber()}).second) return;
-    for (CallOp call : calls[function])
+    for (CallOp call : calls.getCalls(function))
       if (live.contains(call)) useOperand(call, argument.getArgNumber());
   }
 
   void useOperand(CallOp call, unsigned number) {
     Value operand = call.getArguments()[number];
     use(operand);
-    if (isa<RefType>(operand.getType())) markWriters(findOrigin(operand));
+    if (isa<RefType>(operand.getType())) markWriters(findBase(operand));
   }
 
   void propagate(Operation *op) {
     mark(op->getParentOp());
     if (auto call = dyn_cast<CallOp>(op)) {
       for (unsigned number = 0; number < call.getArguments().size(); ++number)
-        if (isUsed(lookup(call), number)) useOperand(call, number);
+        if (isUsed(calls.lookup(call), number)) useOperand(call, number);
       // An unused place cannot be replaced by zero: it stays.
       for (Value operand : call.getArguments())
         if (isa<RefType>(operand.getType())) use(operand);
     } else if (!isa<ReturnOp>(op) || !isa<FuncOp>(op->getParentOp())) {
       for (Value operand : op->getOperands()) use(operand);
     }
-    if (auto load = dyn_cast<LoadOp>(op)) markWriters(findOrigin(load.getRef()));
+    if (auto access = dyn_cast<MemoryAccessOpInterface>(op); access && access.reads()) markWriters(findBase(access.getRef()));
     if (auto number = op->getAttrOfType<IntegerAttr>(kGuarded)) markGuards(op, guards.lookup(number.getInt()));
-    if (auto atomic = dyn_cast<AtomicOp>(op)) markWriters(findOrigin(atomic.getRef()));
     for (Region &region : op->getRegions())
       for (Block &block : region) markExits(op, block);
   }
@@ -140,7 +115,7 @@ private:
       auto call = dyn_cast<CallOp>(op);
       bool isResult = isa<ReturnOp>(op) && isa<FuncOp>(op->getParentOp());
       if (!isResult && !(call && live.contains(op))) return;
-      Operation *function = isResult ? op->getParentOp() : lookup(call);
+      Operation *function = isResult ? op->getParentOp() : calls.lookup(call);
       for (OpOperand &operand : op->getOpOperands()) {
         unsigned number = operand.getOperandNumber();
         Type type = operand.get().getType();
@@ -170,17 +145,16 @@ private:
     while (!places.empty()) {
       Value place = places.pop_back_val();
       for (Operation *user : place.getUsers()) {
-        if (isa<ComponentOp>(user)) places.push_back(user->getResult(0));
-        if (isa<StoreOp, AtomicOp, CompareExchangeOp, CallOp>(user) && !user->hasAttr(kGuards)) mark(user);
+        if (isa<PlaceOpInterface>(user)) places.push_back(user->getResult(0));
+        if (!listWrittenPlaces(user).empty() && !user->hasAttr(kGuards)) mark(user);
       }
     }
   }
 
   ModuleOp module;
-  llvm::StringMap<FuncOp> functions;
-  DenseMap<Operation *, SmallVector<CallOp>> calls;   ///< the calls of each function
+  CallGraph calls;
   DenseMap<int64_t, SmallVector<Operation *>> guards; ///< operations of each check, live if the load with its number is
-  DenseMap<Operation *, bool> effects;
+  DenseSet<Operation *> effects;                      ///< functions with effects other than on places among their operands
   DenseSet<Operation *> live;
   DenseSet<std::pair<Operation *, unsigned>> used; ///< function and number of a parameter, or ~number of a result
   DenseSet<Value> written;

@@ -6,6 +6,7 @@
 #include "passes/same_elements.h"
 
 #include "ir/attributes.h"
+#include "ir/memory.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -16,25 +17,13 @@ Index splitIndex(Value value) {
   Index index{value, 0};
   for (;;) {
     if (std::optional<int64_t> constant = findInteger(index.base)) return {Value(), index.distance + *constant};
-    auto binary = index.base.getDefiningOp<BinaryOp>();
-    bool isShift = binary && (binary.getBinaryKind() == BinaryKind::add || binary.getBinaryKind() == BinaryKind::sub);
-    std::optional<int64_t> amount = isShift ? findInteger(binary.getRhs()) : std::nullopt;
-    if (!amount) return index;
-    index = {binary.getLhs(), index.distance + (binary.getBinaryKind() == BinaryKind::add ? *amount : -*amount)};
+    std::optional<ConstantSum> sum = splitConstant(index.base);
+    if (!sum) return index;
+    index = {sum->rest, index.distance + sum->constant};
   }
 }
 
 Indices splitIndices(ElementOp element) { return llvm::map_to_vector<3>(element.getIndices(), splitIndex); }
-
-ElementOp findElementOf(Value place) {
-  while (auto component = place.getDefiningOp<ComponentOp>()) place = component.getRef();
-  return place.getDefiningOp<ElementOp>();
-}
-
-TensorArgumentOp findContainer(Value place) {
-  ElementOp element = findElementOf(place);
-  return element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
-}
 
 bool comesBefore(Operation *one, Operation *other) {
   for (Operation *outer = one; outer; outer = outer->getParentOp())
@@ -54,22 +43,9 @@ bool comesBefore(Operation *one, Operation *other) {
 }
 
 SameElements::SameElements(ModuleOp module) {
-  auto recordWrite = [&](Value place) {
-    while (Operation *definition = place.getDefiningOp()) {
-      if (auto container = dyn_cast<TensorArgumentOp>(definition)) {
-        written.insert(container.getOffset());
-        return;
-      }
-      if (!isa<ElementOp, ComponentOp>(definition)) return;
-      place = definition->getOperand(0);
-    }
-  };
   module.walk([&](Operation *op) {
-    if (auto store = dyn_cast<StoreOp>(op)) recordWrite(store.getRef());
-    if (isa<AtomicOp, CompareExchangeOp>(op)) recordWrite(op->getOperand(0));
-    if (isa<CallOp>(op))
-      for (Value operand : op->getOperands())
-        if (isa<RefType>(operand.getType())) recordWrite(operand);
+    for (Value place : listWrittenPlaces(op))
+      if (TensorArgumentOp container = findContainer(place)) written.insert(container.getOffset());
   });
 }
 

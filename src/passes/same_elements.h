@@ -20,11 +20,6 @@ using Indices = llvm::SmallVector<Index, 3>;
 Index splitIndex(mlir::Value value);
 Indices splitIndices(ir::ElementOp element);
 
-/// The element that a place is, or is a component of; null for other places.
-ir::ElementOp findElementOf(mlir::Value place);
-/// The container that the place is an element of, if it is an argument of the kernel; else null.
-ir::TensorArgumentOp findContainer(mlir::Value place);
-
 /// Whether `one` runs before `other` if both run, in one pass through the innermost block around both.
 bool comesBefore(mlir::Operation *one, mlir::Operation *other);
 

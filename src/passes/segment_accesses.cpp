@@ -6,6 +6,7 @@
 #include "passes/segment_accesses.h"
 
 #include "ir/attributes.h"
+#include "ir/memory.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -13,7 +14,7 @@ using namespace qd::ir;
 namespace qd::passes {
 
 ValueRange Access::getComponent() const {
-  auto component = getPlace().getDefiningOp<ComponentOp>();
+  auto component = op.getRef().getDefiningOp<ComponentOp>();
   return component ? ValueRange(component.getIndices()) : ValueRange();
 }
 
@@ -23,23 +24,19 @@ SegmentAccesses::SegmentAccesses(const Segment &segment, uint32_t container, con
     : segment(segment), block(segment.front()->getBlock()), elements(elements) {
   for (Operation *op : segment)
     op->walk<WalkOrder::PreOrder>([&](Operation *inner) {
-      if (auto load = dyn_cast<LoadOp>(inner)) record(load, load.getRef(), container);
-      if (auto store = dyn_cast<StoreOp>(inner)) record(store, store.getRef(), container);
-      if (isa<AtomicOp, CompareExchangeOp>(inner)) hasOtherAccesses |= isOf(inner->getOperand(0), container);
-      auto call = dyn_cast<CallOp>(inner);
-      if (call) hasOtherAccesses |= functions.get(call.getCallee()).touched.contains(container);
-      if (call) hasOtherAccesses |= llvm::any_of(call.getArguments(), [&](Value operand) { return isOf(operand, container); });
+      auto isOf = [&](Value place) {
+        TensorArgumentOp found = findContainer(place);
+        return found && found.getOffset() == container;
+      };
+      auto access = dyn_cast<MemoryAccessOpInterface>(inner);
+      if (access && !access.isAtomic() && isOf(access.getRef())) return record(access);
+      if (auto call = dyn_cast<CallOp>(inner)) hasOtherAccesses |= functions.get(call).touched.contains(container);
+      hasOtherAccesses |= llvm::any_of(listReadPlaces(inner), isOf);
     });
 }
 
-bool SegmentAccesses::isOf(Value place, uint32_t container) {
-  TensorArgumentOp found = isa<RefType>(place.getType()) ? findContainer(place) : TensorArgumentOp();
-  return found && found.getOffset() == container;
-}
-
-void SegmentAccesses::record(Operation *op, Value place, uint32_t container) {
-  if (!isOf(place, container)) return;
-  ElementOp element = findElementOf(place);
+void SegmentAccesses::record(MemoryAccessOpInterface op) {
+  ElementOp element = findElement(op.getRef());
   Indices indices = splitIndices(element);
   auto *found = llvm::find_if(addresses, [&](const Indices &other) { return elements.isSameElement(indices, other); });
   all.push_back({op, element, unsigned(found - addresses.begin())});

@@ -10,7 +10,7 @@ namespace qd::passes {
 using Segment = llvm::SmallVector<mlir::Operation *>;
 
 struct Access {
-  mlir::Operation *op; ///< a load or a store
+  mutable ir::MemoryAccessOpInterface op; ///< a load or a store
   mutable ir::ElementOp element;
   unsigned address; ///< index into SegmentAccesses::addresses
   // For a load:
@@ -20,8 +20,7 @@ struct Access {
   bool isAfter = false;             ///< the segment may have written the element before the load runs for the first time
   bool isSurelyOverwritten = false; ///< a store to the same address follows
 
-  bool isStore() const { return llvm::isa<ir::StoreOp>(op); }
-  mlir::Value getPlace() const { return op->getOperand(isStore() ? 1 : 0); }
+  bool isStore() const { return op.writes(); }
   /// The indices of the component; empty if the access is to the whole element.
   mlir::ValueRange getComponent() const;
 };
@@ -47,8 +46,7 @@ public:
   bool hasOtherAccesses = false; ///< there are accesses other than loads and stores
 
 private:
-  static bool isOf(mlir::Value place, uint32_t container);
-  void record(mlir::Operation *op, mlir::Value place, uint32_t container);
+  void record(ir::MemoryAccessOpInterface op);
   bool isOutside(mlir::Value value) const;
 };
 

@@ -7,7 +7,7 @@
 //
 // A qd.return inside a serial task ends the kernel: later tasks do not run. That is the meaning of the op; this pass does nothing for it.
 #include "ir/attributes.h"
-#include "ir/dialect.h"
+#include "ir/memory.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -33,7 +33,7 @@ bool isParallelLoop(Operation &op) {
 }
 
 /// A place is an address: it cannot be stored in a slot, so its computation is always repeated.
-bool isAddress(Operation *op) { return isa<TensorArgumentOp, SharedOp, ElementOp, ComponentOp>(op); }
+bool isAddress(Operation *op) { return isa<TensorArgumentOp, SharedOp, PlaceOpInterface>(op); }
 
 bool isCheap(Operation *op) {
   if (isa<ConstantOp, ArgumentOp, ExtentOp, CastOp, SelectOp, ExtractOp>(op)) return true;
@@ -215,13 +215,6 @@ private:
       Value value = LoadOp::create(builder, place.getLoc(), cast<RefType>(place.getType()).getPointee(), place);
       replaceLoads(place, value);
     }
-  }
-
-  static bool isOnlyRead(Value place) {
-    return llvm::all_of(place.getUsers(), [](Operation *user) {
-      return isa<LoadOp>(user) ||
-             (isa<ComponentOp>(user) && llvm::all_of(user->getUsers(), [](Operation *inner) { return isa<LoadOp>(inner); }));
-    });
   }
 
   void replaceLoads(Value place, Value value) {

@@ -10,9 +10,19 @@ struct TargetTraits {
   bool hasScatter = false;     ///< scatters are instructions
   bool hasFma = false;
   bool hasF16Arithmetic = false; ///< if not, f16 is computed in f32 and rounded after each operation
-  bool hasGrids = false;         ///< tasks are grids that the host launches; if not, the code runs its tasks through the runtime
-  bool hasEarlyLaunch = false;   ///< grids: a task may be launched before its predecessor has ended, and wait for it
-  bool hasVectorAtomics = false; ///< grids: one instruction adds 2 or 4 neighboring f32
+  bool hasF64 = true;
+  bool has64BitAtomics = true; ///< atomic operations on 8 bytes
+  bool hasFloatAtomics = true; ///< atomic operations on floats are instructions; if not, they are loops of compare-exchange
+  bool hasGrids = false;       ///< tasks are grids that the host launches; if not, the code runs its tasks through the runtime
+
+  //--- Grids ---
+  bool hasEarlyLaunch = false;   ///< a task may be launched before its predecessor has ended, and wait for it
+  bool hasVectorAtomics = false; ///< one instruction adds 2 or 4 neighboring f32
+  unsigned subgroupSize = 32;    ///< threads that run in lockstep; a power of two
+  unsigned maxBlockThreads = 1024;
+  unsigned maxSharedBytes = 16 << 10; ///< of a block, for arrays of the user and what reductions need
+  unsigned maxCopyBytes = 0;          ///< of a block, for private copies; the host ignores launch expressions with larger values
+  unsigned maxParameterBytes = 128;   ///< of an entry; larger argument blocks are in device memory
 };
 
 } // namespace qd::passes

@@ -217,7 +217,7 @@ qd.kernel @compare_exchange [] attributes {argument_bytes = 16 : i32, qd.derivat
   %zero = qd.constant 0 : si32
   %one = qd.constant 1.0 : f32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [2], [4], 4>, si32 -> !qd.ref<f32>
-  // expected-error @below {{a compare-and-exchange of something that has a tangent cannot be differentiated}}
+  // expected-error @below {{an atomic compare_exchange of something that has a tangent cannot be differentiated}}
   %unused = qd.compare_exchange %place, %one, %one : !qd.ref<f32>, f32
 }
 

@@ -118,7 +118,7 @@ qd.kernel @leave [si32] attributes {argument_bytes = 16 : i32} {
 
 // Tasks that one block can run become one entry, with barriers between them.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
-// CHECK: [[THREAD:%[0-9]+]] = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+// CHECK: [[THREAD:%[0-9]+]] = call {{.*}}i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 // CHECK: [[FIRST:%[0-9]+]] = icmp eq i32 [[THREAD]], 0
 // CHECK: br i1 [[FIRST]], label %[[SERIAL:.*]], label %[[NEXT:.*]]
 // CHECK: [[SERIAL]]:

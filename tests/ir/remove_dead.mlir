@@ -130,3 +130,21 @@ qd.kernel @messages [] attributes {argument_bytes = 8 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// A live compare_exchange reads the variable: stores to it stay.
+// CHECK-LABEL: qd.kernel @exchanged
+// CHECK: %[[FIRST:.*]] = qd.constant 7
+// CHECK: qd.store %[[FIRST]]
+// CHECK: qd.compare_exchange
+qd.kernel @exchanged [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %seven = qd.constant 7 : si32
+  %variable = qd.local : !qd.ref<si32>
+  qd.store %seven, %variable : !qd.ref<si32>
+  %old = qd.compare_exchange %variable, %seven, %zero : !qd.ref<si32>, si32
+  %to = qd.element %x[%zero] : !qd.tensor<si32, [4], [4], 4>, si32 -> !qd.ref<si32>
+  qd.store %old, %to : !qd.ref<si32>
+}

@@ -3,9 +3,10 @@
 // In:   a kernel or function, and which of its values are active.
 // Out:  the derived kernel or function; here its frame and the forward sweep, which recomputes the values that the backward sweep uses.
 // Here: adjoint_ops.cpp has the backward sweep, adjoint_loops.cpp the loops of both.
-#include "passes/adjoint_builder.h"
+#include "passes/autodiff/adjoint_builder.h"
 
 #include "ir/attributes.h"
+#include "ir/memory.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -16,44 +17,13 @@ namespace qd::passes {
 
 //--- Short forms ---
 
-Value Code::divideUp(Value x, Value y) { return binary(BinaryKind::raw_div, add(x, sub(y, integer(1))), y); }
-
-Value Code::cast(Value value, Type to) { return value.getType() == to ? value : Value(CastOp::create(builder, loc, to, value)); }
-
-Value Code::component(Value place, ValueRange indices) {
-  Type scalar = getScalar(llvm::cast<RefType>(place.getType()).getPointee());
-  return ComponentOp::create(builder, loc, RefType::get(scalar), place, indices);
-}
-
-Value Code::extract(Value vector, int64_t component) {
-  return ExtractOp::create(builder, loc, getScalar(vector.getType()), vector, uint32_t(component));
-}
-
-void Code::when(Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise) {
-  auto op = IfOp::create(builder, loc, condition);
-  OpBuilder::InsertionGuard guard(builder);
-  auto fill = [&](Region &region, llvm::function_ref<void()> with) {
-    builder.setInsertionPointToStart(&region.emplaceBlock());
-    with();
-    YieldOp::create(builder, loc);
-  };
-  fill(op.getThenRegion(), body);
-  if (otherwise) fill(op.getElseRegion(), otherwise);
-}
-
-ForOp Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
-  auto op = ForOp::create(builder, loc, ValueRange(lower), ValueRange(upper), ValueRange(), /*parallel=*/false, IntegerAttr(),
-                          IntegerAttr(), StringAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  Block &block = op.getBody().emplaceBlock();
-  Value index = block.addArgument(lower.getType(), loc);
-  builder.setInsertionPointToStart(&block);
-  body(index);
-  YieldOp::create(builder, loc);
-  return op;
-}
-
 //--- Derived functions ---
+
+DerivedFunctions::DerivedFunctions(ModuleOp module, const Activity &activity)
+    : module(module), activity(activity),
+      effects(activity.calls.findFunctions([](Operation *op) { return isa<PrintOp, AssertOp, RandomOp>(op) || writesContainer(op); })),
+      activeUses(activity.calls.findFunctions(
+          [&](Operation *op) { return llvm::any_of(op->getOperands(), [&](Value value) { return activity.isActive(value); }); })) {}
 
 FuncOp DerivedFunctions::makeFunction(FuncOp like, StringRef suffix, TypeRange inputs, TypeRange results) {
   OpBuilder atModule = OpBuilder::atBlockEnd(module.getBody());
@@ -64,36 +34,8 @@ FuncOp DerivedFunctions::makeFunction(FuncOp like, StringRef suffix, TypeRange i
   return made;
 }
 
-bool DerivedFunctions::hasEffects(FuncOp function) {
-  auto [entry, isNew] = effects.try_emplace(function, false);
-  if (!isNew) return entry->second;
-  bool found = function
-                   .walk([&](Operation *op) {
-                     bool isOne = isa<PrintOp, AssertOp, RandomOp>(op);
-                     if (auto store = dyn_cast<StoreOp>(op)) isOne = isOfContainer(store.getRef());
-                     if (isa<AtomicOp, CompareExchangeOp>(op)) isOne = isOfContainer(op->getOperand(0));
-                     if (auto call = dyn_cast<CallOp>(op)) isOne = hasEffects(activity.lookup(call));
-                     return isOne ? WalkResult::interrupt() : WalkResult::advance();
-                   })
-                   .wasInterrupted();
-  return effects[function] = found;
-}
-
-bool DerivedFunctions::usesActive(FuncOp function) {
-  auto [entry, isNew] = activeUses.try_emplace(function, false);
-  if (!isNew) return entry->second;
-  bool found = function
-                   .walk([&](Operation *op) {
-                     bool isOne = llvm::any_of(op->getOperands(), [&](Value value) { return activity.isActive(value); });
-                     if (auto call = dyn_cast<CallOp>(op)) isOne |= usesActive(activity.lookup(call));
-                     return isOne ? WalkResult::interrupt() : WalkResult::advance();
-                   })
-                   .wasInterrupted();
-  return activeUses[function] = found;
-}
-
 FuncOp DerivedFunctions::getEffectFree(FuncOp function) {
-  if (!hasEffects(function)) return function;
+  if (!effects.contains(function)) return function;
   FuncOp &made = effectFree[function];
   if (made) return made;
   FunctionType type = function.getFunctionType();
@@ -175,9 +117,7 @@ bool AdjointBuilder::isVisible(Value value) {
 }
 
 /// Ops that are cloned instead of spilled: addresses cannot be stored in a local, and the others are cheap.
-static bool isRepeated(Operation *op) {
-  return isa_and_nonnull<ConstantOp, ArgumentOp, TensorArgumentOp, ExtentOp, ElementOp, ComponentOp>(op);
-}
+static bool isRepeated(Operation *op) { return isa_and_nonnull<ConstantOp, ArgumentOp, TensorArgumentOp, ExtentOp, PlaceOpInterface>(op); }
 
 Value AdjointBuilder::use(Value value, Run &run) {
   Run *owner = &run;
@@ -257,14 +197,11 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool takesCheckpoints)
       .Case([&](AssertOp) {
         if (op->hasAttr(kGuards)) copyWithoutRegions(op, run);
       })
-      .Case([&](StoreOp store) {
-        if (!isOfContainer(store.getRef())) copyWithoutRegions(op, run);
-      })
-      .Case<AtomicOp, CompareExchangeOp>([&](Operation *) {
-        if (!isOfContainer(op->getOperand(0)) || (functions.isFused && takesCheckpoints)) {
+      .Case([&](MemoryAccessOpInterface access) {
+        if (!writesContainer(op) || (access.isAtomic() && functions.isFused && takesCheckpoints)) {
           copyWithoutRegions(op, run);
         } else if (!op->use_empty()) {
-          Operation *load = LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), use(op->getOperand(0), run));
+          Operation *load = LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), use(access.getRef(), run));
           markOverwritten(load,
                           "what an atomic operation returned is not known when gradients are computed; keep it in a container of its own");
           run.values.map(op->getResult(0), load->getResult(0));
@@ -285,19 +222,14 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool takesCheckpoints)
       .Default([&](Operation *) { copyWithoutRegions(op, run); });
 }
 
-static bool isWritten(Value place) {
-  return llvm::any_of(place.getUsers(),
-                      [](Operation *user) { return isa<ComponentOp>(user) ? isWritten(user->getResult(0)) : !isa<LoadOp>(user); });
-}
-
 void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool takesCheckpoints) {
-  FuncOp callee = functions.getEffectFree(activity.lookup(op));
+  FuncOp callee = functions.getEffectFree(activity.calls.lookup(op));
   SmallVector<Value> operands, before;
   Code code = at(op);
   for (Value operand : op.getArguments()) {
     operands.push_back(use(operand, run));
     if (!isa<RefType>(operand.getType())) continue;
-    bool isElement = isOfContainer(operand) && isWritten(callee.getBody().getArgument(unsigned(operands.size() - 1)));
+    bool isElement = isOfContainer(operand) && !isOnlyRead(callee.getBody().getArgument(unsigned(operands.size() - 1)));
     Value state = code.load(operands.back());
     if (isElement) {
       // The function writes to a copy: the gradient kernel must not change the element.

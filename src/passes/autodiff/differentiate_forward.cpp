@@ -5,8 +5,9 @@
 //       parameters after their parameters, and return the tangents of active results after their results.
 // Here: before tasks are split: the added code is then compiled like any other.
 #include "ir/attributes.h"
+#include "ir/memory.h"
 #include "passes/accesses.h"
-#include "passes/adjoint_builder.h"
+#include "passes/autodiff/adjoint_builder.h"
 
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -89,13 +90,11 @@ private:
           tangents[local] = code.local(pointee);
           code.store(makeZero(builder, code.loc, pointee), tangents[local]);
         })
-        .Case([&](ElementOp element) {
-          auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-          if (Value shadow = container && activity.isActive(element) ? shadows.get(builder, *entry, container) : Value())
-            tangents[element] = ElementOp::create(builder, element.getLoc(), element.getType(), shadow, element.getIndices());
-        })
-        .Case([&](ComponentOp component) {
-          if (Value whole = tangents.lookup(component.getRef())) tangents[component] = at(op).component(whole, component.getIndices());
+        .Case([&](PlaceOpInterface part) {
+          auto container = part.getBase().getDefiningOp<TensorArgumentOp>();
+          bool hasShadow = container && activity.isActive(op->getResult(0));
+          Value base = hasShadow ? shadows.get(builder, *entry, container) : tangents.lookup(part.getBase());
+          if (base) tangents[op->getResult(0)] = getSamePart(builder, part, base, part.getIndices());
         })
         .Case([&](LoadOp load) {
           if (Value place = tangents.lookup(load.getRef())) tangents[load] = at(op).load(place);
@@ -104,9 +103,9 @@ private:
           if (Value place = tangents.lookup(store.getRef())) at(op).store(get(store.getValue()), place);
         })
         .Case([&](AtomicOp atomic) { visitAtomic(atomic); })
-        .Case([&](CompareExchangeOp exchange) {
-          if (tangents.contains(exchange.getRef()))
-            refuse(op, "a compare-and-exchange of something that has a tangent cannot be differentiated");
+        .Case([&](MemoryAccessOpInterface access) {
+          if (tangents.contains(access.getRef()))
+            refuse(op, "an atomic " + op->getName().stripDialect() + " of something that has a tangent cannot be differentiated");
         })
         .Case([&](CallOp call) { visitCall(call); })
         .Case([&](ReturnOp last) { visitReturn(last); })
@@ -122,11 +121,11 @@ private:
     Code code = at(op);
     AtomicKind kind = op.getAtomicKind();
     Value change = get(op.getValue());
-    if (kind == AtomicKind::add || kind == AtomicKind::sub || kind == AtomicKind::exchange) {
+    if (op.isSum() || kind == AtomicKind::exchange) {
       tangents[op] = AtomicOp::create(builder, code.loc, op.getType(), kind, place, change);
       return;
     }
-    // Value and tangent are two places. They change together because the loops around are serial (NonlinearUpdates).
+    // Value and tangent are two places. They change together because the loops around are serial (serializeNonlinearUpdates).
     Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getOpInfo(kind).name), op, op.getValue());
     SmallVector<Partial, 2> partials = computePartials(builder, now.getDefiningOp(), ValueRange{op, op.getValue()}, now);
     code.store(sum(code, partials, {old, change}), place);
@@ -189,7 +188,7 @@ private:
   }
 
   void visitCall(CallOp op) {
-    FuncOp callee = activity.lookup(op);
+    FuncOp callee = activity.calls.lookup(op);
     if (!functions.usesActive(callee)) return;
     Code code = at(op);
     SmallVector<Value> operands(op.getArguments());
@@ -244,53 +243,26 @@ private:
   bool hasFailed = false;
 };
 
-/// Finds loops with an atomic operation on an active place other than addition or exchange. Its value and its tangent are two places, which
-/// cannot be updated in one atomic step, so these loops become serial.
-class NonlinearUpdates {
-public:
-  NonlinearUpdates(ModuleOp module, const Activity &activity) : activity(activity) {
-    size_t before;
-    do {
-      before = functions.size();
-      for (FuncOp function : module.getOps<FuncOp>())
-        if (hasNonlinearUpdate(function)) functions.insert(function);
-    } while (functions.size() != before);
-  }
-
-  LogicalResult serialize(KernelOp kernel) {
-    SmallVector<ForOp> found;
-    kernel.walk([&](ForOp loop) {
-      if (loop.getParallel() && hasNonlinearUpdate(loop)) found.push_back(loop);
-    });
-    for (ForOp loop : found) loop.removeParallelAttr();
-    if (found.empty()) return success();
-    auto walked = kernel->getParentOp()->walk([](Operation *op) {
-      if (!isOfBlock(op)) return WalkResult::advance();
-      op->emitError("threads that work together cannot take turns, as extrema and products of something that has a tangent need");
-      return WalkResult::interrupt();
-    });
-    return failure(walked.wasInterrupted());
-  }
-
-private:
-  bool hasNonlinearUpdate(Operation *around) {
-    return around
-        ->walk([&](Operation *op) {
-          bool isOne = false;
-          if (auto call = dyn_cast<CallOp>(op)) isOne = functions.contains(activity.lookup(call));
-          if (auto atomic = dyn_cast<AtomicOp>(op)) {
-            AtomicKind kind = atomic.getAtomicKind();
-            bool isLinear = kind == AtomicKind::add || kind == AtomicKind::sub || kind == AtomicKind::exchange;
-            isOne = !isLinear && activity.isActive(atomic.getRef());
-          }
-          return isOne ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
-  }
-
-  const Activity &activity;
-  DenseSet<Operation *> functions;
-};
+/// Makes loops with an atomic operation on an active place other than addition or exchange serial: its value and its tangent are two
+/// places, which cannot be updated in one atomic step.
+LogicalResult serializeNonlinearUpdates(KernelOp kernel, const Activity &activity) {
+  auto isNonlinear = [&](Operation *op) {
+    auto atomic = dyn_cast<AtomicOp>(op);
+    return atomic && !atomic.isSum() && atomic.getAtomicKind() != AtomicKind::exchange && activity.isActive(atomic.getRef());
+  };
+  SmallVector<ForOp> found;
+  kernel.walk([&](ForOp loop) {
+    if (loop.getParallel() && activity.calls.contains(loop.getBody(), isNonlinear)) found.push_back(loop);
+  });
+  for (ForOp loop : found) loop.removeParallelAttr();
+  if (found.empty()) return success();
+  auto walked = kernel->getParentOp()->walk([](Operation *op) {
+    if (!isOfBlock(op)) return WalkResult::advance();
+    op->emitError("threads that work together cannot take turns, as extrema and products of something that has a tangent need");
+    return WalkResult::interrupt();
+  });
+  return failure(walked.wasInterrupted());
+}
 
 struct DifferentiateForwardPass : impl::DifferentiateForwardBase<DifferentiateForwardPass> {
   void runOnOperation() override {
@@ -310,9 +282,8 @@ struct DifferentiateForwardPass : impl::DifferentiateForwardBase<DifferentiateFo
     std::deque<TangentBuilder> builders;
     bool isGood = true;
     for (FuncOp function : differentiated) isGood &= builders.emplace_back(functions).runOnFunction(function);
-    NonlinearUpdates loops(module, activity);
     for (KernelOp kernel : kernels) {
-      if (failed(loops.serialize(kernel))) return signalPassFailure();
+      if (failed(serializeNonlinearUpdates(kernel, activity))) return signalPassFailure();
       isGood &= builders.emplace_back(functions).runOnKernel(kernel);
       kernel->removeAttr(kDerivative);
     }

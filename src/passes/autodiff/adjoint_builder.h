@@ -7,7 +7,7 @@
 //   adjoint(body) = forward(body); for op in reverse(body): adjoint(op)
 //   adjoint(loop) = for iteration in reverse order: restore the variables; adjoint(iteration)
 //
-// So the forward sweep stores only the variables of loops, as checkpoints (adjoint_loops.cpp). Code that turns out not to be needed is
+// So the forward sweep stores only the variables of loops, as checkpoints (loop_checkpoints.h). Code that turns out not to be needed is
 // removed afterwards (remove_dead.h).
 //
 // The adjoint of a local is a local of the same type. The adjoint of a value is a sum that the backward sweep builds up, or a local if
@@ -16,49 +16,18 @@
 // Begin reading at sweepForward (adjoint_builder.cpp) and sweepBackward (adjoint_ops.cpp).
 #pragma once
 
-#include "passes/activity.h"
-#include "passes/derivatives.h"
-#include "passes/shadows.h"
+#include "passes/autodiff/activity.h"
+#include "passes/autodiff/loop_checkpoints.h"
+#include "passes/autodiff/shadows.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace qd::passes {
-
-/// Short forms for integer arithmetic, places and conditions at the builder's insertion point.
-class Code {
-public:
-  Code(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
-
-  mlir::Value integer(int64_t value) { return makeInteger(builder, loc, type(), value); }
-  mlir::Type type() { return builder.getIntegerType(32, /*isSigned=*/true); }
-  mlir::Value binary(ir::BinaryKind kind, mlir::Value x, mlir::Value y) { return ir::BinaryOp::create(builder, loc, kind, x, y); }
-  mlir::Value add(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::add, x, y); }
-  mlir::Value sub(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::sub, x, y); }
-  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) { return ir::SelectOp::create(builder, loc, condition, x, y); }
-  /// x / y rounded up, for integers that are not negative.
-  mlir::Value divideUp(mlir::Value x, mlir::Value y);
-  mlir::Value cast(mlir::Value value, mlir::Type to);
-  mlir::Value local(mlir::Type pointee) { return ir::LocalOp::create(builder, loc, ir::RefType::get(pointee)); }
-  mlir::Value load(mlir::Value place) {
-    return ir::LoadOp::create(builder, loc, llvm::cast<ir::RefType>(place.getType()).getPointee(), place);
-  }
-  void store(mlir::Value value, mlir::Value place) { ir::StoreOp::create(builder, loc, value, place); }
-  mlir::Value component(mlir::Value place, mlir::ValueRange indices);
-  mlir::Value extract(mlir::Value vector, int64_t component);
-  void when(mlir::Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise = nullptr);
-  /// A sequential loop; `body` gets the index.
-  ir::ForOp loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
-
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
-};
 
 /// Creates the derived functions of a module, each once.
 class DerivedFunctions {
 public:
-  DerivedFunctions(mlir::ModuleOp module, const Activity &activity) : module(module), activity(activity) {}
+  DerivedFunctions(mlir::ModuleOp module, const Activity &activity);
 
   /// The function without its effects on containers; the function itself if it has none.
   ir::FuncOp getEffectFree(ir::FuncOp function);
@@ -66,7 +35,7 @@ public:
   /// the active results. It returns the adjoints of the active values among the parameters. Places have the values from before the call.
   ir::FuncOp getAdjoint(ir::FuncOp function);
   /// Whether an operation of the function, or of a function that it calls, uses an active value.
-  bool usesActive(ir::FuncOp function);
+  bool usesActive(ir::FuncOp function) const { return activeUses.contains(function); }
 
   mlir::ModuleOp module;
   const Activity &activity;
@@ -77,10 +46,9 @@ public:
 
 private:
   ir::FuncOp makeFunction(ir::FuncOp like, llvm::StringRef suffix, mlir::TypeRange inputs, mlir::TypeRange results);
-  bool hasEffects(ir::FuncOp function);
 
   llvm::DenseMap<mlir::Operation *, ir::FuncOp> effectFree, adjoints;
-  llvm::DenseMap<mlir::Operation *, bool> effects, activeUses;
+  llvm::DenseSet<mlir::Operation *> effects, activeUses; ///< functions with effects on containers or output; functions with active values
 };
 
 class AdjointBuilder {
@@ -93,18 +61,6 @@ public:
   void buildEffectFree(ir::FuncOp source, ir::FuncOp target);
 
 private:
-  /// What the forward sweep stores for the backward sweep of a loop.
-  struct LoopCheckpoints {
-    llvm::SetVector<mlir::Value> liveIn;                ///< places from before the loop that its iterations use
-    llvm::SetVector<mlir::Value> carried;               ///< live-ins that an iteration may read after an earlier one wrote them
-    llvm::DenseMap<mlir::Value, mlir::Value> invariant; ///< live-ins that iterations only read → a copy from before the loop
-    llvm::DenseMap<mlir::Value, mlir::Value> slots;     ///< carried → array of its values at the start of some iterations
-    int64_t slotCount = 0;
-    int32_t number = 0;          ///< number of the loop, for reports
-    mlir::Value positions, used; ///< iteration of each slot, and number of used slots; null: slot n belongs to iteration n
-    mlir::Value holdsAll;        ///< flag for loops of unknown length: all iterations fit, and slot n belongs to iteration n; may be null
-    mlir::Value count;           ///< number of iterations that ran; null if the bounds determine it
-  };
   /// One pass through a body.
   struct Run {
     Run *outer = nullptr;
@@ -170,11 +126,6 @@ private:
   void beginCheckpoints(mlir::Operation *op, Run &run, LoopCheckpoints &checkpoints);
   void enterIteration(mlir::Operation *op, const LoopCheckpoints &checkpoints, Run &inner);
   llvm::SmallVector<mlir::Value> readState(Code code, const LoopCheckpoints &checkpoints, Run &run);
-  void saveState(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value slot);
-  void saveIfDue(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
-                 mlir::Value stride, bool thins);
-  void thinOut(Code code, const LoopCheckpoints &checkpoints, mlir::Value stride);
-  void restore(Code code, const LoopCheckpoints &checkpoints, mlir::Value slot, Run &inner);
   void restoreIteration(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
   void recomputeTo(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
   void setIndices(ir::ForOp op, mlir::Value number, Run &run);

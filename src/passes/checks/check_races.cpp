@@ -4,8 +4,9 @@
 // Out:  a qd.claim before each plain store to an element, to a component of one, or to a variable from outside of the parallel loop. If the
 //       loop has plain stores to a container or variable, also before its atomic updates.
 // Here: after tasks are known, before atomics become plain stores. Stores in functions that are not inlined are not checked.
+#include "ir/memory.h"
 #include "passes/accesses.h"
-#include "passes/assert_text.h"
+#include "passes/checks/assert_text.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -43,18 +44,15 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
   void runOnOperation() override {
     unsigned number = 0;
     forEachParallelLoop(getOperation(), [&](ForOp loop) {
-      SmallVector<Operation *> writes;
+      SmallVector<MemoryAccessOpInterface> stores, updates;
       DenseSet<Root> stored;
-      loop.walk([&](StoreOp store) {
-        if (!isOfMany(store.getRef(), loop)) return;
-        writes.push_back(store);
-        stored.insert(findRoot(store.getRef()));
+      loop.walk([&](MemoryAccessOpInterface access) {
+        if (!access.writes() || !isOfMany(access.getRef(), loop)) return;
+        (access.isAtomic() ? updates : stores).push_back(access);
+        if (!access.isAtomic()) stored.insert(findRoot(access.getRef()));
       });
-      loop.walk([&](Operation *op) {
-        if (!isa<AtomicOp, CompareExchangeOp>(op) || !isOfMany(op->getOperand(0), loop)) return;
-        if (stored.contains(findRoot(op->getOperand(0)))) writes.push_back(op);
-      });
-      for (Operation *op : writes) claim(op, loop, number);
+      llvm::erase_if(updates, [&](MemoryAccessOpInterface access) { return !stored.contains(findRoot(access.getRef())); });
+      for (MemoryAccessOpInterface access : llvm::concat<MemoryAccessOpInterface>(stores, updates)) claim(access, loop, number);
       ++number;
     });
   }
@@ -68,24 +66,23 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
            (root.kind == Root::Kind::Local && !loop->isAncestor(reinterpret_cast<Operation *>(uintptr_t(root.id))));
   }
 
-  static void claim(Operation *op, ForOp loop, unsigned number) {
-    OpBuilder builder(op);
-    auto store = dyn_cast<StoreOp>(op);
-    Value target = store ? store.getRef() : op->getOperand(0);
-    ElementOp element = findElement(target);
+  static void claim(MemoryAccessOpInterface access, ForOp loop, unsigned number) {
+    OpBuilder builder(access);
+    bool isStore = !access.isAtomic();
+    ElementOp element = findElement(access.getRef());
     AssertText text(builder.getContext());
     if (element) {
-      auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+      TensorArgumentOp argument = findContainer(element);
       text << "Data race: " + (argument ? argument.getName() : StringRef("an array"));
       text.list(element.getIndices(), "[", "]");
     } else {
       text << "Data race: a variable from outside of the loop";
     }
-    text.list(loop.getBody().getArguments(), store ? " is written by iteration (" : " is updated by iteration (",
-              store ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
-    Location loc = element ? element.getLoc() : op->getLoc();
-    for (Value place : listComponents(builder, loc, target))
-      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), store ? number : ~number, builder.getArrayAttr(text.fragments),
+    text.list(loop.getBody().getArguments(), isStore ? " is written by iteration (" : " is updated by iteration (",
+              isStore ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
+    Location loc = element ? element.getLoc() : access.getLoc();
+    for (Value place : listComponents(builder, loc, access.getRef()))
+      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), isStore ? number : ~number, builder.getArrayAttr(text.fragments),
                       text.values);
   }
 };

@@ -4,7 +4,7 @@
 // Out:  a qd.assert before each element and run-time component whose indices are not known to be within bounds.
 // Here: first, while loops and their bounds are as the user wrote them: an index needs no check if the bounds of its loop keep it, or its
 //       sum with a constant, within the container.
-#include "passes/assert_text.h"
+#include "passes/checks/assert_text.h"
 #include "passes/index_range.h"
 
 #include "mlir/IR/Builders.h"

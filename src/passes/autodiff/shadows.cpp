@@ -3,9 +3,11 @@
 // In:   a container argument whose attribute kShadow describes its shadow: offset, type, whether it is unaliased.
 // Out:  the shadow as an argument of the derived kernel or function, declared once.
 // Here: both modes of differentiation use it.
-#include "passes/shadows.h"
+#include "passes/autodiff/shadows.h"
 
 #include "ir/attributes.h"
+
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -23,6 +25,13 @@ Value Shadows::get(OpBuilder &builder, Block &start, TensorArgumentOp container)
   return value =
              TensorArgumentOp::create(builder, container.getLoc(), cast<TypeAttr>(shadow[1]).getValue(), offset,
                                       (container.getName() + suffix).str(), container.getPosition(), cast<BoolAttr>(shadow[2]).getValue());
+}
+
+Value getSamePart(OpBuilder &builder, PlaceOpInterface part, Value base, ValueRange indices) {
+  IRMapping mapping;
+  mapping.map(part.getBase(), base);
+  mapping.map(part.getIndices(), indices);
+  return builder.clone(*part, mapping)->getResult(0);
 }
 
 } // namespace qd::passes

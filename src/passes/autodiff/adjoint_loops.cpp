@@ -1,25 +1,17 @@
 // adjoint_loops.cpp: adjoints of loops, with checkpoints of their variables
 //
 // The backward sweep of a loop restores the variables to their values at the start of each iteration, then recomputes the iteration. A
-// checkpoint is the state of these variables; checkpoints are stored in local arrays. A loop with few iterations, known at compile time,
-// stores a checkpoint of each. Any other loop has at most kSlots: one for each iteration while they fit, otherwise one for every n-th,
-// where n grows with the loop (a `while` thins out its checkpoints as it runs). The backward sweep starts from the last checkpoint,
-// recomputes up to the iteration it needs, and stores further checkpoints in the free slots (Griewank and Walther, "Revolve", ACM TOMS 26,
-// 2000, with even spacing). So memory is bounded and its size is known at compile time: nothing is allocated at run time. Up to kSlots
-// iterations, each is computed at most twice; up to (kSlots / 2)² iterations, three times.
-#include "passes/adjoint_builder.h"
+// checkpoint is the state of these variables; loop_checkpoints.h stores them. If an iteration has no checkpoint, the backward sweep starts
+// from the last one before it, recomputes up to the iteration, and stores further checkpoints in the free slots.
+#include "passes/autodiff/adjoint_builder.h"
 
 #include "ir/attributes.h"
+#include "ir/memory.h"
 
 using namespace mlir;
 using namespace qd::ir;
 
 namespace qd::passes {
-
-/// Slots of a loop whose number of iterations is unknown; a multiple of 8. Loops with large states get fewer.
-constexpr int64_t kSlots = 64, kFewestSlots = 16;
-/// Bytes that all checkpoints of a loop may take.
-constexpr int64_t kCheckpointBytes = 8192;
 
 //--- Variables of a loop ---
 
@@ -35,40 +27,31 @@ struct PlaceUses {
 
 private:
   Value findOuter(Value place) {
-    Value origin = findOrigin(place);
-    Operation *definition = origin.getDefiningOp();
-    bool isOutside = isa<RefType>(origin.getType()) && !(definition && loop->isProperAncestor(definition));
-    if (isOutside) touched.insert(origin);
-    return isOutside ? origin : Value();
+    Value base = findBase(place);
+    Operation *definition = base.getDefiningOp();
+    bool isOutside = isa<RefType>(base.getType()) && !(definition && loop->isProperAncestor(definition));
+    if (isOutside) touched.insert(base);
+    return isOutside ? base : Value();
   }
 
   void read(Value place, const DenseSet<Value> &known) {
-    if (Value origin = findOuter(place); origin && !known.contains(origin)) exposed.insert(origin);
-  }
-  void write(Value place) {
-    if (Value origin = findOuter(place)) modified.insert(origin);
+    if (Value base = findOuter(place); base && !known.contains(base)) exposed.insert(base);
   }
 
   /// `known`: places that every path so far has written.
   void collect(Block &block, DenseSet<Value> &known) {
     for (Operation &op : block) {
-      if (auto load = dyn_cast<LoadOp>(op)) read(load.getRef(), known);
-      if (auto store = dyn_cast<StoreOp>(op)) {
-        // A store to one component leaves the others as they were: it counts as a read, too.
-        if (store.getRef().getDefiningOp<ComponentOp>()) read(store.getRef(), known);
-        write(store.getRef());
-        if (Value origin = findOuter(store.getRef())) known.insert(origin);
-      }
-      if (isa<AtomicOp, CompareExchangeOp>(op)) {
-        if (!op.use_empty()) read(op.getOperand(0), known);
-        write(op.getOperand(0));
-      }
-      if (isa<CallOp>(op))
-        for (Value operand : op.getOperands())
-          if (isa<RefType>(operand.getType())) {
-            read(operand, known);
-            write(operand);
-          }
+      auto access = dyn_cast<MemoryAccessOpInterface>(op);
+      // A store to one component leaves the others as they were: it counts as a read, too.
+      bool isPartial = access && !access.reads() && findWhole(access.getRef()) != access.getRef();
+      bool isUnused = access && access.isAtomic() && op.use_empty();
+      for (Value place : isPartial ? listWrittenPlaces(&op) : listReadPlaces(&op))
+        if (!isUnused) read(place, known);
+      for (Value place : listWrittenPlaces(&op))
+        if (Value base = findOuter(place)) {
+          modified.insert(base);
+          if (access && !access.reads()) known.insert(base);
+        }
       SmallVector<DenseSet<Value>, 2> after;
       for (Region &region : op.getRegions())
         if (!region.empty()) collect(region.front(), after.emplace_back(known));
@@ -100,34 +83,11 @@ std::optional<int64_t> findCount(ForOp op) {
   return count;
 }
 
-int64_t getBytes(Type type) { return getComponentCount(type) * int64_t(support::getByteSize(getScalarType(getScalar(type)))); }
-
-/// An array of scalars is a vector, an array of vectors a matrix.
-Type getArrayType(Type element, int64_t count) {
-  if (!isa<VectorType>(element)) return VectorType::get({count}, element);
-  return VectorType::get({count, getComponentCount(element)}, getScalar(element));
-}
-
-void storeSlot(Code code, Value array, Value slot, Value value) {
-  if (!isa<VectorType>(value.getType())) return code.store(value, code.component(array, slot));
-  for (int64_t i = 0; i < getComponentCount(value.getType()); ++i)
-    code.store(code.extract(value, i), code.component(array, {slot, code.integer(i)}));
-}
-
-Value loadSlot(Code code, Value array, Value slot, Type type) {
-  if (!isa<VectorType>(type)) return code.load(code.component(array, slot));
-  SmallVector<Value> components;
-  for (int64_t i = 0; i < getComponentCount(type); ++i) components.push_back(code.load(code.component(array, {slot, code.integer(i)})));
-  return VectorOp::create(code.builder, code.loc, type, components);
-}
-
-Type getPointee(Value place) { return cast<RefType>(place.getType()).getPointee(); }
-
 } // namespace
 
 void AdjointBuilder::refuseUpdatesOf(Operation *loop, Value place) {
   loop->walk([&](LoadOp load) {
-    if (findOrigin(load.getRef()) != place) return WalkResult::advance();
+    if (findBase(load.getRef()) != place) return WalkResult::advance();
     refuse(load, "a variable that a parallel loop both reads and updates cannot be differentiated: its value depends on the order of the "
                  "iterations");
     return WalkResult::interrupt();
@@ -141,71 +101,23 @@ void AdjointBuilder::beginCheckpoints(Operation *op, Run &run, LoopCheckpoints &
   Code code = at(op);
   checkpoints.liveIn = uses.touched;
   checkpoints.number = functions.checkpointedLoops++;
-  int64_t bytes = 0;
   for (Value place : uses.exposed) {
     if (uses.modified.contains(place)) {
       if (isParallel) refuseUpdatesOf(op, place);
       checkpoints.carried.insert(place);
-      bytes += getBytes(getPointee(place));
     } else {
-      checkpoints.invariant[place] = makeLocal(getPointee(place), code.loc, run);
+      checkpoints.invariant[place] = makeLocal(cast<RefType>(place.getType()).getPointee(), code.loc, run);
       code.store(code.load(use(place, run)), checkpoints.invariant[place]);
     }
   }
   bool mayExit = !loop || hasExit(op);
   if (mayExit) checkpoints.count = makeLocal(code.type(), code.loc, run);
   if (isParallel || checkpoints.carried.empty()) return;
-  std::optional<int64_t> count = mayExit ? std::nullopt : findCount(loop);
-  bool holdsAll = count && (*count <= kFewestSlots || *count * bytes <= kCheckpointBytes);
-  checkpoints.slotCount = holdsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kCheckpointBytes ? kSlots : kFewestSlots;
-  for (Value place : checkpoints.carried) {
-    Value slots = checkpoints.slots[place] = makeLocal(getArrayType(getPointee(place), checkpoints.slotCount), code.loc, run);
-    slots.getDefiningOp()->setAttr(kCheckpoints, builder.getI32IntegerAttr(checkpoints.number));
-  }
-  if (holdsAll) return;
-  checkpoints.positions = makeLocal(getArrayType(code.type(), checkpoints.slotCount), code.loc, run);
-  checkpoints.used = makeLocal(code.type(), code.loc, run);
-  if (!mayExit) checkpoints.holdsAll = makeLocal(builder.getI1Type(), code.loc, run);
+  checkpoints.allocate(code, mayExit ? std::nullopt : findCount(loop), mayExit, [&](Type type) { return makeLocal(type, code.loc, run); });
 }
 
 SmallVector<Value> AdjointBuilder::readState(Code code, const LoopCheckpoints &checkpoints, Run &run) {
   return llvm::map_to_vector(checkpoints.carried, [&](Value place) { return code.load(use(place, run)); });
-}
-
-void AdjointBuilder::saveState(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value slot) {
-  for (auto [place, value] : llvm::zip(checkpoints.carried, state)) storeSlot(code, checkpoints.slots.lookup(place), slot, value);
-}
-
-/// Stores a checkpoint if iteration `number` is the next one that gets one.
-void AdjointBuilder::saveIfDue(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value number, Value next, Value stride,
-                               bool thins) {
-  code.when(code.binary(BinaryKind::eq, number, code.load(next)), [&] {
-    if (thins) thinOut(code, checkpoints, stride);
-    Value slot = code.load(checkpoints.used);
-    saveState(code, checkpoints, state, slot);
-    code.store(number, code.component(checkpoints.positions, slot));
-    code.store(code.add(slot, code.integer(1)), checkpoints.used);
-    code.store(code.add(number, code.load(stride)), next);
-  });
-}
-
-/// Keeps one checkpoint in four, first when all slots are full, later when half of them are. The other half is for the backward sweep.
-void AdjointBuilder::thinOut(Code code, const LoopCheckpoints &checkpoints, Value stride) {
-  Value isFirst = code.binary(BinaryKind::eq, code.load(stride), code.integer(1));
-  Value limit = code.select(isFirst, code.integer(checkpoints.slotCount), code.integer(checkpoints.slotCount / 2));
-  code.when(code.binary(BinaryKind::eq, code.load(checkpoints.used), limit), [&] {
-    Value left = code.binary(BinaryKind::raw_div, limit, code.integer(4));
-    code.loop(code.integer(0), left, [&](Value slot) {
-      Value from = code.binary(BinaryKind::mul, slot, code.integer(4));
-      for (Value place : checkpoints.carried) {
-        Value array = checkpoints.slots.lookup(place);
-        storeSlot(code, array, slot, loadSlot(code, array, from, getPointee(place)));
-      }
-      code.store(code.load(code.component(checkpoints.positions, from)), code.component(checkpoints.positions, slot));
-    });
-    code.store(left, checkpoints.used);
-    code.store(code.binary(BinaryKind::mul, code.load(stride), code.integer(4)), stride);
-  });
 }
 
 //--- Iterations by number ---
@@ -296,18 +208,9 @@ void AdjointBuilder::emitCheckpointingLoop(Operation *op, Run &run) {
   const LoopCheckpoints &checkpoints = run.checkpoints[op];
   Code code = at(op);
   auto loop = dyn_cast<ForOp>(op);
-  Value upper = loop ? countIterations(loop, run) : code.integer(INT32_MAX), zero = code.integer(0), one = code.integer(1), stride, next;
+  Value upper = loop ? countIterations(loop, run) : code.integer(INT32_MAX), zero = code.integer(0), one = code.integer(1);
   if (checkpoints.count) code.store(zero, checkpoints.count);
-  if (checkpoints.positions) {
-    stride = code.local(code.type());
-    next = code.local(code.type());
-    code.store(zero, next);
-    code.store(zero, checkpoints.used);
-    Value fits = code.binary(BinaryKind::le, upper, code.integer(checkpoints.slotCount));
-    Value sparse = code.divideUp(upper, code.integer(checkpoints.slotCount / 2));
-    code.store(checkpoints.count ? one : code.select(fits, one, sparse), stride);
-    if (checkpoints.holdsAll) code.store(fits, checkpoints.holdsAll);
-  }
+  const Spacing spacing = checkpoints.begin(code, upper, zero, one);
   code.loop(zero, upper, [&](Value number) {
     Run inner;
     inner.outer = &run;
@@ -325,12 +228,7 @@ void AdjointBuilder::emitCheckpointingLoop(Operation *op, Run &run) {
       BreakOp::create(builder, code.loc);
     }
     if (checkpoints.count) code.store(code.add(number, one), checkpoints.count);
-    auto save = [&] { saveState(code, checkpoints, state, number); };
-    auto saveSome = [&] { saveIfDue(code, checkpoints, state, number, next, stride, /*thins=*/bool(checkpoints.count)); };
-    if (checkpoints.holdsAll)
-      code.when(code.load(checkpoints.holdsAll), save, saveSome);
-    else
-      checkpoints.positions ? saveSome() : save();
+    checkpoints.save(code, state, number, spacing);
     sweepForward(op->getRegions().back().front(), inner, false);
   });
 }
@@ -341,53 +239,43 @@ void AdjointBuilder::emitCheckpointingLoop(Operation *op, Run &run) {
 void AdjointBuilder::enterIteration(Operation *op, const LoopCheckpoints &checkpoints, Run &inner) {
   Code code = at(op);
   for (Value place : checkpoints.liveIn) {
-    Value own = makeLocal(getPointee(place), code.loc, inner);
+    Value own = makeLocal(cast<RefType>(place.getType()).getPointee(), code.loc, inner);
     inner.values.map(place, own);
     if (Value copy = checkpoints.invariant.lookup(place)) code.store(code.load(copy), own);
   }
-}
-
-void AdjointBuilder::restore(Code code, const LoopCheckpoints &checkpoints, Value slot, Run &inner) {
-  for (Value place : checkpoints.carried)
-    code.store(loadSlot(code, checkpoints.slots.lookup(place), slot, getPointee(place)), use(place, inner));
 }
 
 /// Restores the variables to their values at the start of iteration `number`.
 void AdjointBuilder::restoreIteration(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   if (checkpoints.carried.empty()) return;
   Code code = at(op);
-  if (!checkpoints.positions) return restore(code, checkpoints, number, inner);
-  auto restoreOwn = [&] { restore(code, checkpoints, number, inner); };
+  auto getPlace = [&](Value place) { return use(place, inner); };
+  auto restoreOwn = [&] { checkpoints.restore(code, number, getPlace); };
   auto recompute = [&] { recomputeTo(op, checkpoints, number, inner); };
-  checkpoints.holdsAll ? code.when(code.load(checkpoints.holdsAll), restoreOwn, recompute) : recompute();
+  switch (checkpoints.policy) {
+  case LoopCheckpoints::Policy::All: return restoreOwn();
+  case LoopCheckpoints::Policy::EveryNth: return code.when(code.load(checkpoints.holdsAll), restoreOwn, recompute);
+  case LoopCheckpoints::Policy::Thinning: return recompute();
+  }
 }
 
 /// Restores the last checkpoint and recomputes the iterations up to `number`.
 void AdjointBuilder::recomputeTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   Code code = at(op);
-  Value one = code.integer(1), slot = code.sub(code.load(checkpoints.used), one),
-        from = code.load(code.component(checkpoints.positions, slot));
-  restore(code, checkpoints, slot, inner);
+  Value one = code.integer(1);
+  auto [slot, from] = checkpoints.findLast(code, one);
+  checkpoints.restore(code, slot, [&](Value place) { return use(place, inner); });
   code.when(code.binary(BinaryKind::lt, from, number), [&] {
-    Value free = code.sub(code.integer(checkpoints.slotCount - 1), slot), length = code.sub(number, from);
-    Value half = code.binary(BinaryKind::max, code.binary(BinaryKind::raw_div, free, code.integer(2)), one);
-    Value stride = code.local(code.type()), next = code.local(code.type());
-    Value fits = code.binary(BinaryKind::le, length, free);
-    code.store(code.select(fits, one, code.divideUp(length, half)), stride);
-    code.store(code.add(from, code.load(stride)), next);
+    const Spacing spacing = checkpoints.spread(code, one, slot, from, number);
     code.loop(from, number, [&](Value passed) {
       Run passedRun;
       passedRun.outer = &inner;
       passedRun.block = builder.getInsertionBlock();
-      SmallVector<Value> state = readState(code, checkpoints, passedRun);
-      Value hasSlot = code.binary(BinaryKind::lt, code.load(checkpoints.used), code.integer(checkpoints.slotCount));
-      code.when(hasSlot, [&] { saveIfDue(code, checkpoints, state, passed, next, stride, /*thins=*/false); });
+      checkpoints.saveIfFree(code, readState(code, checkpoints, passedRun), passed, spacing);
       emitIteration(op, passed, passedRun, false);
     });
   });
-  Value last = code.sub(code.load(checkpoints.used), one);
-  Value isDone = code.binary(BinaryKind::eq, code.load(code.component(checkpoints.positions, last)), number);
-  code.store(code.select(isDone, last, code.add(last, one)), checkpoints.used);
+  checkpoints.release(code, one, number);
 }
 
 void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
@@ -409,7 +297,8 @@ void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
     for (Region &region : op->getRegions()) declareShadows(region.front(), inner);
     for (Region &region : llvm::reverse(op->getRegions())) sweepBackward(region.front(), inner);
   });
-  back->setAttr(kCheckpoints, builder.getDenseI32ArrayAttr({checkpoints.number, int32_t(checkpoints.slotCount), !checkpoints.positions}));
+  back->setAttr(kCheckpoints, builder.getDenseI32ArrayAttr({checkpoints.number, int32_t(checkpoints.slotCount),
+                                                            checkpoints.policy == LoopCheckpoints::Policy::All}));
 }
 
 void AdjointBuilder::emitBackwardParallel(ForOp op, Run &run) {

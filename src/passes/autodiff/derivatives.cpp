@@ -4,7 +4,7 @@
 // Out:  code for its partial derivatives.
 // Here: both modes of differentiation use this table. The switches name every operation, so that a new one does not compile without an
 //       entry here.
-#include "passes/derivatives.h"
+#include "passes/autodiff/derivatives.h"
 
 #include <cmath>
 #include <numbers>

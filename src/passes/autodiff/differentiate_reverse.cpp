@@ -5,12 +5,13 @@
 //       kernel also performs the original's additions.
 // Here: before tasks are split: the adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
-#include "passes/adjoint_builder.h"
-#include "passes/fused_gradient.h"
-#include "passes/overwritten_primals.h"
-#include "passes/promote_elements.h"
+#include "ir/memory.h"
+#include "passes/autodiff/adjoint_builder.h"
+#include "passes/autodiff/entry_values.h"
+#include "passes/autodiff/fused_gradient.h"
+#include "passes/autodiff/overwritten_primals.h"
+#include "passes/autodiff/promote_elements.h"
 #include "passes/remove_dead.h"
-#include "passes/same_elements.h"
 
 #include "mlir/Pass/Pass.h"
 
@@ -55,17 +56,14 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     for (KernelOp kernel : module.getOps<KernelOp>())
       if (isReverse(kernel)) markOverwrittenLoads(kernel, activity);
     module.walk([&](Operation *op) {
-      auto isElement = [](Value operand) { return isa<RefType>(operand.getType()) && isOfContainer(operand); };
-      auto atomic = dyn_cast<AtomicOp>(op);
-      bool isUpdate = atomic && isElement(atomic.getRef()) && (!atomic.use_empty() || !isSum(atomic));
-      found |= isUpdate || op->hasAttr(kOverwritten) || op->hasAttr(kMayBeOverwritten) ||
-               (isa<CallOp>(op) && llvm::any_of(op->getOperands(), isElement));
+      auto access = dyn_cast<MemoryAccessOpInterface>(op);
+      bool isUpdate = access ? access.isAtomic() && access.needsContent() : isa<CallOp>(op);
+      found |=
+          (isUpdate && llvm::any_of(listWrittenPlaces(op), isOfContainer)) || op->hasAttr(kOverwritten) || op->hasAttr(kMayBeOverwritten);
       for (StringRef mark : {kOverwritten, kMayBeOverwritten, kIsEntryValue}) op->removeAttr(mark);
     });
     return found;
   }
-
-  static bool isSum(AtomicOp atomic) { return llvm::is_contained({AtomicKind::add, AtomicKind::sub}, atomic.getAtomicKind()); }
 
   /// Promotes elements of the overwritten containers to variables, if the derivative then has all values that it needs. Tries the kinds of
   /// promotion in their order; a fused kernel gets no checks, because it also runs forward.
@@ -106,8 +104,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
   }
 
   static bool hasOverwritten(ModuleOp module) {
-    return module.walk([](Operation *op) { return op->hasAttr(kOverwritten) ? WalkResult::interrupt() : WalkResult::advance(); })
-        .wasInterrupted();
+    return containsOp(module, [](Operation *op) { return op->hasAttr(kOverwritten); });
   }
 
   static Attempt derive(ModuleOp module) {
@@ -183,15 +180,12 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   /// Erases functions that are no longer called, such as the originals of derived ones.
   static void removeUncalled(ModuleOp module) {
-    llvm::StringMap<FuncOp> functions;
-    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
+    CallGraph calls(module);
     DenseSet<Operation *> called;
-    SmallVector<Operation *> pending;
-    for (KernelOp kernel : module.getOps<KernelOp>()) pending.push_back(kernel);
-    while (!pending.empty())
-      pending.pop_back_val()->walk([&](CallOp call) {
-        FuncOp callee = functions.lookup(call.getCallee());
-        if (callee && called.insert(callee).second) pending.push_back(callee);
+    for (KernelOp kernel : module.getOps<KernelOp>())
+      calls.contains(kernel.getBody(), [&](Operation *op) {
+        called.insert(calls.lookup(op));
+        return false;
       });
     for (FuncOp function : llvm::make_early_inc_range(module.getOps<FuncOp>()))
       if (!called.contains(function)) function.erase();

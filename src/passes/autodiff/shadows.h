@@ -20,4 +20,7 @@ private:
   llvm::DenseMap<uint32_t, mlir::Value> made; ///< by offset in the argument block
 };
 
+/// The same part of another base: for a place with a shadow, the shadow of its part.
+mlir::Value getSamePart(mlir::OpBuilder &builder, ir::PlaceOpInterface part, mlir::Value base, mlir::ValueRange indices);
+
 } // namespace qd::passes

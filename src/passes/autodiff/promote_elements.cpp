@@ -14,14 +14,14 @@
 // In the last resort a check runs with the gradient: a load of a value from before the segment that may be overwritten records its address,
 // later stores compare theirs, and an assertion at the end fails if they were equal. remove_dead.cpp removes the checks of loads that the
 // derivative does not need.
-#include "passes/promote_elements.h"
+#include "passes/autodiff/promote_elements.h"
 
 #include "ir/attributes.h"
 #include "passes/accesses.h"
-#include "passes/adjoint_builder.h"
-#include "passes/assert_text.h"
+#include "passes/autodiff/adjoint_builder.h"
+#include "passes/autodiff/overwritten_primals.h"
+#include "passes/checks/assert_text.h"
 #include "passes/inline_calls.h"
-#include "passes/overwritten_primals.h"
 #include "passes/segment_accesses.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -254,7 +254,7 @@ private:
     if (accessesWhole(access)) return load.replaceAllUsesWith(read(flags, values, access.element));
     if (!component.empty()) {
       Value flag = hasComponentFlags ? getCell(code, flags, slot, component) : flags, cell = getCell(code, values, slot, component);
-      return load.replaceAllUsesWith(read(flag, cell, access.getPlace()));
+      return load.replaceAllUsesWith(read(flag, cell, access.op.getRef()));
     }
     SmallVector<Value> parts;
     for (auto &at : listComponents(code)) {
@@ -401,11 +401,10 @@ public:
       if (!segment.empty()) promote(segment);
       segment.clear();
     };
+    auto isParallel = [](Operation *op) { return isa<ForOp>(op) && cast<ForOp>(op).getParallel(); };
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (op.hasTrait<OpTrait::IsTerminator>() || op.hasAttr(kLoopExit)) continue;
-      bool isParallel =
-          op.walk([](ForOp loop) { return loop.getParallel() ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
-      if (!isParallel) {
+      if (!containsOp(&op, isParallel)) {
         segment.push_back(&op);
         continue;
       }

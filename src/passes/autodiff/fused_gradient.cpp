@@ -3,11 +3,12 @@
 // In:   a kernel marked `fused`, before and after the derivative is taken.
 // Out:  an error unless its only effects are additions to one number; then first additions to a gradient become stores where possible.
 // Here: the last call of a tape runs forward and backward in one pass.
-#include "passes/fused_gradient.h"
+#include "passes/autodiff/fused_gradient.h"
 
 #include "ir/attributes.h"
-#include "passes/accesses.h"
-#include "passes/activity.h"
+#include "ir/memory.h"
+
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -23,28 +24,18 @@ static bool runsOnce(Operation *op) {
   return isa<KernelOp>(loop && loop.getParallel() ? loop->getParentOp() : around);
 }
 
-static TensorArgumentOp findArgument(Value place) {
-  ElementOp element = findElement(place);
-  return element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
-}
-
 LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
   std::optional<uint32_t> target;
   auto isAddition = [&](Operation *op) {
     auto atomic = dyn_cast<AtomicOp>(op);
-    if (!atomic || (atomic.getAtomicKind() != AtomicKind::add && atomic.getAtomicKind() != AtomicKind::sub)) return false;
-    TensorArgumentOp argument = findArgument(atomic.getRef());
-    if (!argument || !atomic.use_empty() || !isFloatScalar(atomic.getType()) || !runsOnce(atomic)) return false;
+    TensorArgumentOp argument = atomic ? findContainer(atomic.getRef()) : TensorArgumentOp();
+    if (!argument || atomic.needsContent() || !isFloatScalar(atomic.getType()) || !runsOnce(atomic)) return false;
     if (!target) target = argument.getOffset();
     return *target == argument.getOffset();
   };
   auto isEffect = [](Operation *op) {
-    if (auto store = dyn_cast<StoreOp>(op)) return isOfContainer(store.getRef());
-    if (isa<AtomicOp, CompareExchangeOp>(op)) return isOfContainer(op->getOperand(0));
-    bool passesContainer = isa<CallOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {
-                             return isa<ir::TensorType>(operand.getType()) || (isa<RefType>(operand.getType()) && isOfContainer(operand));
-                           });
-    return passesContainer || isa<PrintOp, RandomOp>(op) || (isa<AssertOp>(op) && !op->hasAttr(kAlways));
+    bool passesContainer = isa<CallOp>(op) && llvm::any_of(op->getOperands(), isOfContainer);
+    return writesContainer(op) || passesContainer || isa<PrintOp, RandomOp>(op) || (isa<AssertOp>(op) && !op->hasAttr(kAlways));
   };
   auto walked = module.walk([&](Operation *op) {
     if (!isEffect(op) || isAddition(op)) return WalkResult::advance();
@@ -53,7 +44,7 @@ LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
   });
   bool readsTarget = false;
   kernel.walk([&](LoadOp load) {
-    TensorArgumentOp argument = findArgument(load.getRef());
+    TensorArgumentOp argument = findContainer(load.getRef());
     readsTarget |= argument && target == argument.getOffset();
   });
   if (walked.wasInterrupted()) return failure();
@@ -94,7 +85,7 @@ ForOp findCoveringLoop(AtomicOp first, uint32_t gradient, uint32_t primal) {
 void replaceFirstAdditions(KernelOp kernel, const DenseMap<uint32_t, uint32_t> &primals) {
   llvm::MapVector<uint32_t, Uses> gradients;
   kernel.walk([&](ElementOp element) {
-    auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    TensorArgumentOp argument = findContainer(element);
     if (!argument || !primals.contains(argument.getOffset())) return;
     Uses &uses = gradients[argument.getOffset()];
     for (Operation *user : element->getUsers()) {

@@ -3,10 +3,10 @@
 // In:   operations of the original in reverse order, and the values of the forward sweep.
 // Out:  for each operation on active values, code that adds to the adjoints of its operands.
 // Here: one function per kind of operation; loops are in adjoint_loops.cpp.
-#include "passes/adjoint_builder.h"
+#include "passes/autodiff/adjoint_builder.h"
 
 #include "ir/attributes.h"
-#include "passes/same_elements.h"
+#include "ir/memory.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -37,28 +37,21 @@ void AdjointBuilder::declareShadow(Value value, Type type, Run &run) {
 void AdjointBuilder::declareShadows(Block &source, Run &run) {
   for (Operation &op : source)
     for (Value result : op.getResults())
-      if (activity.isActive(result) && !isa<ElementOp, ComponentOp, TensorArgumentOp>(op)) declareShadow(result, result.getType(), run);
+      if (activity.isActive(result) && !isa<PlaceOpInterface, TensorArgumentOp>(op)) declareShadow(result, result.getType(), run);
 }
 
 Value AdjointBuilder::getShadow(Value place, Run &run) {
-  Operation *definition = place.getDefiningOp();
-  if (auto element = dyn_cast_or_null<ElementOp>(definition)) {
-    auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    Value shadow = container ? containerShadows.get(builder, *entry, container) : Value();
-    if (!shadow) return {};
-    return ElementOp::create(builder, element.getLoc(), element.getType(), shadow, useAll(element.getIndices(), run));
-  }
-  if (auto component = dyn_cast_or_null<ComponentOp>(definition)) {
-    Value whole = getShadow(component.getRef(), run);
-    return whole ? Code(builder, component.getLoc()).component(whole, useAll(component.getIndices(), run)) : Value();
-  }
-  return shadows.lookup(place).place;
+  if (auto container = place.getDefiningOp<TensorArgumentOp>()) return containerShadows.get(builder, *entry, container);
+  auto part = place.getDefiningOp<PlaceOpInterface>();
+  if (!part) return shadows.lookup(place).place;
+  Value base = getShadow(part.getBase(), run);
+  return base ? getSamePart(builder, part, base, useAll(part.getIndices(), run)) : Value();
 }
 
 /// Whether other iterations may add to the adjoint of the place concurrently.
 bool AdjointBuilder::isShared(Value place, Run &run) {
-  Value origin = findOrigin(place);
-  return !origin.getDefiningOp<LocalOp>() || shadows.lookup(origin).parallelDepth < run.parallelDepth;
+  Value base = findBase(place);
+  return !base.getDefiningOp<LocalOp>() || shadows.lookup(base).parallelDepth < run.parallelDepth;
 }
 
 void AdjointBuilder::addTo(Value shadow, Value amount, bool isShared) {
@@ -95,13 +88,10 @@ void AdjointBuilder::refuse(Operation *op, const Twine &why) {
 //--- The sweep ---
 
 bool AdjointBuilder::usesActive(Operation *op) {
-  return op
-      ->walk([&](Operation *inner) {
-        bool isOne = llvm::any_of(inner->getOperands(), [&](Value value) { return activity.isActive(value); });
-        if (auto call = dyn_cast<CallOp>(inner)) isOne |= functions.usesActive(activity.lookup(call));
-        return isOne ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return containsOp(op, [&](Operation *inner) {
+    return functions.usesActive(activity.calls.lookup(inner)) ||
+           llvm::any_of(inner->getOperands(), [&](Value value) { return activity.isActive(value); });
+  });
 }
 
 void AdjointBuilder::sweepBackward(Block &source, Run &run) {
@@ -116,14 +106,14 @@ void AdjointBuilder::emitBackward(Operation *op, Run &run) {
       .Case([&](CallOp call) { emitBackwardCall(call, run); })
       .Case([&](StoreOp store) { emitBackwardStore(store, run); })
       .Case([&](AtomicOp atomic) { emitBackwardAtomic(atomic, run); })
-      .Case([&](CompareExchangeOp exchange) {
-        if (activity.isActive(findOrigin(exchange.getRef())))
-          refuse(op, "a compare-and-exchange of something that has a gradient cannot be differentiated");
-      })
       .Case([&](LoadOp load) {
         if (!activity.isActive(load)) return;
         Value adjoint = loadAdjoint(load, run), shadow = adjoint ? getShadow(load.getRef(), run) : Value();
         if (shadow) addTo(shadow, adjoint, isShared(load.getRef(), run));
+      })
+      .Case([&](MemoryAccessOpInterface access) {
+        if (activity.isActive(findBase(access.getRef())))
+          refuse(op, "an atomic " + op->getName().stripDialect() + " of something that has a gradient cannot be differentiated");
       })
       .Default([&](Operation *) {
         if (op->getNumResults() != 1 || !isDifferentiable(op) || !activity.isActive(op->getResult(0))) return;
@@ -145,7 +135,7 @@ void AdjointBuilder::emitBackwardIf(IfOp op, Run &run) {
 }
 
 void AdjointBuilder::emitBackwardStore(StoreOp op, Run &run) {
-  if (!activity.isActive(findOrigin(op.getRef()))) return;
+  if (!activity.isActive(findBase(op.getRef()))) return;
   Value shadow = getShadow(op.getRef(), run);
   if (!shadow) return;
   Code code = at(op);
@@ -161,14 +151,14 @@ void AdjointBuilder::emitBackwardStore(StoreOp op, Run &run) {
 }
 
 void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
-  if (!activity.isActive(findOrigin(op.getRef()))) return;
+  if (!activity.isActive(findBase(op.getRef()))) return;
   Value shadow = getShadow(op.getRef(), run);
   if (!shadow) return;
   Code code = at(op);
   bool isActive = activity.isActive(op.getValue());
   Value oldAdjoint = op->use_empty() || !activity.isActive(op) ? Value() : loadAdjoint(op, run);
   AtomicKind kind = op.getAtomicKind();
-  if (kind == AtomicKind::add || kind == AtomicKind::sub) {
+  if (op.isSum()) {
     if (isActive) {
       bool isLoss = functions.isFused && isOfContainer(op.getRef());
       Value adjoint = isLoss ? makeFloat(builder, code.loc, op.getType(), 1) : code.load(shadow);
@@ -204,7 +194,7 @@ void AdjointBuilder::emitBackwardExtremum(AtomicOp op, Value shadow, Run &run) {
 }
 
 void AdjointBuilder::emitBackwardCall(CallOp op, Run &run) {
-  FuncOp callee = activity.lookup(op);
+  FuncOp callee = activity.calls.lookup(op);
   if (!functions.usesActive(callee)) return;
   Block &body = callee.getBody().front();
   auto last = cast<ReturnOp>(body.back());

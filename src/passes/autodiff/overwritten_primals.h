@@ -1,7 +1,7 @@
 // overwritten_primals.h: primal values that a kernel overwrites, so that its gradient cannot load them
 #pragma once
 
-#include "passes/activity.h"
+#include "passes/autodiff/activity.h"
 
 namespace qd::passes {
 
@@ -18,13 +18,6 @@ mlir::LogicalResult refuseRaces(ir::KernelOp kernel, const Activity &activity);
 std::string describeOverwritten(llvm::StringRef container);
 /// Marks an access to an element that is overwritten (kOverwritten), unless the access is checked at run time.
 void markOverwritten(mlir::Operation *access, llvm::StringRef container);
-
-/// Prepares a kernel whose gradient replays a call of a tape, before the derivative is taken: demotes sums and products that one iteration
-/// owns, and replaces loads by the values stored before, so that more loads read entry values.
-void prepareReplay(mlir::ModuleOp module, ir::KernelOp kernel);
-/// For a derived kernel: selects the containers whose entry values it reads (kReadsEntryValues), because the kernel overwrites values that
-/// it needs. A container of which it also needs later values is not selected.
-void useEntryValues(mlir::ModuleOp module);
 
 /// Fails, with an error, if an operation that is marked kOverwritten is left.
 mlir::LogicalResult refuseOverwrittenPrimals(mlir::ModuleOp module);

@@ -1,0 +1,38 @@
+// memory.h: what memory a place belongs to, and which places an operation accesses
+#pragma once
+
+#include "ir/dialect.h"
+
+namespace qd::ir {
+
+/// The place that a component belongs to; any other place itself.
+mlir::Value findWhole(mlir::Value place);
+/// The base of a place or container: a local, a container, a scratch place, or a parameter of a function.
+mlir::Value findBase(mlir::Value place);
+/// Whether the memory of the place is that of a container.
+inline bool isOfContainer(mlir::Value place) { return llvm::isa<TensorType>(findBase(place).getType()); }
+/// The element that a place is, or is a component of; null for other places.
+inline ElementOp findElement(mlir::Value place) { return findWhole(place).getDefiningOp<ElementOp>(); }
+/// The container argument that a place or container is part of; null for other memory.
+inline TensorArgumentOp findContainer(mlir::Value place) { return findBase(place).getDefiningOp<TensorArgumentOp>(); }
+
+/// The places that an operation may read or write: that of an access, or all that a call is given.
+llvm::SmallVector<mlir::Value, 1> listReadPlaces(mlir::Operation *op);
+llvm::SmallVector<mlir::Value, 1> listWrittenPlaces(mlir::Operation *op);
+/// Whether the operation stores to a container or updates one. A call does not, although the called function may.
+bool writesContainer(mlir::Operation *op);
+/// Whether all uses of a place, or of parts of it, are loads.
+bool isOnlyRead(mlir::Value place);
+
+/// The kind by which updates of one place combine: subtraction is addition of the negative.
+inline AtomicKind getCombination(AtomicKind kind) { return kind == AtomicKind::sub ? AtomicKind::add : kind; }
+
+/// A value as the sum of another one and a constant.
+struct ConstantSum {
+  mlir::Value rest;
+  int64_t constant;
+};
+/// Splits the constant off `x + c`, `c + x` or `x - c`; none for other values.
+std::optional<ConstantSum> splitConstant(mlir::Value value);
+
+} // namespace qd::ir

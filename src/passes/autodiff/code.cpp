@@ -1,0 +1,48 @@
+// code.cpp: short forms for the code that derivatives add
+//
+// Integers are si32. Everything is emitted at the builder's insertion point.
+#include "passes/autodiff/code.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+Value Code::divideUp(Value x, Value y) { return binary(BinaryKind::raw_div, add(x, sub(y, integer(1))), y); }
+
+Value Code::cast(Value value, Type to) { return value.getType() == to ? value : Value(CastOp::create(builder, loc, to, value)); }
+
+Value Code::component(Value place, ValueRange indices) {
+  Type scalar = getScalar(llvm::cast<RefType>(place.getType()).getPointee());
+  return ComponentOp::create(builder, loc, RefType::get(scalar), place, indices);
+}
+
+Value Code::extract(Value vector, int64_t component) {
+  return ExtractOp::create(builder, loc, getScalar(vector.getType()), vector, uint32_t(component));
+}
+
+void Code::when(Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise) {
+  auto op = IfOp::create(builder, loc, condition);
+  OpBuilder::InsertionGuard guard(builder);
+  auto fill = [&](Region &region, llvm::function_ref<void()> with) {
+    builder.setInsertionPointToStart(&region.emplaceBlock());
+    with();
+    YieldOp::create(builder, loc);
+  };
+  fill(op.getThenRegion(), body);
+  if (otherwise) fill(op.getElseRegion(), otherwise);
+}
+
+ForOp Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
+  auto op = ForOp::create(builder, loc, ValueRange(lower), ValueRange(upper), ValueRange(), /*parallel=*/false, IntegerAttr(),
+                          IntegerAttr(), StringAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = op.getBody().emplaceBlock();
+  Value index = block.addArgument(lower.getType(), loc);
+  builder.setInsertionPointToStart(&block);
+  body(index);
+  YieldOp::create(builder, loc);
+  return op;
+}
+
+} // namespace qd::passes

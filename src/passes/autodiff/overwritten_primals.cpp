@@ -1,0 +1,120 @@
+// overwritten_primals.cpp: find loads of elements that the same kernel overwrites later
+//
+// In:   a kernel to be differentiated, and which of its values are active.
+// Out:  attributes of its loads: kOverwritten (the element is surely overwritten), kMayBeOverwritten (it depends on indices), and
+//       kIsEntryValue in the mode `replay` (no write comes before the load).
+// Here: before the derivative is taken: the gradient kernel runs after the kernel and cannot load overwritten primals.
+//
+// A load is surely overwritten if indices show a later write to the same element in the same iteration, or, in a serial loop, any write to
+// the element if no index depends on the loop. Between two loops of a kernel any write to the container counts, unless constant distances
+// between the indices show that it is to another element. Otherwise iterations are not compared: a kernel whose parallel iterations access
+// each other's elements in an order that matters is the user's responsibility.
+//
+// A load reads an entry value if no write of the kernel comes before it; a write whose order is unknown counts as coming before.
+// entry_values.cpp uses that.
+#include "passes/autodiff/overwritten_primals.h"
+
+#include "ir/attributes.h"
+#include "ir/memory.h"
+#include "passes/autodiff/dependences.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+namespace {
+
+class Marker {
+public:
+  Marker(KernelOp kernel, const Activity &activity)
+      : accesses(kernel, activity.calls), test(kernel->getParentOfType<ModuleOp>(), activity.calls) {}
+
+  void run(KernelOp kernel) {
+    auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
+    bool isReplay = mode && mode.getValue() == "replay";
+    for (auto &[container, loads] : accesses.reads)
+      for (const Access &load : loads) {
+        ArrayRef<Access> writes = accesses.writes[container];
+        bool isKnownBefore =
+            isReplay && isa<LoadOp>(load.op) && llvm::none_of(writes, [&](const Access &write) { return test.mayComeBefore(load, write); });
+        if (isKnownBefore) load.op->setAttr(kIsEntryValue, UnitAttr::get(kernel.getContext()));
+        for (const Access &write : writes)
+          if (isOverwritten(load, write)) markOverwritten(load.op, accesses.names[container]);
+        if (!load.op->hasAttr(kGuarded) && mayBeOverwritten(load, writes))
+          load.op->setAttr(kMayBeOverwritten, UnitAttr::get(kernel.getContext()));
+      }
+  }
+
+private:
+  bool isOverwritten(const Access &load, const Access &write) {
+    if (write.step < load.step) return false;
+    Relation relation = test.relate(load, write);
+    if (write.step > load.step) return !relation.isAnother;
+    if (!relation.isSame) return write.order > load.order && !relation.isExclusive && test.haveSameRanges(load, write);
+    if (load.op == write.op) return false;
+    auto mayRepeat = [&](Operation *loop) { return !test.mayVaryWith(load.indices, loop); };
+    return (write.order > load.order && !relation.isExclusive) || llvm::any_of(relation.loops, mayRepeat);
+  }
+
+  /// Whether an iteration may overwrite the loaded element: one that it has stored before, or, outside of serial loops, any.
+  bool mayBeOverwritten(const Access &load, ArrayRef<Access> stores) {
+    if (!isa<LoadOp>(load.op)) return false;
+    bool isStored = llvm::any_of(stores, [&](const Access &store) { return test.mayDepend(store, load); });
+    return llvm::any_of(
+        stores, [&](const Access &store) { return test.mayDepend(load, store) && (isStored || test.relate(load, store).loops.empty()); });
+  }
+
+  KernelAccesses accesses;
+  DependenceTest test;
+};
+
+/// A load of an element that another iteration of the parallel loop writes; null for none.
+Operation *findRace(KernelOp kernel, const Activity &activity) {
+  KernelAccesses accesses(kernel, activity.calls);
+  DependenceTest test(kernel->getParentOfType<ModuleOp>(), activity.calls);
+  for (auto &[container, loads] : accesses.reads)
+    for (const Access &load : loads)
+      if (isa<LoadOp>(load.op) && activity.isActive(load.op->getResult(0)) &&
+          llvm::any_of(accesses.writes[container], [&](const Access &write) { return test.isRace(load, write); }))
+        return load.op;
+  return nullptr;
+}
+
+} // namespace
+
+LogicalResult refuseRaces(KernelOp kernel, const Activity &activity) {
+  Operation *load = findRace(kernel, activity);
+  if (!load) return success();
+  return load->emitError()
+         << "cross-iteration read-after-write: element of '" << findContainer(cast<LoadOp>(load).getRef()).getName()
+         << "' is read here that another iteration of the parallel loop writes, and a result that depends on the order of "
+            "iterations cannot be differentiated; make the loop serial with qd.loop_config(serialize=True)";
+}
+
+std::string describeOverwritten(StringRef container) {
+  return ("element of '" + container + "' is read here and overwritten later in the kernel: its value is not known any more when " +
+          "gradients are computed; write to another container, or in another kernel")
+      .str();
+}
+
+void markOverwritten(Operation *access, StringRef container) {
+  if (access->hasAttr(kGuarded)) return;
+  access->setAttr(kOverwritten, StringAttr::get(access->getContext(), describeOverwritten(container)));
+}
+
+void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Marker(kernel, activity).run(kernel); }
+
+LogicalResult refuseOverwrittenPrimals(ModuleOp module) {
+  bool found = module
+                   .walk([](Operation *op) {
+                     auto why = op->getAttrOfType<StringAttr>(kOverwritten);
+                     if (!why) return WalkResult::advance();
+                     op->emitError() << why.getValue();
+                     return WalkResult::interrupt();
+                   })
+                   .wasInterrupted();
+  return failure(found);
+}
+
+} // namespace qd::passes
