@@ -164,8 +164,7 @@ struct DeviceTask {
   uint32_t branch = 0;     ///< 0: waits for all earlier tasks; equal numbers in a row wait only for tasks of the same number
   bool waits = false;      ///< its code waits for the earlier tasks, so it may be launched before they have ended
   bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and every thread has an iteration
-  LaunchExpr sharedBytes;  ///< bytes of shared memory for a block; not used when they exceed kMaxSharedBytes
-  static constexpr int64_t kMaxSharedBytes = 32768;
+  LaunchExpr sharedBytes;  ///< bytes of shared memory for private copies; not used when they exceed the target's limit
   static constexpr uint32_t kMaxBranches = 14;
 };
 
@@ -177,7 +176,7 @@ struct Repeat {
 
 struct Artifact {
   std::string kernel;  ///< qualified name, for messages
-  std::string backend; ///< "cpu", "cuda"
+  std::string backend; ///< name of the target
   std::vector<uint8_t> binary;
   std::string libraryFolder;     ///< folder for a copy of the binary that debuggers and profilers read; empty: none
   std::vector<DeviceTask> tasks; ///< launched one after the other; empty when the binary runs its own tasks

@@ -11,20 +11,20 @@
 
 namespace qd::backends {
 
-std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
-                                       const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) {
+std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const Target &target, const TargetOptions &options,
+                                       Stages &stages, artifact::Artifact &artifact) {
   stages.begin("LLVM IR");
-  bool isReplayed = llvm::StringRef(options.replay).ends_with(".ll");
+  llvm::StringRef edited = stages.findReplay(".ll");
   // Only dumps need names.
-  ctx.setDiscardValueNames(!stages.wantsDumps() && !isReplayed);
+  ctx.setDiscardValueNames(!stages.wantsDumps() && edited.empty());
   codegen::EmitOptions emitOptions{options.fastMath,   options.parallel,  options.lanes,     options.blockSize,
                                    options.maxThreads, options.pieceSize, options.lineTables};
-  std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, traits, emitOptions, artifact);
+  std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, target.getTraits(), target.getGrid(), emitOptions, artifact);
   if (!module) return nullptr;
-  if (isReplayed) {
+  if (!edited.empty()) {
     llvm::SMDiagnostic error;
-    module = llvm::parseIRFile(options.replay, error, ctx);
-    if (!module) throw std::runtime_error(options.replay + ": " + error.getMessage().str());
+    module = llvm::parseIRFile(edited, error, ctx);
+    if (!module) throw std::runtime_error(edited.str() + ": " + error.getMessage().str());
   }
   std::string problems;
   llvm::raw_string_ostream problemStream(problems);

@@ -1,7 +1,7 @@
 // optimize.cpp: the pass pipeline that all targets share
 //
 // In:   LLVM IR as emitted, with the device library linked.
-// Out:  IR for instruction selection. Targets add passes of their own (backends/cpu/optimize.cpp, backends/cuda/target.cpp).
+// Out:  IR for instruction selection. Targets add passes of their own (optimize.cpp or target.cpp in their folders).
 #include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
@@ -129,7 +129,7 @@ struct Analyses {
 } // namespace
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  // A GPU thread has no other work while it waits, and ptxas does not unroll loops.
+  // A GPU thread has no other work while it waits, and assemblers do not unroll loops.
   bool isGpu = machine.getTargetTriple().isGPU();
   LeakOnCancel owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));
   llvm::ModulePassManager pipeline;

@@ -1,5 +1,7 @@
-// stages.cpp: times, dumps and the end of the stages of one compile
+// stages.cpp: times, dumps, replacements and the end of the stages of one compile
 #include "backends/stages.h"
+
+#include "support/options.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -26,6 +28,25 @@ static std::string makeFolder(llvm::StringRef parent, llvm::StringRef kernel) {
 Stages::Stages(std::string kernel, const std::string &folder, std::string last, llvm::raw_ostream *lastOutput)
     : kernel(std::move(kernel)), last(std::move(last)), lastOutput(lastOutput) {
   if (!folder.empty()) this->folder = makeFolder(folder, this->kernel);
+}
+
+/// The file of the option replay for one kernel, whose name replaces `{kernel}` in the path; empty if that file does not exist.
+static std::string findReplayOf(const std::string &kernel, std::string path) {
+  constexpr std::string_view mark = "{kernel}";
+  size_t place = path.find(mark);
+  if (place == std::string::npos) return path;
+  path.replace(place, mark.size(), kernel);
+  return llvm::sys::fs::exists(path) ? path : "";
+}
+
+Stages::Stages(llvm::StringRef qualifiedName, const support::Options &options)
+    : kernel(qualifiedName.substr(qualifiedName.rfind('.') + 1)), lastOutput(nullptr) {
+  using support::Option;
+  const std::string &only = options.getText(Option::dump_kernel);
+  if (!only.empty() && only != qualifiedName && only != kernel) return;
+  if (const std::string &parent = options.getText(Option::dump); !parent.empty()) folder = makeFolder(parent, kernel);
+  last = options.getText(Option::stop_after);
+  replay = findReplayOf(kernel, options.getText(Option::replay));
 }
 
 void Stages::dump(llvm::StringRef file, Print print) {

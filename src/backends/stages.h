@@ -1,4 +1,4 @@
-// stages.h: the stages of one compile: their times, their dumps, and the stage to stop after
+// stages.h: the stages of one compile: their times, their dumps and replacements, and the stage to stop after
 #pragma once
 
 #include "mlir/Support/LLVM.h"
@@ -9,6 +9,10 @@
 #include <chrono>
 #include <string>
 #include <vector>
+
+namespace qd::support {
+class Options;
+}
 
 namespace qd::backends {
 
@@ -24,6 +28,8 @@ public:
 
   /// `folder`: for the dumps of this kernel, empty for none. `last`: the stage to stop after, empty for none; `lastOutput` gets its dump.
   Stages(std::string kernel, const std::string &folder, std::string last, llvm::raw_ostream *lastOutput = nullptr);
+  /// Stages with the options dump, stop_after and replay; without them if the option dump_kernel selects another kernel.
+  Stages(llvm::StringRef qualifiedName, const support::Options &options);
 
   /// Sets when the first stage began, if that was before this object existed.
   void startAt(Clock::time_point time) { started = time; }
@@ -50,11 +56,16 @@ public:
   /// Whether to build a stage that only a dump shows.
   bool wants(llvm::StringRef stage) const { return !folder.empty() || stage == last; }
 
+  /// The edited file that replaces a stage whose dumps end with `suffix` (option replay); empty if there is none.
+  llvm::StringRef findReplay(llvm::StringRef suffix) const {
+    return llvm::StringRef(replay).ends_with(suffix) ? replay : llvm::StringRef();
+  }
+
   void dump(llvm::StringRef file, Print print);
   void printTimes(llvm::raw_ostream &output) const;
 
 private:
-  std::string kernel, folder, last;
+  std::string kernel, folder, last, replay;
   llvm::raw_ostream *lastOutput;
   std::vector<Time> times;
   Clock::time_point started = Clock::now();

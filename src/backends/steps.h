@@ -28,8 +28,8 @@ private:
 };
 
 /// Emits LLVM IR, or reads its replacement, and dumps it. Null after an error.
-std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
-                                       const TargetOptions &options, Stages &stages, artifact::Artifact &artifact);
+std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const Target &target, const TargetOptions &options,
+                                       Stages &stages, artifact::Artifact &artifact);
 
 /// Links the routines of the device library that the module calls.
 void linkDeviceLibrary(llvm::Module &module);

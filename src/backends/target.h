@@ -15,6 +15,10 @@ namespace mlir {
 class ModuleOp;
 }
 
+namespace qd::codegen {
+class GridTarget;
+}
+
 namespace qd::backends {
 
 class Stages;
@@ -35,10 +39,9 @@ struct TargetOptions {
   unsigned threads = 1;           ///< maximum number of threads that compile partitions of one kernel
   int lanes = 0;                  ///< lanes of every parallel loop; 0: chosen for each loop
   int blockSize = 128;            ///< threads per block if the loop sets no size; targets with grids
-  int maxThreads = 1024;          ///< per block
+  int maxThreads = INT32_MAX;     ///< per block, if the target allows more
   int64_t pieceSize = 0;          ///< approximate number of operations per function; 0: unlimited
   bool lineTables = false;        ///< include the lines of the user's source in the binary
-  std::string replay;             ///< .ll file that replaces the emitted LLVM IR, or (GPUs) .s file that replaces the generated assembly
   ObjectStore *objects = nullptr; ///< null: nothing is stored
 };
 
@@ -46,24 +49,16 @@ class Target {
 public:
   virtual ~Target() = default;
   virtual const passes::TargetTraits &getTraits() const = 0;
+  /// The instructions for grids of threads; null exactly if the traits say that there are no grids.
+  virtual const codegen::GridTarget *getGrid() const { return nullptr; }
   /// Sets the artifact's members that code generation produces: backend, binary, sites, scratchBytes, results, hasPrint. Errors are
   /// diagnostics of the module's context. Success without a binary means that `stages` stopped.
   virtual mlir::LogicalResult emit(mlir::ModuleOp module, const TargetOptions &options, Stages &stages,
                                    artifact::Artifact &artifact) const = 0;
 };
 
-namespace null {
-/// Compiles up to LLVM IR and makes no binary.
-std::unique_ptr<Target> makeTarget();
-} // namespace null
-
-namespace cuda {
-/// PTX for a device of this compute capability: "sm_90".
-std::unique_ptr<Target> makeTarget(llvm::StringRef capability);
-} // namespace cuda
-
-/// Target for "cpu" (this processor), "x64" or "arm64" (another processor of this architecture), "cuda" or "null". `cpu`, or the text after
-/// a colon in the name ("cuda:sm_90"), is LLVM's name of the processor. Null for any other name.
-std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu = "");
+/// Target of a backend by its name in backends.def ("cpu" is this processor), or "x64" or "arm64": another processor of this architecture.
+/// `processor`, or the text after a colon in the name, is LLVM's name of the processor. Null for any other name.
+std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef processor = "");
 
 } // namespace qd::backends

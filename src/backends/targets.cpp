@@ -1,15 +1,23 @@
-// targets.cpp: finds a target by name
+// targets.cpp: finds a target by name, in backends.def
 #include "backends/cpu/processor.h"
 #include "backends/target.h"
 
+#define QD_TARGET(name)                                                                                                                    \
+  namespace qd::backends::name {                                                                                                           \
+  std::unique_ptr<Target> makeTarget(llvm::StringRef processor);                                                                           \
+  }
+#define QD_BACKEND(name, device, shared, managed) QD_TARGET(name)
+#include "backends/backends.def"
+
 namespace qd::backends {
 
-std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu) {
-  if (name.contains(':')) std::tie(name, cpu) = name.split(':');
-  if (name == "cpu") return cpu::makeTarget(cpu::getHost());
-  if (name == "x64" || name == "arm64") return cpu::makeTarget(cpu::describeProcessor(name, cpu));
-  if (name == "cuda") return cuda::makeTarget(cpu.empty() ? "sm_90" : cpu);
-  if (name == "null") return null::makeTarget();
+std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef processor) {
+  if (name.contains(':')) std::tie(name, processor) = name.split(':');
+  if (name == "x64" || name == "arm64") return cpu::makeTarget(cpu::describeProcessor(name, processor));
+#define QD_TARGET(backend)                                                                                                                 \
+  if (name == #backend) return backend::makeTarget(processor);
+#define QD_BACKEND(backend, device, shared, managed) QD_TARGET(backend)
+#include "backends/backends.def"
   return nullptr;
 }
 

@@ -94,7 +94,7 @@ namespace qd::runtime {
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
-constexpr int kGroup = 32;
+constexpr int kGroup = QD_SUBGROUP_SIZE;
 /// Each stack takes two mappings of the process, of which Linux allows 65,530.
 constexpr int64_t kMaxThreads = 16384;
 

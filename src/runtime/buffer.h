@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace qd::runtime {
@@ -17,6 +18,8 @@ public:
   virtual ~DeviceMemory() = default;
   /// The device's number in DLPack and other libraries.
   virtual int getOrdinal() const = 0;
+  /// The device for messages, as other libraries name it.
+  virtual std::string getName() const = 0;
   /// Allocates zero-filled memory. Throws Error (Memory) with the requested and the available size.
   virtual BufferRef allocate(size_t bytes) = 0;
   /// Both wait for earlier launches as far as needed; `host` may be reused when they return.

@@ -3,10 +3,12 @@
 
 #include "runtime/buffer.h"
 #include "runtime/kernel_run.h"
+#include "support/options.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +41,12 @@ public:
   virtual float computeMilliseconds(void *begin, void *end) = 0;
 };
 
+/// Numbers of a device that programs see.
+struct DeviceLimits {
+  unsigned subgroupSize = QD_SUBGROUP_SIZE;
+  unsigned sharedBytes = 0; ///< memory that the threads of a block share; 0: no limit
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -56,8 +64,22 @@ public:
   virtual void synchronize() = 0;
   /// Null when launches are synchronous.
   virtual Streams *getStreams() { return nullptr; }
+  virtual DeviceLimits getLimits() const { return {}; }
   /// Memory of containers; null: memory of the processor.
   virtual std::shared_ptr<DeviceMemory> getMemory() { return nullptr; }
 };
+
+/// A backend that runs kernels: a row of backends/backends.def.
+struct Backend {
+  std::string_view name; ///< qd.init(arch=name)
+  std::unique_ptr<Device> (*makeDevice)(const support::Options &options);
+  /// Why there is no such device; empty if there is one.
+  std::string (*findProblem)(const support::Options &options);
+  /// DLPack's types of memory: of the device, of the host where the device reads it, and of memory that moves between both.
+  int deviceMemory, sharedMemory, managedMemory;
+};
+
+/// The processor comes first.
+std::span<const Backend> getBackends();
 
 } // namespace qd::runtime

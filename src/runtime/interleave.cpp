@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace qd::runtime {
 
@@ -83,30 +84,33 @@ template <typename T, int taken> void deinterleaveSome(T *to, const T *from, int
     for (int k = 0; k < taken; ++k) to[k * apart] = from[k];
 }
 
+/// Calls `visit(size, begin)` for each group of components; the size is a constant.
+template <typename Visit> void forEachGroup(int64_t components, Visit visit) {
+  if (components == 2) return visit(std::integral_constant<int, 2>(), 0);
+  if (components == 3) return visit(std::integral_constant<int, 3>(), 0);
+  for (int64_t first = 0; first < components; first += 4) visit(std::integral_constant<int, 4>(), std::min(first, components - 4));
+}
+
 template <typename T> void interleaveTile(T *to, const T *from, int64_t components, int64_t apart, int64_t count) {
-  if (components == 2) return interleaveSome<T, 2>(to, from, components, apart, count);
-  if (components == 3) return interleaveSome<T, 3>(to, from, components, apart, count);
-  for (int64_t first = 0; first < components; first += 4) {
-    int64_t begin = std::min(first, components - 4);
-    interleaveSome<T, 4>(to + begin, from + begin * apart, components, apart, count);
-  }
+  forEachGroup(components,
+               [&](auto size, int64_t begin) { interleaveSome<T, size()>(to + begin, from + begin * apart, components, apart, count); });
 }
 
 template <typename T> void deinterleaveTile(T *to, const T *from, int64_t components, int64_t apart, int64_t count) {
-  if (components == 2) return deinterleaveSome<T, 2>(to, from, components, apart, count);
-  if (components == 3) return deinterleaveSome<T, 3>(to, from, components, apart, count);
-  for (int64_t first = 0; first < components; first += 4) {
-    int64_t begin = std::min(first, components - 4);
-    deinterleaveSome<T, 4>(to + begin * apart, from + begin, components, apart, count);
-  }
+  forEachGroup(components,
+               [&](auto size, int64_t begin) { deinterleaveSome<T, size()>(to + begin * apart, from + begin, components, apart, count); });
+}
+
+/// Number of elements of a tile.
+template <typename T> int64_t getTileLength(int64_t components) {
+  return std::max<int64_t>(int64_t(kTileBytes / sizeof(T)) / components & ~int64_t(15), 16);
 }
 
 template <typename T>
 void interleaveAll(unsigned char *target, const unsigned char *source, int64_t components, int64_t bytesApart, int64_t count,
                    bool isPastCaches) {
   alignas(64) T tile[kTileBytes / sizeof(T)];
-  const int64_t most = std::max<int64_t>(int64_t(kTileBytes / sizeof(T)) / components & ~int64_t(15), 16),
-                apart = bytesApart / int64_t(sizeof(T));
+  const int64_t most = getTileLength<T>(components), apart = bytesApart / int64_t(sizeof(T));
   auto *to = reinterpret_cast<T *>(target);
   auto *from = reinterpret_cast<const T *>(source);
   for (int64_t i = 0; i < count; i += most) {
@@ -120,8 +124,7 @@ template <typename T>
 void deinterleaveAll(unsigned char *target, const unsigned char *source, int64_t components, int64_t bytesApart, int64_t count,
                      bool isPastCaches) {
   alignas(64) T tile[kTileBytes / sizeof(T)];
-  const int64_t most = std::max<int64_t>(int64_t(kTileBytes / sizeof(T)) / components & ~int64_t(15), 16),
-                apart = bytesApart / int64_t(sizeof(T));
+  const int64_t most = getTileLength<T>(components), apart = bytesApart / int64_t(sizeof(T));
   auto *to = reinterpret_cast<T *>(target);
   auto *from = reinterpret_cast<const T *>(source);
   for (int64_t i = 0; i < count; i += most) {

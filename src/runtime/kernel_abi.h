@@ -25,7 +25,8 @@ typedef struct QdThread {
 
 typedef void (*QdThreadFunction)(QdKernelContext *context, int64_t iteration, QdThread *thread);
 
-enum { QD_SHUFFLE_AGAIN = 64 };
+/* Threads of a subgroup on the processor, and a number beyond those of their lanes. */
+enum { QD_SUBGROUP_SIZE = 32, QD_SHUFFLE_AGAIN = 2 * QD_SUBGROUP_SIZE };
 
 /* Values of `failed` of a context. */
 enum { QD_STOP = 1, QD_LOOK = 2 };
@@ -126,11 +127,8 @@ typedef struct QdGpuLaunch {
   QdGpuPrints *prints; /* null when the artifact does not print */
   uint64_t random_seed;
   uint64_t launch_index;
-  /* The argument block follows if it takes at most QD_GPU_INLINE_ARGUMENTS bytes. */
+  /* The argument block follows if both fit into the parameters of an entry on the device. */
 } QdGpuLaunch;
-
-/* Parameters of a kernel take at most 4 KB. */
-#define QD_GPU_INLINE_ARGUMENTS (4096 - sizeof(QdGpuLaunch))
 
 #ifdef __cplusplus
 }

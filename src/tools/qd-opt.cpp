@@ -37,7 +37,7 @@ struct Arguments {
   cl::opt<bool> verifyDiagnostics{"verify-diagnostics", cl::desc("Compare errors with expected-error comments")};
   cl::opt<std::string> emit{"emit", cl::desc("Print a later stage instead of IR: llvm, optimized, asm, object, binary")};
   cl::opt<std::string> output{"o", cl::desc("Where to write"), cl::init("-")};
-  cl::opt<std::string> target{"target", cl::desc("cpu (this processor), x64, arm64, cuda, null"), cl::init("cpu")};
+  cl::opt<std::string> target{"target", cl::desc("A backend of backends.def, x64 or arm64"), cl::init("cpu")};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor of the target, as LLVM names it")};
   cl::opt<int> lanes{"lanes", cl::desc("Lanes of parallel loops; 0: chosen for each"), cl::init(0)};
   cl::opt<int> pieceSize{"piece-size", cl::desc("Operations after which long code continues in another function; 0: none"), cl::init(0)};

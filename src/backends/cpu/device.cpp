@@ -1,5 +1,5 @@
 // device.cpp: runs kernels as shared libraries in this process, and defines the functions that they call
-#include "backends/cpu/device.h"
+#include "runtime/device.h"
 
 #include "backends/cpu/device_library.h"
 #include "runtime/block_threads.h"
@@ -205,8 +205,8 @@ private:
       const char *text = dlerror();
       std::string why = text ? text : "out of memory";
       // An open file can be opened again, unless memory runs out.
-      constexpr std::string_view kMemoryMessages[] = {"cannot open shared object file", "annot allocate memory", "out of memory",
-                                                      "failed to map"};
+      constexpr std::string_view kMemoryMessages[] = {"cannot open shared object file", "cannot create shared object descriptor",
+                                                      "annot allocate memory", "out of memory", "failed to map"};
       bool isOutOfMemory = std::any_of(std::begin(kMemoryMessages), std::end(kMemoryMessages),
                                        [&](std::string_view part) { return why.find(part) != std::string::npos; });
       throw Error(isOutOfMemory ? ErrorKind::Memory : ErrorKind::Format, "a compiled kernel cannot be mapped: " + why);
@@ -255,7 +255,9 @@ std::string CpuDevice::describe() const {
 
 } // namespace
 
-std::unique_ptr<runtime::Device> makeDevice() {
+std::string findProblem(const support::Options &) { return ""; }
+
+std::unique_ptr<runtime::Device> makeDevice(const support::Options &) {
   runtime::noteFaults();
   return std::make_unique<CpuDevice>();
 }

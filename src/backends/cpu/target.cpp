@@ -23,7 +23,7 @@ public:
     LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
     llvm::LLVMContext &ctx = *ownedContext;
     ctx.setOptPassGate(gate);
-    LeakOnCancel ownedModule(emitLlvm(source, ctx, processor.traits, options, stages, artifact));
+    LeakOnCancel ownedModule(emitLlvm(source, ctx, *this, options, stages, artifact));
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
@@ -73,6 +73,8 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Target> makeTarget(llvm::StringRef /*processor*/) { return makeTarget(getHost()); }
 
 std::unique_ptr<Target> makeTarget(Processor processor) { return std::make_unique<CpuTarget>(std::move(processor)); }
 

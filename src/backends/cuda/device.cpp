@@ -1,8 +1,8 @@
 // device.cpp: an NVIDIA GPU as a runtime::Device: its options, memory and streams, and PTX → loaded kernel
-#include "backends/cuda/device.h"
-
+#include "runtime/device.h"
 #include "backends/cuda/device_launch.h"
 #include "backends/cuda/device_streams.h"
+#include "backends/cuda/limits.h"
 #include "support/log.h"
 
 #include <array>
@@ -11,6 +11,7 @@ namespace qd::cuda {
 
 using support::Error;
 using support::ErrorKind;
+using support::Option;
 
 namespace {
 
@@ -23,14 +24,15 @@ bool isCubin(const std::vector<uint8_t> &binary) {
 
 class CudaDevice final : public runtime::Device {
 public:
-  CudaDevice(const Api &api, const DeviceOptions &options)
-      : api(api), memory(Memory::open(api, options.ordinal)), maxRegisters(options.maxRegisters) {
+  CudaDevice(const Api &api, const support::Options &options)
+      : api(api), memory(Memory::open(api, int(options.getInt(Option::device_id)))), maxRegisters(options.getInt(Option::gpu_max_reg)) {
     architecture = "sm_" + std::to_string(memory->getAttribute(kComputeCapabilityMajor)) +
                    std::to_string(memory->getAttribute(kComputeCapabilityMinor));
-    memory->usesGraphs = options.usesGraphs;
-    if (options.stackBytes <= 0) return;
+    memory->usesGraphs = options.getBool(Option::graph);
+    int64_t stackBytes = options.getInt(Option::cuda_stack_limit); // per thread; 0: the driver's choice
+    if (stackBytes <= 0) return;
     Memory::Scope scope(*memory);
-    memory->check(api.setContextLimit(kStackBytes, size_t(options.stackBytes)), "take the option cuda_stack_limit");
+    memory->check(api.setContextLimit(kStackBytes, size_t(stackBytes)), "take the option cuda_stack_limit");
   }
   /// Returns the pool's unused memory, which belongs to the ending runtime.
   ~CudaDevice() override {
@@ -49,6 +51,7 @@ public:
   void synchronize() override { memory->synchronize(); }
   std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
   runtime::Streams *getStreams() override { return streams.get(); }
+  runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes}; }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
@@ -90,16 +93,18 @@ private:
   const Api &api;
   std::shared_ptr<Memory> memory;
   std::unique_ptr<runtime::Streams> streams = makeStreams(memory);
-  int64_t maxRegisters;
+  int64_t maxRegisters; // per thread; 0: the compiler's choice
   std::string architecture;
 };
 
 } // namespace
 
-std::string findProblem(const std::string &library) { return findDriver(library).absence; }
+std::string findProblem(const support::Options &options) {
+  return options.getBool(Option::enable_cuda) ? findDriver(options.getText(Option::cuda_driver)).absence : "enable_cuda is off";
+}
 
-std::unique_ptr<runtime::Device> makeDevice(const DeviceOptions &options) {
-  const Driver &driver = findDriver(options.library);
+std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
+  const Driver &driver = findDriver(options.getText(Option::cuda_driver)); // instead of the system's library if not empty
   if (!driver.absence.empty()) throw Error(ErrorKind::Runtime, "arch=cuda: " + driver.absence);
   return std::make_unique<CudaDevice>(driver.api, options);
 }

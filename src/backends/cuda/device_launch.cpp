@@ -4,6 +4,7 @@
 // Out:  tasks in a stream, launched one by one or as a graph; failures and prints, if the kernel has any, after a wait.
 #include "backends/cuda/device_launch.h"
 
+#include "backends/cuda/limits.h"
 #include "support/log.h"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ GpuKernel::StreamState &GpuKernel::getStreamState(Stream stream) {
   streamState->stream = stream;
   streamState->state = memory->allocate(sizeof(QdGpuState));
   if (scratchBytes) streamState->scratch = memory->allocate(scratchBytes);
-  if (argumentBytes > QD_GPU_INLINE_ARGUMENTS) streamState->argumentCopy = memory->allocate(argumentBytes);
+  if (sizeof(QdGpuLaunch) + argumentBytes > kMaxParameterBytes) streamState->argumentCopy = memory->allocate(argumentBytes);
   if (resultBytes) streamState->result = Memory::Shared(*memory, resultBytes);
   if (hasChecks(sites)) streamState->failure = Memory::Shared(*memory, sizeof(QdGpuFailure));
   if (hasPrint) {
@@ -107,7 +108,7 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   }
   if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
   int64_t sharedBytes = deviceTask.sharedBytes.isKnown() ? deviceTask.sharedBytes.evaluate(arguments) : 0;
-  if (sharedBytes < 0 || sharedBytes > artifact::DeviceTask::kMaxSharedBytes) sharedBytes = 0;
+  if (sharedBytes < 0 || sharedBytes > kMaxCopyBytes) sharedBytes = 0;
   return {task.function,    unsigned(blocks), 1,       1,      deviceTask.blockSize, 1, 1, unsigned(sharedBytes),
           kernelParameters, nullptr,          nullptr, nullptr};
 }

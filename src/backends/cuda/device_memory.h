@@ -23,6 +23,7 @@ public:
   static std::shared_ptr<Memory> open(const Api &api, int ordinal);
 
   int getOrdinal() const override { return ordinal; }
+  std::string getName() const override { return "cuda:" + std::to_string(ordinal); }
   runtime::BufferRef allocate(size_t bytes) override;
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;

@@ -1,4 +1,6 @@
 // target.cpp: the CUDA target: lowered IR → LLVM IR → PTX. The device's driver compiles the PTX to machine code.
+#include "backends/cuda/grid_target.h"
+#include "backends/cuda/limits.h"
 #include "backends/leak_on_cancel.h"
 #include "backends/stages.h"
 #include "backends/steps.h"
@@ -106,18 +108,24 @@ void widenNegations(llvm::Module &module) {
 class CudaTarget : public Target {
 public:
   explicit CudaTarget(llvm::StringRef capability) : capability(capability.str()), features(chooseFeatures(capability)) {
+    traits.subgroupSize = qd::cuda::kSubgroupSize;
+    traits.maxBlockThreads = qd::cuda::kMaxBlockThreads;
+    traits.maxSharedBytes = qd::cuda::kMaxSharedBytes;
+    traits.maxCopyBytes = qd::cuda::kMaxCopyBytes;
+    traits.maxParameterBytes = qd::cuda::kMaxParameterBytes;
     traits.hasGrids = traits.hasFma = traits.hasF16Arithmetic = true;
     traits.hasEarlyLaunch = traits.hasVectorAtomics = getNumber(capability) >= 90;
   }
 
   const passes::TargetTraits &getTraits() const override { return traits; }
+  const codegen::GridTarget *getGrid() const override { return grid.get(); }
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
     CancelGate gate(stages.isAbandoned());
     LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
     ownedContext->setOptPassGate(gate);
-    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, traits, options, stages, artifact));
+    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, *this, options, stages, artifact));
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
@@ -133,9 +141,9 @@ public:
     if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
-    if (llvm::StringRef(options.replay).ends_with(".s")) {
-      auto edited = llvm::MemoryBuffer::getFile(options.replay);
-      if (!edited) throw std::runtime_error(options.replay + ": " + edited.getError().message());
+    if (llvm::StringRef path = stages.findReplay(".s"); !path.empty()) {
+      auto edited = llvm::MemoryBuffer::getFile(path);
+      if (!edited) throw std::runtime_error(path.str() + ": " + edited.getError().message());
       ptx.assign((*edited)->getBufferStart(), (*edited)->getBufferEnd());
     }
     if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(ptx.data(), ptx.size()); }))
@@ -171,10 +179,14 @@ private:
 
   std::string capability, features;
   passes::TargetTraits traits;
+  std::unique_ptr<codegen::GridTarget> grid = makeGridTarget();
 };
 
 } // namespace
 
-std::unique_ptr<Target> makeTarget(llvm::StringRef capability) { return std::make_unique<CudaTarget>(capability); }
+/// PTX for a device of this compute capability: "sm_90".
+std::unique_ptr<Target> makeTarget(llvm::StringRef capability) {
+  return std::make_unique<CudaTarget>(capability.empty() ? "sm_90" : capability);
+}
 
 } // namespace qd::backends::cuda

@@ -15,7 +15,7 @@ public:
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
     llvm::LLVMContext ctx;
-    if (!emitLlvm(source, ctx, traits, options, stages, artifact)) return mlir::failure();
+    if (!emitLlvm(source, ctx, *this, options, stages, artifact)) return mlir::failure();
     artifact.backend = "null";
     return mlir::success();
   }
@@ -26,6 +26,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Target> makeTarget() { return std::make_unique<NullTarget>(); }
+std::unique_ptr<Target> makeTarget(llvm::StringRef /*processor*/) { return std::make_unique<NullTarget>(); }
 
 } // namespace qd::backends::null

@@ -2,11 +2,11 @@
 //
 // On the processor the runtime runs the threads in turn (runtime/block_threads.h). Emitted code calls it for everything but a thread's
 // number.
-#include "codegen/llvm/grid.h"
+#include "codegen/llvm/block_ops.h"
+#include "codegen/llvm/grid/threads.h"
 #include "runtime/kernel_abi.h"
 
 #include "llvm/IR/GlobalVariable.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 #include <cstddef>
 
@@ -22,82 +22,79 @@ int64_t getPackedBytes(ModuleEmitter &module, ir::TensorType type) {
 
 uint32_t ModuleEmitter::getSharedOffset(ir::SharedOp op) {
   constexpr uint32_t kAlignment = 16;
-  auto [entry, isNew] = sharedOffsets.try_emplace(op.getNumber(), sharedBytes);
+  auto [entry, isNew] = shared.offsets.try_emplace(op.getNumber(), shared.bytes);
   if (isNew)
-    sharedBytes += (uint32_t(getPackedBytes(*this, cast<ir::TensorType>(op.getType()))) + kAlignment - 1) / kAlignment * kAlignment;
+    shared.bytes += (uint32_t(getPackedBytes(*this, cast<ir::TensorType>(op.getType()))) + kAlignment - 1) / kAlignment * kAlignment;
   return entry->second;
 }
 
-void BodyEmitter::emitShared(ir::SharedOp op) {
+void BlockOps::emitShared(ir::SharedOp op) {
   auto type = cast<ir::TensorType>(op.getType());
   uint32_t offset = module.getSharedOffset(op);
   llvm::Value *data;
   if (module.traits.hasGrids) {
     std::string name = "qd_shared_" + std::to_string(op.getNumber());
     llvm::GlobalVariable *known = module.module->getNamedGlobal(name);
-    data = known ? builder.CreateAddrSpaceCast(known, builder.getPtrTy())
-                 : GridThreads(*this).makeShared(llvm::ArrayType::get(builder.getInt8Ty(), uint64_t(getPackedBytes(module, type))), name);
+    data =
+        known ? in.toGeneric(known)
+              : GridThreads(in, launch).makeShared(llvm::ArrayType::get(builder.getInt8Ty(), uint64_t(getPackedBytes(module, type))), name);
   } else if (thread) {
-    data = offsetBy(loadInvariant(builder.getPtrTy(), offsetBy(thread, offsetof(QdThread, shared))), offset);
+    data = in.offsetBy(in.loadInvariant(builder.getPtrTy(), in.offsetBy(thread, offsetof(QdThread, shared))), offset);
   } else {
     data = llvm::PoisonValue::get(builder.getPtrTy()); // an error rejects the accesses
   }
-  setTensor(op, {type, nullptr, data});
+  values.setTensor(op, {type, nullptr, data});
 }
 
-llvm::Value *BodyEmitter::emitShuffle(llvm::Value *value, llvm::Value *lane, bool again) {
-  if (module.traits.hasGrids) return GridThreads(*this).shuffle(value, lane);
+llvm::Value *BlockOps::emitShuffle(llvm::Value *value, llvm::Value *lane, bool again) {
+  if (module.traits.hasGrids) return GridThreads(in, launch).shuffle(value, lane);
   llvm::Type *type = value->getType(), *bits = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
   llvm::Value *sent = builder.CreateZExt(builder.CreateBitCast(value, bits), builder.getInt64Ty());
   if (again) lane = builder.CreateAdd(lane, builder.getInt32(QD_SHUFFLE_AGAIN));
-  return builder.CreateBitCast(builder.CreateTrunc(callRuntime(kShuffle, {thread, sent, lane}), bits), type);
+  return builder.CreateBitCast(builder.CreateTrunc(launch.callRuntime(kShuffle, {thread, sent, lane}), bits), type);
 }
 
-Components BodyEmitter::emitThreadOp(Operation *op) {
+Components BlockOps::emitThreadOp(Operation *op) {
   llvm::Type *i32 = builder.getInt32Ty();
   if (auto barrier = dyn_cast<ir::BarrierOp>(op)) {
     if (!module.traits.hasGrids)
-      callRuntime(kSynchronize, {thread, builder.getInt32(barrier.getGrid() ? 2 : barrier.getGroup() ? 1 : 0)});
+      launch.callRuntime(kSynchronize, {thread, builder.getInt32(barrier.getGrid() ? 2 : barrier.getGroup() ? 1 : 0)});
     else if (barrier.getGrid())
-      GridThreads(*this).synchronizeGrid(branch);
-    else if (barrier.getGroup())
-      GridThreads(*this).synchronizeWarp();
+      GridThreads(in, launch).synchronizeGrid(branch);
     else
-      GridThreads(*this).synchronize();
+      GridThreads(in, launch).synchronize(barrier.getGroup() ? ThreadScope::Subgroup : ThreadScope::Block);
     return {};
   }
   if (auto number = dyn_cast<ir::ThreadOp>(op)) {
     llvm::Type *type = module.getType(number.getType());
     if (!module.traits.hasGrids) {
-      if (!number.getGlobal()) return {{loadInvariant(i32, offsetBy(thread, offsetof(QdThread, index)), llvm::Align(4))}};
-      return {{builder.CreateTrunc(loadInvariant(builder.getInt64Ty(), offsetBy(thread, offsetof(QdThread, iteration))), type)}};
+      if (!number.getGlobal()) return {{in.loadInvariant(i32, in.offsetBy(thread, offsetof(QdThread, index)), llvm::Align(4))}};
+      return {{builder.CreateTrunc(in.loadInvariant(builder.getInt64Ty(), in.offsetBy(thread, offsetof(QdThread, iteration))), type)}};
     }
-    GridThreads threads(*this);
-    if (!number.getGlobal()) return {{threads.getThread()}};
-    llvm::Value *size = builder.CreateIntrinsic(i32, llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x, {});
-    return {{builder.CreateAdd(builder.CreateMul(threads.getBlock(), size), threads.getThread())}};
+    GridThreads threads(in, launch);
+    return {{number.getGlobal() ? threads.getGlobalThread() : threads.getThread()}};
   }
   if (auto block = dyn_cast<ir::BlockOp>(op)) {
     if (!module.traits.hasGrids) return {{block.getSize() ? blockSize : block.getCount() ? blockCount : blockIndex}};
-    GridThreads threads(*this);
+    GridThreads threads(in, launch);
     return {{block.getSize() ? threads.getBlockSize() : block.getCount() ? threads.getBlockCount() : threads.getBlock()}};
   }
   if (auto shuffle = dyn_cast<ir::ShuffleOp>(op)) {
-    Component value = getScalar(shuffle.getValue());
-    return {{emitShuffle(value.value, getUniform(shuffle.getLane()), shuffle.getAgain())}};
+    Component value = values.getScalar(shuffle.getValue());
+    return {{emitShuffle(value.value, values.getUniform(shuffle.getLane()), shuffle.getAgain())}};
   }
   if (auto pin = dyn_cast<ir::PinOp>(op)) {
-    llvm::Value *value = getScalar(pin.getValue()).value;
-    return {{module.traits.hasGrids ? GridThreads(*this).pin(value) : value}};
+    llvm::Value *value = values.getScalar(pin.getValue()).value;
+    return {{module.traits.hasGrids ? GridThreads(in, launch).pin(value) : value}};
   }
-  llvm::Value *vote = getUniform(cast<ir::BallotOp>(op).getVote());
-  if (module.traits.hasGrids) return {{builder.CreateZExt(GridThreads(*this).ballot(vote), builder.getInt64Ty())}};
-  return {{callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32)})}};
+  llvm::Value *vote = values.getUniform(cast<ir::BallotOp>(op).getVote());
+  if (module.traits.hasGrids) return {{builder.CreateZExt(GridThreads(in, launch).ballot(vote), builder.getInt64Ty())}};
+  return {{launch.callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32)})}};
 }
 
-void BodyEmitter::emitBlockOp(Operation *op) {
+void BlockOps::emitBlockOp(Operation *op) {
   if (auto fence = dyn_cast<ir::FenceOp>(op)) {
-    if (module.traits.hasGrids) return GridThreads(*this).fence(fence.getBlock());
+    if (module.traits.hasGrids) return GridThreads(in, launch).fence(fence.getBlock() ? ThreadScope::Block : ThreadScope::Device);
     builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
     return;
   }
@@ -108,7 +105,11 @@ void BodyEmitter::emitBlockOp(Operation *op) {
     module.reportError(op->getLoc()) << "threads work together in loops that run in parallel only";
     for (Type type : op->getResultTypes()) result.push_back({llvm::PoisonValue::get(module.getType(type))});
   }
-  if (op->getNumResults()) setValue(op->getResult(0), std::move(result));
+  if (op->getNumResults()) values.setValue(op->getResult(0), std::move(result));
+}
+
+llvm::Value *BlockOps::emitThreadIndex() {
+  return module.traits.hasGrids ? GridThreads(in, launch).getGlobalThread() : launch.callRuntime(kThreadIndex, {});
 }
 
 } // namespace qd::codegen

@@ -1,8 +1,8 @@
-// emit.cpp: the emitter of a module, with its alias scopes and the entry of a kernel
+// emit.cpp: the emitter of a module, with the entry of a kernel
 //
 // In:   lowered IR that split_tasks has cut into tasks.
 // Out:  an LLVM module: `qd_kernel`, which calls the function of each task, or one entry per task (targets with grids).
-// Here: everything that spans tasks. task.cpp and grid_task.cpp emit one task.
+// Here: everything that spans tasks. cpu/task.cpp and grid/task.cpp emit one task.
 #include "codegen/llvm/emit.h"
 
 #include "codegen/llvm/module_emitter.h"
@@ -11,15 +11,11 @@
 #include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Verifier.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
-
-/// Alias lists grow with the square of the number of containers; kernels with more containers get none.
-constexpr size_t kMaxAliasScopes = 64;
 
 /// A kernel with more calls of a device library routine shares its code.
 constexpr unsigned kInlinedCalls = 6;
@@ -33,12 +29,12 @@ uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> 
   return offset;
 }
 
-ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options,
-                             artifact::Artifact &artifact)
-    : source(source), ctx(ctx), traits(traits), options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)),
-      uniformity(source), artifact(artifact) {
+ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const GridTarget *grid,
+                             const EmitOptions &options, artifact::Artifact &artifact)
+    : source(source), calls(source), ctx(ctx), traits(traits), grid(grid), spaces(grid ? grid->getAddressSpaces() : AddressSpaces()),
+      options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)), uniformity(calls), functions(calls), aliases(source, ctx),
+      artifact(artifact) {
   if (options.lineTables) lines.emplace(*module, /*directivesOnly=*/traits.hasGrids);
-  if (traits.hasGrids) atomicScope = ctx.getOrInsertSyncScopeID("device");
 }
 
 llvm::Type *ModuleEmitter::getType(Type scalar) const {
@@ -76,75 +72,6 @@ llvm::Function *ModuleEmitter::getDevlib(StringRef name, Type type, unsigned lan
   function->setDoesNotThrow();
   function->setWillReturn();
   return function;
-}
-
-//--- Aliases ---
-
-void ModuleEmitter::collectAliasScopes() {
-  bool hasArrays = false;
-  source->walk([&](ir::TensorArgumentOp argument) {
-    if (argument.getField())
-      fieldScopes.try_emplace(argument.getOffset(), int(fieldScopes.size()));
-    else
-      hasArrays = true;
-  });
-  arrayScope = int(fieldScopes.size());
-  scratchScope = arrayScope + 1;
-  size_t count = fieldScopes.size() + 2;
-  if (count > kMaxAliasScopes) {
-    fieldScopes.clear();
-    arrayScope = scratchScope = -1;
-    return;
-  }
-  llvm::MDBuilder metadata(ctx);
-  llvm::MDNode *domain = metadata.createAnonymousAliasScopeDomain("memory");
-  std::vector<llvm::Metadata *> scopes;
-  for (size_t i = 0; i < count; ++i) scopes.push_back(metadata.createAnonymousAliasScope(domain, "container"));
-  for (size_t i = 0; i < count; ++i) {
-    std::vector<llvm::Metadata *> others = scopes;
-    others.erase(others.begin() + ptrdiff_t(i));
-    scopeLists.push_back(llvm::MDNode::get(ctx, scopes[i]));
-    otherLists.push_back(llvm::MDNode::get(ctx, others));
-  }
-}
-
-int ModuleEmitter::getAliasScope(ir::TensorArgumentOp argument) {
-  if (!argument.getField()) return arrayScope;
-  auto found = fieldScopes.find(argument.getOffset());
-  return found == fieldScopes.end() ? -1 : found->second;
-}
-
-void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope, std::optional<unsigned> lane) {
-  bool isKnown = scope >= 0 && size_t(scope) < scopeLists.size(), hasLane = lane && *lane < iterations.size();
-  auto set = [&](unsigned kind, llvm::MDNode *ofTensor, llvm::MDNode *ofIteration) {
-    if (llvm::MDNode *both = llvm::MDNode::concatenate(ofTensor, ofIteration)) instruction->setMetadata(kind, both);
-  };
-  set(llvm::LLVMContext::MD_alias_scope, isKnown ? scopeLists[size_t(scope)] : nullptr, hasLane ? iterations[*lane].own : nullptr);
-  set(llvm::LLVMContext::MD_noalias, isKnown ? otherLists[size_t(scope)] : nullptr, hasLane ? iterations[*lane].others : nullptr);
-}
-
-void ModuleEmitter::collectWrittenScopes(ir::TaskOp task) {
-  auto write = [&](Value place) {
-    while (Operation *definition = place.getDefiningOp()) {
-      if (auto argument = dyn_cast<ir::TensorArgumentOp>(definition)) return void(writtenScopes.insert(getAliasScope(argument)));
-      if (!isa<ir::ComponentOp, ir::ElementOp, ir::AccumulatorOp, ir::PrivateCopyOp>(definition)) return;
-      // All of these refer to a part of their first operand.
-      place = definition->getOperand(0);
-    }
-  };
-  containsDeep(task.getBody(), [&](Operation *op) {
-    if (isa<ir::StoreOp>(op)) write(op->getOperand(op->getNumOperands() - 1));
-    if (isa<ir::AtomicOp, ir::CompareExchangeOp, ir::AccumulatorOp, ir::PrivateCopyOp>(op)) write(op->getOperand(0));
-    // Writes of called functions to their arguments are not analyzed.
-    if (auto call = dyn_cast<ir::CallOp>(op))
-      for (Value argument : call.getArguments()) write(argument);
-    return false;
-  });
-}
-
-void ModuleEmitter::setReadOnly(llvm::Instruction *load, int scope) {
-  if (hasReadOnlyLoads && scope >= 0 && scope != scratchScope && !writtenScopes.contains(scope))
-    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ctx, {}));
 }
 
 /// Routines of the device library are inlined by default. A routine with many calls in the kernel is compiled once instead.
@@ -186,8 +113,8 @@ void ModuleEmitter::emit() {
   artifact.resultBytes = layoutResults(resultTypes, artifact.results);
   artifact.scratchBytes = kernel.getScratchBytes();
   argumentBytes = kernel.getArgumentBytes();
-  collectAliasScopes();
-  countCalls();
+  refuseMissingFeatures(*this);
+  if (hasFailed) return;
   traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitTaskFunctions(kernel);
   limitInlining(*module);
   collectCheckpoints(source, artifact.checkpoints);
@@ -207,10 +134,10 @@ void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
       artifact.repeats[number].endTask = uint32_t(artifact.tasks.size());
     } else if (auto task = dyn_cast<ir::TaskOp>(op)) {
       llvm::SmallVector<ir::TaskOp> together = findSmallTasks(*this, task);
-      writtenScopes.clear();
-      for (ir::TaskOp member : together) collectWrittenScopes(member);
+      aliases.forgetWritten();
+      for (ir::TaskOp member : together) aliases.addWritten(member, calls);
       for (ir::TaskOp member : together) {
-        emitGridTask(*this, member, entryCount++, !isRepeated && !member->getNextNode());
+        emitGridTask(*this, member, grids.entryCount++, !isRepeated && !member->getNextNode());
         if (hasFailed) return;
       }
       mergeTasks(*this, index);
@@ -294,8 +221,8 @@ void ModuleEmitter::emitTaskFunctions(ir::KernelOp kernel) {
 }
 
 std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
-                                         const EmitOptions &options, artifact::Artifact &artifact) {
-  ModuleEmitter emitter(module, ctx, traits, options, artifact);
+                                         const GridTarget *grid, const EmitOptions &options, artifact::Artifact &artifact) {
+  ModuleEmitter emitter(module, ctx, traits, grid, options, artifact);
   emitter.emit();
   return emitter.hasFailed ? nullptr : std::move(emitter.module);
 }

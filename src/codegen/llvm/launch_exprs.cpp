@@ -1,6 +1,6 @@
 // launch_exprs.cpp: builds the launch expressions of a grid: numbers of iterations and bytes, computed from the argument block
 #include "passes/launch_exprs.h"
-#include "codegen/llvm/grid.h"
+#include "codegen/llvm/grid/task.h"
 
 using namespace mlir;
 
@@ -30,12 +30,12 @@ std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) { return findCo
 
 std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis) { return findConstant(findLaunchExpr(loop.getLower()[axis])); }
 
-LaunchExpr countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns) {
+LaunchExpr countIterations(ir::ForOp loop, const GridShape &shape) {
   LaunchExpr product = makeConstant(1), all = product;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
     LaunchExpr rounds = countRounds(loop, axis);
     all = combine(Kind::Mul, all, rounds);
-    unsigned group = axis == rowAxis ? rows : axis + 1 == loop.getRank() ? columns : 1;
+    unsigned group = shape.getGroup(axis, loop.getRank());
     if (group > 1) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(group - 1)), makeConstant(group));
     product = combine(Kind::Mul, product, rounds);
   }

@@ -2,8 +2,9 @@
 //
 // Both depend on the code and on the number of iterations only, never on the number of threads: results are the same on all machines with
 // the same vector width.
-#include "codegen/llvm/task.h"
+#include "codegen/llvm/cpu/task.h"
 #include "ir/attributes.h"
+#include "ir/memory.h"
 
 using namespace mlir;
 
@@ -41,7 +42,7 @@ public:
         cost += kUnknownRounds * (getCost(loop.getConditionRegion()) + getCost(loop.getBody()) + 2);
       } else if (auto branch = dyn_cast<ir::IfOp>(op)) {
         cost += 1 + getCost(branch.getThenRegion()) + getCost(branch.getElseRegion());
-      } else if (ir::FuncOp callee = module.lookup(&op)) {
+      } else if (ir::FuncOp callee = module.calls.lookup(&op)) {
         if (known.try_emplace(callee, 0).second) {
           double calleeCost = getCost(callee.getBody());
           known[callee] = calleeCost;
@@ -69,11 +70,9 @@ private:
         op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
     if (auto unary = dyn_cast<ir::UnaryOp>(op)) return ir::getOpInfo(unary.getUnaryKind()).cost * components;
     if (auto binary = dyn_cast<ir::BinaryOp>(op)) return ir::getOpInfo(binary.getBinaryKind()).cost * components;
-    if (isa<ir::AtomicOp>(op)) return 64 * components;
-    if (isa<ir::LoadOp, ir::StoreOp>(op)) {
-      Value ref = op->getOperand(op->getNumOperands() - 1);
-      while (auto component = ref.getDefiningOp<ir::ComponentOp>()) ref = component.getRef();
-      return ref.getDefiningOp<ir::LocalOp>() ? 0 : 4 * components;
+    if (auto access = dyn_cast<ir::MemoryAccessOpInterface>(op)) {
+      if (access.isAtomic()) return 64 * components;
+      return ir::findWhole(access.getRef()).getDefiningOp<ir::LocalOp>() ? 0 : 4 * components;
     }
     if (auto matmul = dyn_cast<ir::MatmulOp>(op))
       return 2 * components * double(cast<VectorType>(matmul.getLhs().getType()).getShape().back());
@@ -88,7 +87,7 @@ private:
 /// Size of the widest scalar that the body computes with. If there are floats, only these count, because integers are mostly indices then.
 int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
   int64_t widestFloat = 0, widestInteger = 4;
-  module.containsDeep(region, [&](Operation *op) {
+  module.calls.contains(region, [&](Operation *op) {
     for (Type type : op->getResultTypes()) {
       if (!ir::isValue(type)) continue;
       Type scalar = ir::getScalar(type);
@@ -118,6 +117,11 @@ bool isScatter(ir::ForOp loop) {
   return updates > 0 && others <= 3 * updates;
 }
 
+bool mustRunAlone(Operation *op) {
+  auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
+  return isa<ir::PrintOp, ir::ClaimOp>(op) || (access && access.isExchange());
+}
+
 } // namespace
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
@@ -129,15 +133,15 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     total = total && length ? std::optional(*total * double(*length)) : std::nullopt;
   }
   // The uniformity analysis is incomplete for recursive functions.
-  bool isRecursive = module.containsDeep(body, [&](Operation *op) {
-    ir::FuncOp callee = module.lookup(op);
-    return callee && module.isRecursive(callee);
+  bool isRecursive = module.calls.contains(body, [&](Operation *op) {
+    ir::FuncOp callee = module.calls.lookup(op);
+    return callee && module.functions.isRecursive(callee);
   });
   if (isRecursive)
     schedule.whyScalar = "a function that it calls calls itself";
   else if (module.isOfBlock(loop))
     schedule.whyScalar = "its iterations work together in blocks";
-  else if (module.containsDeep(body, [](Operation *op) { return op->hasAttr(ir::kVolatile); }))
+  else if (module.calls.contains(body, [](Operation *op) { return op->hasAttr(ir::kVolatile); }))
     schedule.whyScalar = "it reads what other threads change";
   else if (module.options.lanes)
     schedule.lanes = unsigned(module.options.lanes);
@@ -145,7 +149,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it does little but update scattered elements";
   else if (total && *total <= 2)
     schedule.whyScalar = "it has at most two iterations";
-  else if (module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::ClaimOp, ir::CompareExchangeOp>))
+  else if (module.calls.contains(body, mustRunAlone))
     schedule.whyScalar = "it prints, is checked for races, or compares and exchanges";
   else
     schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
@@ -153,8 +157,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(schedule.lanes);
   schedule.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
-  schedule.separateTail =
-      schedule.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
+  schedule.separateTail = schedule.lanes > 1 &&
+                          module.functions.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes);
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.

@@ -2,9 +2,11 @@
 //
 // Integers wrap; shift counts are taken modulo the width; divisions never trap. A conversion of a float out of range gives an arbitrary
 // value, but never poison (freeze), because poison makes all dependent behavior undefined.
-#include "codegen/llvm/body.h"
+#include "codegen/llvm/operators.h"
+#include "codegen/llvm/lane_rules.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/PatternMatch.h"
@@ -19,7 +21,7 @@ static llvm::Constant *makeFloat(llvm::Type *type, APFloat number) {
   return llvm::ConstantFP::get(type, number);
 }
 
-Components BodyEmitter::emitConstant(TypedAttr value) {
+Components Operators::emitConstant(TypedAttr value) {
   llvm::Type *type = module.getType(ir::getScalar(value.getType()));
   if (auto number = dyn_cast<FloatAttr>(value)) return {{makeFloat(type, number.getValue())}};
   if (auto number = dyn_cast<IntegerAttr>(value)) return {{llvm::ConstantInt::get(type, number.getValue())}};
@@ -38,77 +40,68 @@ static std::optional<int64_t> getConstant(const Component &component) {
   return constant->getSExtValue();
 }
 
-Component BodyEmitter::combine(ir::BinaryKind kind, Type type, const Component &lhs, const Component &rhs) {
-  if (lanes == 1) return {emitBinary(kind, type, type, lhs.value, rhs.value)};
-  LaneKind lanesOf = isa<IntegerType>(type) && !type.isInteger(1)
-                         ? getIntegerKind(kind, {lhs.kind, getConstant(lhs)}, {rhs.kind, getConstant(rhs)})
-                         : getPlainKind(lhs.kind, rhs.kind);
+Component Operators::combine(ir::BinaryKind kind, Type type, const Component &lhs, const Component &rhs) {
+  LaneKind lanesOf = getBinaryKind(kind, type, {lhs.kind, getConstant(lhs)}, {rhs.kind, getConstant(rhs)});
   if (lanesOf.isScalar()) return {emitBinary(kind, type, type, lhs.value, rhs.value), lanesOf};
-  return {emitBinary(kind, type, type, toVector(lhs), toVector(rhs)), lanesOf};
+  return {emitBinary(kind, type, type, in.toVector(lhs), in.toVector(rhs)), lanesOf};
 }
 
-Component BodyEmitter::select(const Component &condition, const Component &a, const Component &b) {
-  if (condition.kind.isUniform() && a.kind == b.kind) return {builder.CreateSelect(condition.value, a.value, b.value), a.kind};
-  llvm::Value *chooser = condition.kind.isUniform() ? condition.value : toVector(condition);
-  return makeVarying(builder.CreateSelect(chooser, toVector(a), toVector(b)));
+Component Operators::select(const Component &condition, const Component &a, const Component &b) {
+  LaneKind kind = getSelectKind(condition.kind, a.kind, b.kind);
+  if (kind.isScalar()) return {builder.CreateSelect(condition.value, a.value, b.value), kind};
+  llvm::Value *chooser = condition.kind.isUniform() ? condition.value : in.toVector(condition);
+  return {builder.CreateSelect(chooser, in.toVector(a), in.toVector(b)), kind};
 }
 
-/// Applies an elementwise computation; once if the operand is uniform.
-Component BodyEmitter::apply(const Component &operand, llvm::function_ref<llvm::Value *(llvm::Value *)> compute) {
-  return operand.kind.isUniform() ? Component{compute(operand.value)} : makeVarying(compute(toVector(operand)));
-}
-
-Components BodyEmitter::emitElementwise(Operation *op) {
+Components Operators::emitElementwise(Operation *op) {
   size_t count = size_t(ir::getComponentCount(op->getResult(0).getType()));
   llvm::SmallVector<Components, 3> operands;
-  llvm::SmallVector<Type, 3> types;
-  for (Value operand : op->getOperands()) {
-    operands.push_back(getValue(operand));
-    types.push_back(ir::getScalar(operand.getType()));
-  }
-  Type resultType = ir::getScalar(op->getResult(0).getType());
+  for (Value operand : op->getOperands()) operands.push_back(values.getValue(operand));
   Components result;
   for (size_t i = 0; i < count; ++i) {
-    auto at = [&](size_t operand) { return operands[operand][operands[operand].size() == count ? i : 0]; };
-    Component first = at(0);
-    if (isa<ir::SelectOp>(op)) {
-      Type truth = IntegerType::get(op->getContext(), 1);
-      if (!types[0].isInteger(1)) first = apply(first, [&](llvm::Value *value) { return emitCast(types[0], truth, value); });
-      result.push_back(select(first, at(1), at(2)));
-    } else if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-      Component second = at(1);
-      if (types[0] == types[1])
-        result.push_back(combine(binary.getBinaryKind(), types[0], first, second));
-      else if (first.kind.isUniform() && second.kind.isUniform())
-        result.push_back({emitBinary(binary.getBinaryKind(), types[0], types[1], first.value, second.value)});
-      else
-        result.push_back(makeVarying(emitBinary(binary.getBinaryKind(), types[0], types[1], toVector(first), toVector(second))));
-    } else if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
-      result.push_back(apply(first, [&](llvm::Value *value) { return emitUnary(unary.getUnaryKind(), types[0], value); }));
-    } else if (isa<ir::FmaOp>(op)) {
-      Component second = at(1), third = at(2);
-      bool isUniform = first.kind.isUniform() && second.kind.isUniform() && third.kind.isUniform();
-      auto get = [&](const Component &component) { return isUniform ? component.value : toVector(component); };
-      llvm::Value *value = emitFma(resultType, get(first), get(second), get(third));
-      result.push_back(isUniform ? Component{value} : makeVarying(value));
-    } else if (auto overflows = dyn_cast<ir::OverflowsOp>(op)) {
-      Component second = at(1);
-      bool isUniform = first.kind.isUniform() && second.kind.isUniform();
-      llvm::Value *lhs = isUniform ? first.value : toVector(first), *rhs = isUniform ? second.value : toVector(second);
-      llvm::Value *value = emitOverflows(overflows.getBinaryKind(), types[0], lhs, rhs);
-      result.push_back(isUniform ? Component{value} : makeVarying(value));
-    } else if (isa<ir::BitCastOp>(op)) {
-      auto reinterpret = [&](llvm::Value *value) {
-        return builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(resultType)));
-      };
-      result.push_back(apply(first, reinterpret));
-    } else {
-      LaneKind kind = getCastKind(first.kind, isa<IntegerType>(types[0]) && isa<IntegerType>(resultType), types[0].getIntOrFloatBitWidth(),
-                                  resultType.getIntOrFloatBitWidth());
-      result.push_back({emitCast(types[0], resultType, kind.isScalar() ? first.value : toVector(first)), kind});
-    }
+    Components own;
+    for (const Components &operand : operands) own.push_back(operand[operand.size() == count ? i : 0]);
+    result.push_back(emitElement(op, own));
   }
   return result;
+}
+
+/// One component of an elementwise operation: computed once for all lanes if the result is uniform or linear.
+Component Operators::emitElement(Operation *op, ArrayRef<Component> operands) {
+  Type from = ir::getScalar(op->getOperand(0).getType()), to = ir::getScalar(op->getResult(0).getType());
+  llvm::SmallVector<OperandKind, 3> kinds;
+  for (const Component &operand : operands) kinds.push_back({operand.kind, getConstant(operand)});
+  LaneKind kind = getElementwiseKind(op, kinds);
+  auto at = [&](size_t operand) { return kind.isScalar() ? operands[operand].value : in.toVector(operands[operand]); };
+  auto give = [&](llvm::Value *value) -> Component { return {value, kind}; };
+  return llvm::TypeSwitch<Operation *, Component>(op)
+      .Case([&](ir::UnaryOp unary) { return give(emitUnary(unary.getUnaryKind(), from, at(0))); })
+      .Case([&](ir::BinaryOp binary) {
+        llvm::Value *lhs = at(0), *rhs = at(1);
+        return give(emitBinary(binary.getBinaryKind(), from, ir::getScalar(binary.getRhs().getType()), lhs, rhs));
+      })
+      .Case([&](ir::FmaOp) {
+        llvm::Value *x = at(0), *y = at(1), *z = at(2);
+        return give(emitFma(to, x, y, z));
+      })
+      .Case([&](ir::CastOp) { return give(emitCast(from, to, at(0))); })
+      .Case([&](ir::BitCastOp) {
+        llvm::Value *value = at(0);
+        return give(builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(to))));
+      })
+      .Case([&](ir::OverflowsOp overflows) {
+        llvm::Value *lhs = at(0), *rhs = at(1);
+        return give(emitOverflows(overflows.getBinaryKind(), from, lhs, rhs));
+      })
+      .Case([&](ir::SelectOp) {
+        Component condition = operands[0];
+        if (!from.isInteger(1)) {
+          bool isUniform = condition.kind.isUniform();
+          llvm::Value *value = emitCast(from, IntegerType::get(op->getContext(), 1), isUniform ? condition.value : in.toVector(condition));
+          condition = isUniform ? Component{value} : in.makeVarying(value);
+        }
+        return select(condition, operands[1], operands[2]);
+      });
 }
 
 //--- Operators ---
@@ -123,7 +116,7 @@ static llvm::CmpInst::Predicate getPredicate(ir::BinaryKind kind, Type type) {
 }
 
 /// Integer division. Division by a constant other than 0 and -1, which may trap, is LLVM's own: LLVM turns it into a multiplication.
-llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
+llvm::Value *Operators::emitDivision(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
   using B = ir::BinaryKind;
   bool isSigned = type.isSignedInteger(), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
   const llvm::APInt *divisor;
@@ -144,7 +137,7 @@ llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Val
   return builder.CreateAdd(remainder, builder.CreateSelect(isOff, rhs, zero));
 }
 
-llvm::Value *BodyEmitter::emitPower(Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
+llvm::Value *Operators::emitPower(Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
   if (type == rhsType) return callDevlib("pow", type, {lhs, rhs});
   MLIRContext *ctx = type.getContext();
   Type wide = IntegerType::get(ctx, 64, IntegerType::Signed);
@@ -182,7 +175,7 @@ static llvm::Value *emitExtremum(llvm::IRBuilderBase &builder, llvm::Intrinsic::
   return value;
 }
 
-llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
+llvm::Value *Operators::emitBinary(ir::BinaryKind kind, Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
   bool isFloat = isa<FloatType>(type), isSigned = type.isSignedInteger();
   llvm::Type *llvmType = lhs->getType();
   namespace I = llvm::Intrinsic;
@@ -224,7 +217,7 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   llvm_unreachable("all rows of builtins.def are listed");
 }
 
-llvm::Value *BodyEmitter::emitOverflows(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
+llvm::Value *Operators::emitOverflows(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
   namespace I = llvm::Intrinsic;
   bool isSigned = type.isSignedInteger();
   if (kind == ir::BinaryKind::shl) {
@@ -238,7 +231,7 @@ llvm::Value *BodyEmitter::emitOverflows(ir::BinaryKind kind, Type type, llvm::Va
   return builder.CreateExtractValue(builder.CreateBinaryIntrinsic(check, lhs, rhs), 1);
 }
 
-llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *value) {
+llvm::Value *Operators::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *value) {
   bool isFloat = isa<FloatType>(type);
   llvm::Type *llvmType = value->getType();
   auto narrow = [&](llvm::Value *count) { return builder.CreateIntCast(count, count->getType()->getWithNewBitWidth(32), false); };
@@ -263,7 +256,7 @@ llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *
 }
 
 /// Converts through a float that is rounded to odd, so that only the last step rounds. The plain instruction would call a library.
-llvm::Value *BodyEmitter::emitDoubleToHalf(llvm::Value *value, llvm::Type *target) {
+llvm::Value *Operators::emitDoubleToHalf(llvm::Value *value, llvm::Type *target) {
   llvm::Value *single = builder.CreateFPTrunc(value, value->getType()->getWithNewType(builder.getFloatTy()));
   llvm::Value *back = builder.CreateFPExt(single, value->getType());
   llvm::Type *word = single->getType()->getWithNewType(builder.getInt32Ty());
@@ -274,7 +267,7 @@ llvm::Value *BodyEmitter::emitDoubleToHalf(llvm::Value *value, llvm::Type *targe
   return builder.CreateFPTrunc(builder.CreateBitCast(bits, single->getType()), target);
 }
 
-llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
+llvm::Value *Operators::emitCast(Type from, Type to, llvm::Value *value) {
   if (from == to) return value;
   llvm::Type *target = value->getType()->getWithNewType(module.getType(to));
   if (isa<FloatType>(from)) {

@@ -3,7 +3,7 @@
 // qd.accumulator: registers, one per lane. At the end of a chunk the lanes are combined and stored under the chunk's number; at the end of
 // the loop the chunks are combined in order. qd.private_copy: one copy per chunk, merged element by element in order, if that is less work
 // than atomics; otherwise the container itself, with atomics.
-#include "codegen/llvm/task.h"
+#include "codegen/llvm/cpu/task.h"
 
 #include "llvm/IR/Constants.h"
 
@@ -34,13 +34,13 @@ void ParallelTask::collectReductions() {
   copiesSlot = module.addScratch(8);
   int64_t registers = 0;
   for (const Reduction &reduction : reductions) registers += reduction.isCopy() ? 0 : ir::getComponentCount(reduction.element);
-  bool isShort = schedule.separateTail && module.getSize(loop.getBody()) <= kRepeatedSize;
+  bool isShort = schedule.separateTail && module.functions.getSize(loop.getBody()) <= kRepeatedSize;
   if (isShort && registers > 0 && registers * kMaxSums <= kMaxRegisters) sumCount = kMaxSums;
 }
 
 void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
-  llvm::Value *memory = body.callRuntime(kAllocateTemporary, {bytes});
-  body.emitWhen(builder.CreateIsNull(memory), "no.memory", body.leaveFailed);
+  llvm::Value *memory = body.launch.callRuntime(kAllocateTemporary, {bytes});
+  body.emitWhen(builder.CreateIsNull(memory), "no.memory", body.launch.leaveFailed);
   builder.CreateAlignedStore(memory, getSlotPointer(body, slot), llvm::Align(8));
 }
 
@@ -48,7 +48,7 @@ void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
 
 llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target) {
   llvm::Value *count = in.builder.getInt64(1);
-  for (int64_t axis = 0; axis < target.type.getRank(); ++axis) count = in.builder.CreateMul(count, in.getExtent(target, axis));
+  for (int64_t axis = 0; axis < target.type.getRank(); ++axis) count = in.builder.CreateMul(count, in.memory.getExtent(target, axis));
   return count;
 }
 
@@ -64,7 +64,7 @@ Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data) {
 
 /// The private copy with this number.
 Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number) {
-  Tensor target = in.getTensor(copy.getTarget());
+  Tensor target = in.values.getTensor(copy.getTarget());
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *bytes = at.CreateMul(getElementCount(in, target), at.getInt64(uint64_t(getBytes(copy.element))));
   llvm::Value *first = in.loadInvariant(at.getPtrTy(), getSlotPointer(in, copy.slot));
@@ -73,12 +73,10 @@ Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value
   return result;
 }
 
-Place makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value) {
+LocalPlace makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value) {
   size_t count = size_t(ir::getComponentCount(type));
-  Place place;
-  place.pointee = type;
-  place.local = in.makeLocal(type, LaneKinds(count, kind), "sum");
-  in.store(place, Components(count, {value}), /*masked=*/false);
+  LocalPlace place{type, in.memory.makeLocal(type, LaneKinds(count, kind), "sum")};
+  in.memory.store(place, Components(count, {value}), /*masked=*/false);
   return place;
 }
 
@@ -86,29 +84,31 @@ void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateC
   llvm::IRBuilder<> &at = in.builder;
   for (Reduction &reduction : reductions) {
     Type scalar = ir::getScalar(reduction.element);
-    llvm::Constant *identity = in.getIdentity(reduction.kind, scalar);
+    llvm::Constant *identity = in.operators.getIdentity(reduction.kind, scalar);
     if (!reduction.isCopy()) {
       reduction.sums.clear();
       for (unsigned i = 0; i < sumCount; ++i) {
-        Place &place = reduction.sums.emplace_back(makeSum(in, reduction.element, in.manyLanes, identity));
-        place.isPrivate = place.isReference = true;
+        LocalPlace &place = reduction.sums.emplace_back(makeSum(in, reduction.element, in.manyLanes, identity));
+        // Accumulators are outside of the loop whose lanes the mask distinguishes.
+        place.isAccumulator = place.isReference = true;
       }
       continue;
     }
-    Tensor copy = privateCopies ? getCopy(in, reduction, chunk) : in.getTensor(reduction.getTarget());
-    in.setTensor(reduction.op->getResult(0), copy);
+    Tensor copy = privateCopies ? getCopy(in, reduction, chunk) : in.values.getTensor(reduction.getTarget());
+    in.values.setTensor(reduction.op->getResult(0), copy);
     // The memory is already zeroed.
     if (!privateCopies || identity->isNullValue() || (isa<FloatType>(scalar) && reduction.kind == ir::AtomicKind::add)) continue;
     llvm::Value *count = at.CreateMul(getElementCount(in, copy), at.getInt64(uint64_t(ir::getComponentCount(reduction.element))));
-    in.emitCountedLoop(
-        count, [&](llvm::Value *i) { in.storePacked(scalar, {{identity}}, at.CreateGEP(module.getMemoryType(scalar), copy.data, i)); });
+    in.emitCountedLoop(count, [&](llvm::Value *i) {
+      in.memory.storePacked(scalar, {{identity}}, at.CreateGEP(module.getMemoryType(scalar), copy.data, i));
+    });
   }
 }
 
 /// Selects the accumulators for the next vector of iterations.
 void ParallelTask::useSums(BodyEmitter &in, unsigned number) {
   for (const Reduction &reduction : reductions)
-    if (!reduction.isCopy()) in.setPlace(reduction.op->getResult(0), reduction.sums[number]);
+    if (!reduction.isCopy()) in.values.setPlace(reduction.op->getResult(0), reduction.sums[number]);
 }
 
 /// Address of a chunk's partial result.
@@ -119,16 +119,19 @@ llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reductio
 }
 
 void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
-  in.store(place, in.combineAll(kind, ir::getScalar(place.pointee), in.load(place), more), /*masked=*/false);
+  Type type = std::visit([](const auto &own) { return own.pointee; }, place);
+  in.memory.store(place, in.operators.combineAll(kind, ir::getScalar(type), in.memory.load(place), more), /*masked=*/false);
 }
 
 void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
-    for (const Place &more : llvm::drop_begin(reduction.sums)) combineInto(in, reduction.kind, reduction.sums[0], in.load(more));
-    Components all = in.load(reduction.sums[0]);
-    for (Component &component : all) component = {in.reduceLanes(reduction.kind, ir::getScalar(reduction.element), in.toVector(component))};
-    in.storePacked(reduction.element, all, getPartial(in, reduction, chunk));
+    for (const LocalPlace &more : llvm::drop_begin(reduction.sums))
+      combineInto(in, reduction.kind, reduction.sums[0], in.memory.load(more));
+    Components all = in.memory.load(reduction.sums[0]);
+    for (Component &component : all)
+      component = {in.operators.reduceLanes(reduction.kind, ir::getScalar(reduction.element), in.toVector(component))};
+    in.memory.storePacked(reduction.element, all, getPartial(in, reduction, chunk));
   }
 }
 
@@ -137,13 +140,13 @@ void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
 void ParallelTask::combineAccumulators(llvm::Value *chunks) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
-    llvm::Constant *identity = body.getIdentity(reduction.kind, ir::getScalar(reduction.element));
-    Place sum = makeSum(body, reduction.element, LaneKind::uniform(), identity);
+    llvm::Constant *identity = body.operators.getIdentity(reduction.kind, ir::getScalar(reduction.element));
+    LocalPlace sum = makeSum(body, reduction.element, LaneKind::uniform(), identity);
     body.emitCountedLoop(chunks, [&](llvm::Value *chunk) {
       llvm::Value *partial = getPartial(body, reduction, chunk);
-      combineInto(body, reduction.kind, sum, body.loadPacked(reduction.element, partial, /*invariant=*/false));
+      combineInto(body, reduction.kind, sum, body.memory.loadPacked(reduction.element, partial, /*invariant=*/false));
     });
-    combineInto(body, reduction.kind, body.getPlace(reduction.getTarget()), body.load(sum));
+    combineInto(body, reduction.kind, body.values.getPlace(reduction.getTarget()), body.memory.load(sum));
   }
 }
 
@@ -159,7 +162,7 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
   uint64_t updates = 0;
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
-    llvm::Value *count = getElementCount(body, body.getTensor(reduction.getTarget()));
+    llvm::Value *count = getElementCount(body, body.values.getTensor(reduction.getTarget()));
     updates += countUpdates(reduction);
     uint64_t components = uint64_t(ir::getComponentCount(reduction.element));
     scalars = builder.CreateAdd(scalars, builder.CreateMul(count, builder.getInt64(components)));
@@ -182,7 +185,7 @@ void ParallelTask::mergeCopies(llvm::Value *chunks) {
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
     llvm::Function *merge = emitMerge(reduction);
-    llvm::Value *count = getElementCount(body, body.getTensor(reduction.getTarget()));
+    llvm::Value *count = getElementCount(body, body.values.getTensor(reduction.getTarget()));
     callParallelFor(merge, count, builder.getInt64(kMergeChunk));
   }
 }
@@ -202,23 +205,23 @@ std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
   return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride(), {}, {});
 }
 
-Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element) {
+MemoryPlace getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element) {
   llvm::IRBuilder<> &at = in.builder;
   Type indexType = IntegerType::get(in.module.source.getContext(), 64, IntegerType::Signed);
   if (std::optional<ir::TensorType> flat = getFlatType(tensor.type)) {
     Tensor row = tensor;
     row.type = *flat;
-    return in.getElement(row, {element}, {indexType});
+    return in.memory.getElement(row, {element}, {indexType});
   }
   // The indices below count from 0, without the origin.
   Tensor plain = tensor;
   plain.type = ir::TensorType::get(tensor.type.getContext(), tensor.type.getElement(), tensor.type.getExtents(), tensor.type.getStrides(),
                                    tensor.type.getComponentStride(), {}, tensor.type.getTiles());
   llvm::SmallVector<llvm::Value *, 4> extents;
-  for (int64_t axis = 0; axis < tensor.type.getRank(); ++axis) extents.push_back(in.splat(in.getExtent(tensor, axis)));
+  for (int64_t axis = 0; axis < tensor.type.getRank(); ++axis) extents.push_back(in.splat(in.memory.getExtent(tensor, axis)));
   Components indices;
   for (llvm::Value *digit : unflatten(at, in.toVector(element), extents)) indices.push_back(in.makeVarying(digit));
-  return in.getElement(plain, indices, llvm::SmallVector<Type, 4>(indices.size(), indexType));
+  return in.memory.getElement(plain, indices, llvm::SmallVector<Type, 4>(indices.size(), indexType));
 }
 
 llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
@@ -228,7 +231,7 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
   std::unique_ptr<BodyEmitter> owned = beginFunction(lanes, module.uniformity.getScalarFacts(), "_merge");
   BodyEmitter &in = *owned;
   llvm::IRBuilder<> &at = in.builder;
-  Tensor target = in.getTensor(reduction.getTarget()), firstCopy = getCopy(in, reduction, at.getInt64(0));
+  Tensor target = in.values.getTensor(reduction.getTarget()), firstCopy = getCopy(in, reduction, at.getInt64(0));
   llvm::Value *copies = in.loadInvariant(at.getInt64Ty(), getSlotPointer(in, copiesSlot));
   llvm::Value *copyBytes = at.CreateMul(getElementCount(in, target), at.getInt64(uint64_t(getBytes(reduction.element))));
   llvm::Value *begin = in.function->getArg(1), *end = in.function->getArg(2);
@@ -238,16 +241,17 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
   in.emitCountedLoop(rounds, [&](llvm::Value *round) {
     Component element = {at.CreateAdd(begin, at.CreateMul(round, at.getInt64(lanes))), step};
     if (lanes > 1) in.mask = at.CreateICmpSLT(in.toVector(element), in.splat(end));
-    Place place = getElementAt(in, target, element);
-    Place sum = makeSum(in, reduction.element, in.manyLanes, in.getIdentity(reduction.kind, ir::getScalar(reduction.element)));
-    in.store(sum, in.load(place), /*masked=*/false);
-    Place own = getElementAt(in, firstCopy, element);
+    MemoryPlace place = getElementAt(in, target, element);
+    LocalPlace sum =
+        makeSum(in, reduction.element, in.manyLanes, in.operators.getIdentity(reduction.kind, ir::getScalar(reduction.element)));
+    in.memory.store(sum, in.memory.load(place), /*masked=*/false);
+    MemoryPlace own = getElementAt(in, firstCopy, element);
     in.emitCountedLoop(copies, [&](llvm::Value *copy) {
-      Place from = own;
+      MemoryPlace from = own;
       from.base = at.CreateGEP(at.getInt8Ty(), own.base, at.CreateMul(copy, copyBytes));
-      combineInto(in, reduction.kind, sum, in.load(from));
+      combineInto(in, reduction.kind, sum, in.memory.load(from));
     });
-    in.store(place, in.load(sum), /*masked=*/false);
+    in.memory.store(place, in.memory.load(sum), /*masked=*/false);
   });
   at.CreateRetVoid();
   return in.function;

@@ -1,5 +1,5 @@
 // sites.cpp: prints, assertions and checks: their sites, and the calls that report their values to the runtime
-#include "codegen/llvm/body.h"
+#include "codegen/llvm/sites.h"
 #include "passes/source_locations.h"
 
 #include "llvm/IR/MDBuilder.h"
@@ -56,20 +56,20 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
 }
 
 /// Stores the operands of a site in memory, each component widened to 64 bits.
-llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
+llvm::Value *Sites::packOperands(ValueRange operands, llvm::Value *lane) {
   llvm::SmallVector<llvm::Value *, 8> words;
   for (Value operand : operands) {
     Type scalar = ir::getScalar(operand.getType());
-    for (const Component &component : Components(getValue(operand))) {
-      llvm::Value *value = lanes == 1 ? component.value : getLane(component, lane);
+    for (const Component &component : Components(values.getValue(operand))) {
+      llvm::Value *value = in.lanes == 1 ? component.value : in.getLane(component, lane);
       if (isa<FloatType>(scalar)) value = builder.CreateBitCast(builder.CreateFPCast(value, builder.getDoubleTy()), builder.getInt64Ty());
       words.push_back(builder.CreateIntCast(value, builder.getInt64Ty(), scalar.isSignedInteger()));
     }
   }
   llvm::Type *type = llvm::ArrayType::get(builder.getInt64Ty(), std::max<size_t>(words.size(), 1));
-  llvm::AllocaInst *block = makeSlot(type, "operands");
-  // Set here, because the target's layout is not known yet. LLVM stores words of smaller alignment in halves, and ptxas miscompiles these
-  // if the word is a float.
+  llvm::AllocaInst *block = in.makeSlot(type, "operands");
+  // Set here, because the target's layout is not known yet. LLVM stores words of smaller alignment in halves, and an assembler miscompiles
+  // these if the word is a float.
   block->setAlignment(llvm::Align(8));
   for (auto [i, word] : llvm::enumerate(words))
     builder.CreateAlignedStore(word, builder.CreateConstGEP2_64(type, block, 0, i), llvm::Align(8));
@@ -77,62 +77,63 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
 }
 
 /// Passes a site and its operands to the runtime or (targets with grids) to routines that record them for the host.
-void BodyEmitter::callSite(ApiField field, int site, ValueRange operands, llvm::Value *lane) {
+void Sites::callSite(ApiField field, int site, ValueRange operands, llvm::Value *lane) {
   llvm::Value *number = builder.getInt32(uint32_t(site)), *block = packOperands(operands, lane);
-  if (!module.traits.hasGrids) return void(callRuntime(field, {number, block}));
+  if (!module.traits.hasGrids) return void(launch.callRuntime(field, {number, block}));
   uint64_t count = module.artifact.sites[size_t(site)].countValues();
-  auto *type = llvm::FunctionType::get(builder.getVoidTy(),
-                                       {builder.getPtrTy(), builder.getInt32Ty(), builder.getPtrTy(), builder.getInt32Ty()}, false);
+  llvm::Type *pointer = builder.getPtrTy(), *i32 = builder.getInt32Ty();
+  auto *type = llvm::FunctionType::get(builder.getVoidTy(), {pointer, i32, pointer, i32}, false);
   llvm::FunctionCallee routine = module.module->getOrInsertFunction(field == kFail ? "qd_leave_failure_x1" : "qd_leave_print_x1", type);
-  builder.CreateCall(routine, {context, number, block, builder.getInt32(uint32_t(count))});
+  auto cast = [&](llvm::Value *address) { return builder.CreateAddrSpaceCast(address, pointer); };
+  builder.CreateCall(routine, {cast(launch.context), number, cast(block), builder.getInt32(uint32_t(count))});
 }
 
-void BodyEmitter::emitPrint(ir::PrintOp op) {
+void Sites::emitPrint(ir::PrintOp op) {
   int site = module.getSite(op, inlinedCalls);
-  forEachActiveLane([&](llvm::Value *lane) { callSite(kPrint, site, op.getValues(), lane); });
+  in.forEachActiveLane([&](llvm::Value *lane) { callSite(kPrint, site, op.getValues(), lane); });
 }
 
-void BodyEmitter::emitAssert(ir::AssertOp op) {
+void Sites::emitAssert(ir::AssertOp op) {
   int site = module.getSite(op, inlinedCalls);
-  Component condition = getScalar(op.getCondition());
+  Component condition = values.getScalar(op.getCondition());
   bool isUniform = condition.kind.isUniform();
   llvm::Value *failing = builder.CreateNot(condition.value);
-  if (!isUniform && mask) failing = builder.CreateAnd(mask, failing);
+  if (!isUniform && in.mask) failing = builder.CreateAnd(in.mask, failing);
   auto fail = [&] {
-    llvm::Value *lane = lanes == 1 ? nullptr : getFirstLane(isUniform ? getMask() : failing);
+    llvm::Value *lane = in.lanes == 1 ? nullptr : in.getFirstLane(isUniform ? in.getMask() : failing);
     callSite(op.getReports() ? kPrint : kFail, site, op.getValues(), lane);
-    if (!op.getReports()) leaveFailed();
+    if (!op.getReports()) launch.leaveFailed();
   };
-  emitWhen(isUniform ? failing : isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+  in.emitWhen(isUniform ? failing : in.isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
 }
 
-void BodyEmitter::failWhen(llvm::Value *failing, const llvm::Twine &name, Operation *op) {
+void Sites::failWhen(llvm::Value *failing, const llvm::Twine &name, Operation *op) {
   auto fail = [&] {
     callSite(kFail, module.getSite(op, inlinedCalls), {}, nullptr);
-    leaveFailed();
+    launch.leaveFailed();
   };
-  emitWhen(failing, name, fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+  in.emitWhen(failing, name, fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
 }
 
-void BodyEmitter::emitClaim(ir::ClaimOp op) {
+void Sites::emitClaim(ir::ClaimOp op) {
   int site = module.getSite(op, inlinedCalls);
-  Place place = getPlace(op.getRef());
+  const auto place = std::get<MemoryPlace>(values.getPlace(op.getRef()));
   llvm::Type *word = builder.getInt64Ty();
-  forEachActiveLane([&](llvm::Value *lane) {
-    auto valueOf = [&](const Component &component) { return lanes == 1 ? component.value : getLane(component, lane); };
+  in.forEachActiveLane([&](llvm::Value *lane) {
+    auto valueOf = [&](const Component &component) { return in.lanes == 1 ? component.value : in.getLane(component, lane); };
     llvm::Value *address = builder.CreatePtrToInt(place.base, word);
-    if (place.offsets)
-      address = builder.CreateAdd(address, builder.CreateSExt(builder.CreateExtractElement(place.offsets, lane), word));
-    else if (lanes > 1)
-      address = builder.CreateAdd(address,
-                                  builder.CreateMul(builder.CreateZExt(lane, word), builder.getInt64(uint64_t(place.lanes.getStride()))));
+    if (llvm::Value *offsets = place.findOffsets())
+      address = builder.CreateAdd(address, builder.CreateSExt(builder.CreateExtractElement(offsets, lane), word));
+    else if (in.lanes > 1)
+      address =
+          builder.CreateAdd(address, builder.CreateMul(builder.CreateZExt(lane, word), builder.getInt64(uint64_t(place.getLaneStride()))));
     // A number that differs between iterations: no loop has indices so far apart that two iterations get the same number.
     llvm::Value *iteration = builder.getInt64(0);
     for (Value index : op.getIteration())
       iteration = builder.CreateAdd(builder.CreateMul(iteration, builder.getInt64(0x9E3779B97F4A7C15)),
-                                    builder.CreateIntCast(valueOf(getScalar(index)), word, index.getType().isSignedInteger()));
-    callRuntime(kClaim, {builder.getInt32(uint32_t(site)), packOperands(op.getValues(), lane), address,
-                         builder.getInt32(uint32_t(op.getLoop())), iteration});
+                                    builder.CreateIntCast(valueOf(values.getScalar(index)), word, index.getType().isSignedInteger()));
+    launch.callRuntime(kClaim, {builder.getInt32(uint32_t(site)), packOperands(op.getValues(), lane), address,
+                                builder.getInt32(uint32_t(op.getLoop())), iteration});
   });
 }
 

@@ -1,4 +1,6 @@
-// uniformity.cpp: a fixpoint over the kinds of locals, and symbolic sets of active lanes
+// uniformity.cpp: the divergence analysis (Karrenberg, Automatic SIMD Vectorization of SSA-based Control Flow Graphs, 2015)
+//
+// It is a fixpoint over the kinds of locals, with symbolic sets of active lanes. lane_rules.h has its transfer functions for values.
 //
 // A set of active lanes is a node of a tree (LaneSet). A divergent region creates a child. A break, continue or return under divergence
 // creates a child, too, which records the scope that the missing lanes have left. Lanes that have left a scope never see the locals
@@ -6,11 +8,8 @@
 // departure from the local's scope or an outer one. The same check determines whether a jump takes all lanes that are live in its scope.
 #include "codegen/llvm/uniformity.h"
 
-#include "codegen/llvm/values.h"
-#include "ir/dialect.h"
+#include "codegen/llvm/lane_rules.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -259,39 +258,22 @@ private:
 
   //--- Everything else ---
 
-  /// Kinds of a result's components, each computed from the kinds of the corresponding components of the operands.
-  LaneKinds combine(Operation *op, llvm::function_ref<LaneKind(ArrayRef<LaneKind> operands)> rule) {
+  LaneKinds getElementwise(Operation *op) {
     size_t count = size_t(ir::getComponentCount(op->getResult(0).getType()));
-    LaneKinds kinds, own(op->getNumOperands(), LaneKind::uniform());
+    LaneKinds kinds;
     for (size_t i = 0; i < count; ++i) {
-      for (auto [kind, operand] : llvm::zip(own, op->getOperands())) {
+      llvm::SmallVector<OperandKind, 3> own;
+      for (Value operand : op->getOperands()) {
         const LaneKinds &all = getKinds(operand);
-        kind = all[all.size() == count ? i : 0];
+        own.push_back({all[all.size() == count ? i : 0], ir::findInteger(operand)});
       }
-      kinds.push_back(rule(own));
+      kinds.push_back(getElementwiseKind(op, own));
     }
     return kinds;
   }
 
-  LaneKinds getBinary(ir::BinaryOp op) {
-    Type scalar = ir::getScalar(op.getType());
-    bool isInteger = isa<IntegerType>(scalar) && !scalar.isInteger(1);
-    std::optional<int64_t> left = ir::findInteger(op.getLhs()), right = ir::findInteger(op.getRhs());
-    return combine(op, [&](ArrayRef<LaneKind> kinds) {
-      return isInteger ? getIntegerKind(op.getBinaryKind(), {kinds[0], left}, {kinds[1], right}) : getPlainKind(kinds[0], kinds[1]);
-    });
-  }
-
-  LaneKinds getCast(ir::CastOp op) {
-    Type from = ir::getScalar(op.getOperand().getType()), to = ir::getScalar(op.getType());
-    bool integers = isa<IntegerType>(from) && isa<IntegerType>(to);
-    return combine(op, [&](ArrayRef<LaneKind> kinds) {
-      return getCastKind(kinds[0], integers, from.getIntOrFloatBitWidth(), to.getIntOrFloatBitWidth());
-    });
-  }
-
   void walkCall(ir::CallOp op) {
-    auto callee = dyn_cast_or_null<ir::FuncOp>(SymbolTable::lookupSymbolIn(owner.module, op.getCalleeAttr()));
+    ir::FuncOp callee = owner.calls.lookup(op);
     LaneKinds arguments;
     for (Value argument : op.getArguments()) {
       if (ir::isValue(argument.getType())) llvm::append_range(arguments, getKinds(argument));
@@ -312,6 +294,8 @@ private:
 
   void walkPlain(Operation *op) {
     auto give = [&](LaneKinds kinds) { values[op->getResult(0)] = std::move(kinds); };
+    if (isElementwise(op)) return give(getElementwise(op));
+    if (auto moved = moveComponents<LaneKinds>(op, [&](Value value) -> const LaneKinds & { return getKinds(value); })) return give(*moved);
     size_t count = op->getNumResults() ? size_t(ir::getComponentCount(op->getResult(0).getType())) : 0;
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](ir::LocalOp local) {
@@ -342,45 +326,20 @@ private:
         .Case([&](ir::StoreOp store) {
           if (PlaceState place = getPlace(store.getRef()); place.local) storeLocal(store, place, getKinds(store.getValue()));
         })
-        .Case<ir::AtomicOp, ir::CompareExchangeOp>([&](auto atomic) {
-          PlaceState place = getPlace(atomic.getRef());
+        .Case([&](ir::MemoryAccessOpInterface update) {
+          PlaceState place = getPlace(update.getRef());
           if (!place.local) return give(LaneKinds(count, LaneKind::varying()));
           LaneKinds old = loadLocal(place, count), stored;
-          bool isPlain = isa<ir::AtomicOp>(op);
-          for (auto [a, b] : llvm::zip(old, getKinds(atomic.getValue())))
-            stored.push_back(isPlain ? getPlainKind(a, b) : LaneKind::varying());
-          storeLocal(atomic, place, stored);
+          for (auto [a, b] : llvm::zip(old, getKinds(update.getStored())))
+            stored.push_back(update.combines() ? getPlainKind({{a, {}}, {b, {}}}) : LaneKind::varying());
+          storeLocal(op, place, stored);
           give(old);
         })
         .Case<ir::RandomOp, ir::ThreadIndexOp>([&](auto) { give({LaneKind::varying()}); })
         .Case([&](ir::CallOp call) { walkCall(call); })
-        .Case([&](ir::BinaryOp binary) { give(getBinary(binary)); })
-        .Case([&](ir::CastOp cast) { give(getCast(cast)); })
-        .Case([&](ir::SelectOp) {
-          give(combine(op, [](ArrayRef<LaneKind> kinds) { return kinds[0].isUniform() ? kinds[1].join(kinds[2]) : LaneKind::varying(); }));
-        })
-        .Case([&](ir::VectorOp vector) {
-          LaneKinds kinds;
-          for (Value component : vector.getComponents()) kinds.push_back(getKind(component));
-          give(std::move(kinds));
-        })
-        .Case([&](ir::BroadcastOp broadcast) { give(LaneKinds(count, LaneKind(getKind(broadcast.getOperand())))); })
-        .Case([&](ir::ExtractOp extract) { give({LaneKind(getKinds(extract.getOperand())[extract.getComponent()])}); })
-        .Case([&](ir::ExtractAtOp extract) {
-          LaneKind joined = areUniform(extract.getIndices()) ? LaneKind::unset() : LaneKind::varying();
-          for (LaneKind kind : getKinds(extract.getOperand())) joined = joined.join(kind);
-          give({joined});
-        })
-        .Case([&](ir::TransposeOp transpose) {
-          give(getTransposed(getKinds(transpose.getOperand()), cast<VectorType>(transpose.getOperand().getType())));
-        })
+        .Case([&](ir::ExtractAtOp extract) { give({getChosenKind(areUniform(extract.getIndices()), getKinds(extract.getOperand()))}); })
         .Case<ir::ReduceOp, ir::MatmulOp>(
-            [&](Operation *) { give(LaneKinds(count, areUniform(op->getOperands()) ? LaneKind::uniform() : LaneKind::varying())); })
-        .Case([&](ir::FmaOp) {
-          give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(getPlainKind(kinds[0], kinds[1]), kinds[2]); }));
-        })
-        .Case<ir::UnaryOp, ir::BitCastOp, ir::OverflowsOp>(
-            [&](Operation *) { give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(kinds.front(), kinds.back()); })); });
+            [&](Operation *) { give(LaneKinds(count, areUniform(op->getOperands()) ? LaneKind::uniform() : LaneKind::varying())); });
   }
 
   Uniformity &owner;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/llvm/lane_kind.h"
+#include "ir/call_graph.h"
 
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
@@ -13,11 +14,6 @@
 #include <map>
 #include <memory>
 #include <vector>
-
-namespace qd::ir {
-class FuncOp;
-class ForOp;
-} // namespace qd::ir
 
 namespace qd::codegen {
 
@@ -46,7 +42,7 @@ inline constexpr int64_t kSeparateComponents = 8;
 /// kinds that still change after a few passes become varying.
 class Uniformity {
 public:
-  explicit Uniformity(mlir::Operation *module) : module(module) {}
+  explicit Uniformity(const ir::CallGraph &calls) : calls(calls) {}
 
   /// Facts of the body of a parallel loop whose indices have these kinds.
   const BodyFacts &analyzeLoop(ir::ForOp loop, const LaneKinds &indices);
@@ -57,7 +53,7 @@ public:
 
 private:
   friend class UniformityWalk;
-  mlir::Operation *module;
+  const ir::CallGraph &calls;
   BodyFacts scalarFacts;
   std::vector<std::unique_ptr<BodyFacts>> loops;
   std::map<std::pair<mlir::Operation *, std::vector<int64_t>>, std::unique_ptr<BodyFacts>> functions;

@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <variant>
+
 namespace llvm {
 class AllocaInst;
 class Value;
@@ -13,24 +15,12 @@ class Value;
 
 namespace qd::codegen {
 
-/// Address spaces of targets with grids; 0 is the generic one.
-enum AddressSpace : unsigned { kGlobalMemory = 1, kSharedMemory = 3 };
-
 /// One scalar of a value for all lanes: an LLVM scalar when uniform or linear (then the value in lane 0), a vector when varying.
 struct Component {
   llvm::Value *value = nullptr;
   LaneKind kind = LaneKind::uniform();
 };
 using Components = llvm::SmallVector<Component, 4>;
-
-/// Reorders data of a matrix's components into the order of its transpose.
-template <typename List> List getTransposed(const List &from, mlir::VectorType type) {
-  List result;
-  int64_t rows = type.getDimSize(0), columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
-  for (int64_t column = 0; column < columns; ++column)
-    for (int64_t row = 0; row < rows; ++row) result.push_back(from[size_t(row * columns + column)]);
-  return result;
-}
 
 /// A container: its QdTensorArgument, and whether this task has a private copy of its data.
 struct Tensor {
@@ -51,29 +41,69 @@ struct LocalStorage {
   llvm::AllocaInst *array = nullptr;
 };
 
-/// A place. Locals: one component or all components of a storage. Memory: the address in lane 0 and how the other lanes' addresses follow.
-struct Place {
+struct AllComponents {};
+
+/// A place in a local.
+struct LocalPlace {
   mlir::Type pointee;
-  // Locals.
-  const LocalStorage *local = nullptr;
-  int component = -1;       ///< -1: all components, or the one that `chosen` selects
-  Component chosen;         ///< index of the component at run time; unset if `chosen.value` is null
-  bool isReference = false; ///< a local of a caller: inactive lanes may see it, so stores are always masked
-  // Memory.
-  llvm::Value *base = nullptr;          ///< scalar pointer; the address in lane 0 unless varying
-  LaneKind lanes = LaneKind::uniform(); ///< linear: distance between lanes in bytes
-  llvm::Value *offsets = nullptr;       ///< varying: byte offsets to add to the base, <W x i32> or <W x i64>
-  int64_t componentStride = 0;
-  int scope = -1;
-  bool isPrivate = false;
-  bool isVolatile = false; ///< loads are volatile; with one lane only
-  bool isShared = false;
-  int64_t alignment = 0; ///< alignment of the element, if this is a whole one; 0: that of a scalar
-  int64_t multiple = 0;  ///< the address is a multiple of this many bytes in all lanes; 0: of a scalar's size
-  /// The same lane addresses in row form, if the lanes are rows whose stride is known at launch only: lane i is at rows + (firstRow + i *
-  /// rowStep) * rowStride + rowBytes. LLVM then sees the computation that rows share. Null: lanes are no rows.
+  const LocalStorage *storage = nullptr;
+  /// All components, one of them, or the one whose index is known at run time.
+  std::variant<AllComponents, size_t, Component> selected = AllComponents{};
+  bool isReference = false;   ///< a local of a caller: inactive lanes may see it, so stores are always masked
+  bool isAccumulator = false; ///< one lane's part of a reduction: each lane has its own
+
+  const size_t *findNumber() const { return std::get_if<size_t>(&selected); }
+  const Component *findIndex() const { return std::get_if<Component>(&selected); }
+};
+
+/// Neighboring columns of a container that one thread accesses: indices may add constants to `first`, a multiple of `count`.
+struct Columns {
+  llvm::Value *first = nullptr;
+  int64_t count = 1;
+};
+
+/// Lane i is at base + i * stride bytes; with a stride of 0 all lanes have one address.
+struct LinearLanes {
+  int64_t stride = 0;
+};
+
+/// Lane i is at base + offsets[i] bytes; the offsets are a <W x i32> or <W x i64>.
+struct GatheredLanes {
+  llvm::Value *offsets = nullptr;
+};
+
+/// Gathered lanes that are rows whose stride is known at launch only: lane i is also at rows + (firstRow + i * rowStep) * rowStride +
+/// rowBytes. LLVM then sees the computation that rows share.
+struct RowLanes : GatheredLanes {
   llvm::Value *rows = nullptr, *rowStride = nullptr;
   int64_t firstRow = 0, rowStep = 0, rowBytes = 0;
 };
+
+/// A place in memory: the address in lane 0, or that to which the lanes add their offsets, and where the lanes are.
+struct MemoryPlace {
+  mlir::Type pointee;
+  llvm::Value *base = nullptr;
+  std::variant<LinearLanes, GatheredLanes, RowLanes> lanes = LinearLanes{};
+  int64_t componentStride = 0;
+  int scope = -1; ///< as in Tensor; so are the following three
+  bool isPrivate = false;
+  bool isShared = false;
+  int64_t alignment = 0; ///< 0 also if this is no whole element
+  int64_t multiple = 0;  ///< the address is a multiple of this many bytes in all lanes; 0: of a scalar's size
+
+  const RowLanes *findRows() const { return std::get_if<RowLanes>(&lanes); }
+  /// The offsets of gathered lanes; null if lanes are linear.
+  llvm::Value *findOffsets() const {
+    if (const RowLanes *rows = findRows()) return rows->offsets;
+    const auto *gathered = std::get_if<GatheredLanes>(&lanes);
+    return gathered ? gathered->offsets : nullptr;
+  }
+  /// Bytes from lane to lane, if lanes are linear.
+  int64_t getLaneStride() const { return std::get<LinearLanes>(lanes).stride; }
+  bool hasOneAddress() const { return !findOffsets() && getLaneStride() == 0; }
+};
+
+/// What values are loaded from and stored to.
+using Place = std::variant<LocalPlace, MemoryPlace>;
 
 } // namespace qd::codegen

@@ -1,17 +1,16 @@
 // vectors.cpp: vectors and matrices, component by component
-#include "codegen/llvm/body.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "codegen/llvm/lane_rules.h"
+#include "codegen/llvm/operators.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
 
-Component BodyEmitter::getPosition(VectorType shape, ArrayRef<Component> indices, TypeRange types) {
+Component Operators::getPosition(VectorType shape, ArrayRef<Component> indices, TypeRange types) {
   Type indexType = IntegerType::get(shape.getContext(), 32, IntegerType::Signed);
   Component position;
   for (auto [axis, index] : llvm::enumerate(indices)) {
-    Component next = castIndex(index, types[axis], builder.getInt32Ty());
+    Component next = in.castIndex(index, types[axis], builder.getInt32Ty());
     if (axis > 0) {
       Component extent = {builder.getInt32(uint32_t(shape.getDimSize(unsigned(axis))))};
       next = combine(ir::BinaryKind::add, indexType, combine(ir::BinaryKind::mul, indexType, position, extent), next);
@@ -21,20 +20,20 @@ Component BodyEmitter::getPosition(VectorType shape, ArrayRef<Component> indices
   return position;
 }
 
-Component BodyEmitter::isAt(const Component &index, size_t position) {
+Component Operators::isAt(const Component &index, size_t position) {
   llvm::Constant *number = llvm::ConstantInt::get(index.value->getType()->getScalarType(), position);
   if (index.kind.isUniform()) return {builder.CreateICmpEQ(index.value, number)};
-  return makeVarying(builder.CreateICmpEQ(toVector(index), splat(number)));
+  return in.makeVarying(builder.CreateICmpEQ(in.toVector(index), in.splat(number)));
 }
 
 /// Selects the component at a run-time index with a chain of selects: one instruction per component and no memory.
-Component BodyEmitter::choose(ArrayRef<Component> components, const Component &index) {
+Component Operators::choose(ArrayRef<Component> components, const Component &index) {
   Component result = components[0];
   for (size_t i = 1; i < components.size(); ++i) result = select(isAt(index, i), components[i], result);
   return result;
 }
 
-Components BodyEmitter::emitMatmul(ir::MatmulOp op) {
+Components Operators::emitMatmul(ir::MatmulOp op) {
   auto left = cast<VectorType>(op.getLhs().getType()), right = cast<VectorType>(op.getRhs().getType());
   // A vector on the left is a row; on the right it is a column.
   int64_t rows = left.getRank() == 2 ? left.getDimSize(0) : 1;
@@ -45,7 +44,7 @@ Components BodyEmitter::emitMatmul(ir::MatmulOp op) {
     rows = left.getDimSize(0);
     inner = 1;
   }
-  const Components lhs = getValue(op.getLhs()), rhs = getValue(op.getRhs());
+  const Components lhs = values.getValue(op.getLhs()), rhs = values.getValue(op.getRhs());
   Type scalar = left.getElementType();
   Components result;
   for (int64_t row = 0; row < rows; ++row)
@@ -60,28 +59,20 @@ Components BodyEmitter::emitMatmul(ir::MatmulOp op) {
   return result;
 }
 
-Components BodyEmitter::emitVectorOp(Operation *op) {
-  return llvm::TypeSwitch<Operation *, Components>(op)
-      .Case([&](ir::VectorOp vector) { return getScalars(vector.getComponents()); })
-      .Case([&](ir::BroadcastOp broadcast) {
-        return Components(size_t(ir::getComponentCount(broadcast.getType())), getScalar(broadcast.getOperand()));
-      })
-      .Case([&](ir::ExtractOp extract) { return Components{getValue(extract.getOperand())[extract.getComponent()]}; })
-      .Case([&](ir::ExtractAtOp extract) {
-        Components indices = getScalars(extract.getIndices());
-        Component position = getPosition(cast<VectorType>(extract.getOperand().getType()), indices, extract.getIndices().getTypes());
-        return Components{choose(Components(getValue(extract.getOperand())), position)};
-      })
-      .Case([&](ir::ReduceOp reduce) {
-        Components all = getValue(reduce.getOperand());
-        Component sum = all[0];
-        for (const Component &component : llvm::drop_begin(all)) sum = combine(reduce.getBinaryKind(), reduce.getType(), sum, component);
-        return Components{sum};
-      })
-      .Case([&](ir::MatmulOp matmul) { return emitMatmul(matmul); })
-      .Case([&](ir::TransposeOp transpose) {
-        return getTransposed(getValue(transpose.getOperand()), cast<VectorType>(transpose.getOperand().getType()));
-      });
+Components Operators::emitVectorOp(Operation *op) {
+  if (auto moved = moveComponents<Components>(op, [&](Value value) -> const Components & { return values.getValue(value); })) return *moved;
+  if (auto extract = dyn_cast<ir::ExtractAtOp>(op)) {
+    Components indices = values.getScalars(extract.getIndices());
+    Component position = getPosition(cast<VectorType>(extract.getOperand().getType()), indices, extract.getIndices().getTypes());
+    return {choose(Components(values.getValue(extract.getOperand())), position)};
+  }
+  if (auto reduce = dyn_cast<ir::ReduceOp>(op)) {
+    Components all = values.getValue(reduce.getOperand());
+    Component sum = all[0];
+    for (const Component &component : llvm::drop_begin(all)) sum = combine(reduce.getBinaryKind(), reduce.getType(), sum, component);
+    return {sum};
+  }
+  return emitMatmul(cast<ir::MatmulOp>(op));
 }
 
 } // namespace qd::codegen

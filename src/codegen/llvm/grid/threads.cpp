@@ -1,29 +1,12 @@
-// grid_threads.cpp: intrinsics of a thread of a grid: its numbers, barriers, shuffles, fences and shared memory (NVPTX)
-#include "codegen/llvm/grid.h"
+// threads.cpp: exchanges of values of any type between threads of a grid, grid barriers, shared memory
+//
+// The target (target.h) exchanges words of 32 bits; barriers of the whole grid are code, the same for all targets.
+#include "codegen/llvm/grid/threads.h"
 #include "runtime/kernel_abi.h"
-
-#include "llvm/IR/ConstantRange.h"
-#include "llvm/IR/InlineAsm.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 #include <cstddef>
 
 namespace qd::codegen {
-
-llvm::Value *GridThreads::readRegister(unsigned intrinsic, uint64_t limit) {
-  llvm::CallInst *number = builder.CreateIntrinsic(builder.getInt32Ty(), intrinsic, {});
-  number->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, limit)));
-  return number;
-}
-
-llvm::Value *GridThreads::getThread() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, 1024); }
-llvm::Value *GridThreads::getBlockSize() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x, 1025); }
-llvm::Value *GridThreads::getBlock() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, INT32_MAX); }
-llvm::Value *GridThreads::getBlockCount() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, uint64_t(INT32_MAX) + 1); }
-
-void GridThreads::synchronize() {
-  builder.CreateIntrinsic(builder.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {builder.getInt32(0)});
-}
 
 /// Applies an exchange of 32-bit words to a value of any size.
 llvm::Value *GridThreads::exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord) {
@@ -40,17 +23,11 @@ llvm::Value *GridThreads::exchange(llvm::Value *value, llvm::function_ref<llvm::
 }
 
 llvm::Value *GridThreads::shuffleDown(llvm::Value *value, unsigned distance) {
-  return exchange(value, [&](llvm::Value *word) {
-    return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
-                                   {builder.getInt32(~0u), word, builder.getInt32(distance), builder.getInt32(kWarp - 1)});
-  });
+  return exchange(value, [&](llvm::Value *word) { return target.shuffleDown(builder, word, distance); });
 }
 
-llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane) {
-  return exchange(value, [&](llvm::Value *word) {
-    return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
-                                   {builder.getInt32(~0u), word, lane, builder.getInt32(kWarp - 1)});
-  });
+llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane, llvm::Value *threads) {
+  return exchange(value, [&](llvm::Value *word) { return target.shuffle(builder, word, lane, threads); });
 }
 
 /// `void qd_grid_barrier(arrivals, failed, blocks)`. The first block adds 2^31 - (blocks - 1) and each other block adds 1, so that the sum
@@ -59,7 +36,7 @@ llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane) {
 llvm::Function *GridThreads::getGridBarrier() {
   constexpr char kName[] = "qd_grid_barrier";
   if (llvm::Function *known = in.module.module->getFunction(kName)) return known;
-  llvm::Type *pointer = builder.getPtrTy(), *i32 = builder.getInt32Ty();
+  llvm::Type *pointer = in.module.getParameterType(in.module.spaces.global), *i32 = builder.getInt32Ty();
   llvm::Function *function = in.module.makeFunction(builder.getVoidTy(), {pointer, pointer, i32}, kName);
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::Convergent);
@@ -72,12 +49,12 @@ llvm::Function *GridThreads::getGridBarrier() {
   builder.CreateCondBr(builder.CreateIsNull(getThread()), first, end);
 
   builder.SetInsertPoint(first);
-  fence(/*ofBlock=*/false);
+  fence(ThreadScope::Device);
   llvm::Value *others = builder.CreateSub(function->getArg(2), builder.getInt32(1));
   llvm::Value *step =
       builder.CreateSelect(builder.CreateIsNull(getBlock()), builder.CreateSub(builder.getInt32(1u << 31), others), builder.getInt32(1));
   llvm::Value *before = builder.CreateAtomicRMW(llvm::AtomicRMWInst::Add, function->getArg(0), step, llvm::Align(4),
-                                                llvm::AtomicOrdering::Monotonic, in.module.atomicScope);
+                                                llvm::AtomicOrdering::Monotonic, in.module.getAtomicScope());
   builder.CreateBr(wait);
 
   builder.SetInsertPoint(wait);
@@ -89,14 +66,14 @@ llvm::Function *GridThreads::getGridBarrier() {
   builder.CreateCondBr(builder.CreateOr(isThere, hasFailed), end, wait);
 
   builder.SetInsertPoint(end);
-  fence(/*ofBlock=*/false);
+  fence(ThreadScope::Device);
   synchronize();
   builder.CreateRetVoid();
   return function;
 }
 
 void GridThreads::synchronizeGrid(uint32_t branch) {
-  llvm::Value *state = in.loadAddress(in.offsetBy(in.context, offsetof(QdGpuLaunch, state)));
+  llvm::Value *state = launch.loadAddress(in.offsetBy(launch.context, offsetof(QdGpuLaunch, state)));
   llvm::Value *arrivals = in.offsetBy(state, int64_t(offsetof(QdGpuState, barriers) + sizeof(uint32_t) * branch));
   builder.CreateCall(getGridBarrier(), {arrivals, in.offsetBy(state, offsetof(QdGpuState, failed)), getBlockCount()});
 }
@@ -105,37 +82,26 @@ llvm::Value *GridThreads::pin(llvm::Value *value) {
   llvm::Type *type = value->getType();
   unsigned bits = std::max(32u, unsigned(type->getPrimitiveSizeInBits()));
   llvm::Type *word = builder.getIntNTy(bits), *own = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
-  auto *code = llvm::InlineAsm::get(llvm::FunctionType::get(word, word, false), "", bits == 32 ? "=r,0" : "=l,0", /*hasSideEffects=*/true);
-  llvm::Value *pinned = builder.CreateCall(code, builder.CreateZExt(builder.CreateBitCast(value, own), word));
+  llvm::Value *pinned = target.pin(builder, builder.CreateZExt(builder.CreateBitCast(value, own), word));
   return builder.CreateBitCast(builder.CreateTrunc(pinned, own), type);
 }
 
-void GridThreads::synchronizeWarp() {
-  builder.CreateIntrinsic(builder.getVoidTy(), llvm::Intrinsic::nvvm_bar_warp_sync, {builder.getInt32(~0u)});
-}
-
-llvm::Value *GridThreads::ballot(llvm::Value *vote) {
-  return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_vote_ballot_sync, {builder.getInt32(~0u), vote});
-}
-
-void GridThreads::fence(bool ofBlock) {
-  builder.CreateIntrinsic(builder.getVoidTy(), ofBlock ? llvm::Intrinsic::nvvm_membar_cta : llvm::Intrinsic::nvvm_membar_gl, {});
-}
-
-static llvm::Value *declareShared(BodyEmitter &in, llvm::Type *type, llvm::StringRef name, bool isDynamic) {
-  auto *variable = new llvm::GlobalVariable(
-      *in.module.module, type, /*isConstant=*/false, isDynamic ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
-      isDynamic ? nullptr : llvm::PoisonValue::get(type), name, nullptr, llvm::GlobalValue::NotThreadLocal, kSharedMemory);
+static llvm::Value *declareShared(LaneBuilder &in, llvm::Type *type, llvm::StringRef name, llvm::Constant *initializer) {
+  auto *variable = new llvm::GlobalVariable(*in.module.module, type, /*isConstant=*/false,
+                                            initializer ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage,
+                                            initializer, name, nullptr, llvm::GlobalValue::NotThreadLocal, in.module.spaces.shared);
   variable->setAlignment(llvm::Align(16));
-  return in.builder.CreateAddrSpaceCast(variable, in.builder.getPtrTy());
+  return in.toGeneric(variable);
 }
 
-llvm::Value *GridThreads::makeShared(llvm::Type *type, llvm::StringRef name) { return declareShared(in, type, name, /*isDynamic=*/false); }
+llvm::Value *GridThreads::makeShared(llvm::Type *type, llvm::StringRef name) {
+  return declareShared(in, type, name, llvm::PoisonValue::get(type));
+}
 
 llvm::Value *GridThreads::getDynamicShared() {
   constexpr char kName[] = "qd_dynamic_shared";
-  if (llvm::GlobalVariable *known = in.module.module->getNamedGlobal(kName)) return builder.CreateAddrSpaceCast(known, builder.getPtrTy());
-  return declareShared(in, llvm::ArrayType::get(builder.getInt8Ty(), 0), kName, /*isDynamic=*/true);
+  if (llvm::GlobalVariable *known = in.module.module->getNamedGlobal(kName)) return in.toGeneric(known);
+  return declareShared(in, llvm::ArrayType::get(builder.getInt8Ty(), 0), kName, nullptr);
 }
 
 } // namespace qd::codegen

@@ -40,8 +40,8 @@ struct Reduction {
   mlir::Operation *op = nullptr;
   ir::AtomicKind kind = ir::AtomicKind::add;
   mlir::Type element;
-  llvm::SmallVector<Place, 4> sums; ///< accumulator: its registers in the function of the loop
-  uint32_t slot = 0;                ///< scratch slot of the pointer to the partial results
+  llvm::SmallVector<LocalPlace, 4> sums; ///< accumulator: its registers in the function of the loop
+  uint32_t slot = 0;                     ///< scratch slot of the pointer to the partial results
   bool isCopy() const { return llvm::isa<ir::PrivateCopyOp>(op); }
   mlir::Value getTarget() const { return op->getOperand(0); }
 };
@@ -76,9 +76,9 @@ std::optional<ir::TensorType> getFlatType(ir::TensorType type);
 /// A container with the extents of `target` whose elements are packed at `data`.
 Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data);
 /// Element number `element` of a container in row-major order.
-Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element);
+MemoryPlace getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element);
 /// A new local that accumulates a reduction; every component starts with `value`.
-Place makeSum(BodyEmitter &in, mlir::Type type, LaneKind kind, llvm::Value *value);
+LocalPlace makeSum(BodyEmitter &in, mlir::Type type, LaneKind kind, llvm::Value *value);
 /// place = place combined with `more`.
 void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more);
 /// Maximum number of scalars of the container that one iteration updates.

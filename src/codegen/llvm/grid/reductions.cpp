@@ -1,10 +1,10 @@
-// grid_reductions.cpp: reductions of a parallel loop on a grid
+// reductions.cpp: reductions of a parallel loop on a grid
 //
-// qd.accumulator: combined in registers, then over the warp by shuffles, then over the block through shared memory. Each block stores its
-// result in the scratch block. The last block to do so combines the results, each thread every `blockSize`-th one, so that the order
+// qd.accumulator: combined in registers, then over the subgroup by shuffles, then over the block through shared memory. Each block stores
+// its result in the scratch block. The last block to do so combines the results, each thread every `blockSize`-th one, so that the order
 // depends on the grid only.
 // qd.private_copy: a copy in the shared memory of each block, added to the container by atomics; plain atomics if the copy does not fit.
-#include "codegen/llvm/grid.h"
+#include "codegen/llvm/grid/task.h"
 #include "runtime/kernel_abi.h"
 
 #include "llvm/IR/Constants.h"
@@ -37,17 +37,17 @@ void GridTask::collectReductions() {
 void GridTask::beginSums() {
   for (Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
-    llvm::Constant *identity = body->getIdentity(reduction.kind, ir::getScalar(reduction.element));
-    Place &sum = reduction.sums.emplace_back(makeSum(*body, reduction.element, body->manyLanes, identity));
-    sum.isPrivate = sum.isReference = true;
-    body->setPlace(reduction.op->getResult(0), sum);
+    llvm::Constant *identity = body->operators.getIdentity(reduction.kind, ir::getScalar(reduction.element));
+    LocalPlace &sum = reduction.sums.emplace_back(makeSum(*body, reduction.element, body->manyLanes, identity));
+    sum.isAccumulator = sum.isReference = true;
+    body->values.setPlace(reduction.op->getResult(0), sum);
   }
 }
 
-/// Combines the values of all threads of the warp; the first thread gets the result.
-llvm::Value *GridTask::combineWarp(ir::AtomicKind kind, Type type, llvm::Value *value) {
-  for (unsigned distance = GridThreads::kWarp / 2; distance > 0; distance /= 2)
-    value = body->emitAtomicCombine(kind, type, value, threads->shuffleDown(value, distance));
+/// Combines the values of all threads of the subgroup; the first thread gets the result.
+llvm::Value *GridTask::combineSubgroup(ir::AtomicKind kind, Type type, llvm::Value *value) {
+  for (unsigned distance = module.traits.subgroupSize / 2; distance > 0; distance /= 2)
+    value = body->operators.emitAtomicCombine(kind, type, value, threads->shuffleDown(value, distance));
   return value;
 }
 
@@ -55,25 +55,34 @@ llvm::Value *GridTask::combineWarp(ir::AtomicKind kind, Type type, llvm::Value *
 Components GridTask::combineBlock(const Reduction &reduction, Components values) {
   llvm::IRBuilder<> &at = body->builder;
   Type scalar = ir::getScalar(reduction.element);
-  for (Component &component : values) component = {combineWarp(reduction.kind, scalar, component.value)};
-  unsigned warps = blockSize / GridThreads::kWarp;
-  if (warps == 1) return values;
-  llvm::Value *thread = threads->getThread(), *lane = at.CreateAnd(thread, uint64_t(GridThreads::kWarp - 1));
-  llvm::Type *row = llvm::ArrayType::get(values[0].value->getType(), warps);
-  llvm::Value *shared = threads->makeShared(llvm::ArrayType::get(row, values.size()), "qd_warps");
-  auto getCell = [&](size_t component, llvm::Value *warp) {
-    return at.CreateGEP(row, at.CreateConstGEP1_64(row, shared, component), {at.getInt32(0), warp});
+  for (Component &component : values) component = {combineSubgroup(reduction.kind, scalar, component.value)};
+  unsigned size = module.traits.subgroupSize, subgroups = shape.blockSize / size;
+  if (subgroups == 1) return values;
+  llvm::Value *thread = threads->getThread(), *lane = at.CreateAnd(thread, uint64_t(size - 1));
+  llvm::Type *row = llvm::ArrayType::get(values[0].value->getType(), subgroups);
+  llvm::Value *shared = threads->makeShared(llvm::ArrayType::get(row, values.size()), "qd_subgroups");
+  auto getCell = [&](size_t component, llvm::Value *subgroup) {
+    return at.CreateGEP(row, at.CreateConstGEP1_64(row, shared, component), {at.getInt32(0), subgroup});
   };
-  body->emitWhen(at.CreateIsNull(lane), "warp.leader", [&] {
-    for (auto [i, component] : llvm::enumerate(values)) at.CreateStore(component.value, getCell(i, at.CreateLShr(thread, 5)));
+  body->emitWhen(at.CreateIsNull(lane), "subgroup.leader", [&] {
+    for (auto [i, component] : llvm::enumerate(values))
+      at.CreateStore(component.value, getCell(i, at.CreateLShr(thread, llvm::Log2_32(size))));
   });
   threads->synchronize();
-  llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
-  llvm::Value *isWarp = at.CreateICmpULT(lane, at.getInt32(warps)), *cell = at.CreateSelect(isWarp, lane, at.getInt32(0));
-  // Every warp computes this, because all threads must take part in the shuffles; the result of the first warp is used.
+  llvm::Constant *identity = body->operators.getIdentity(reduction.kind, scalar);
+  llvm::SmallVector<std::pair<llvm::Value *, llvm::Value *>, 2> cells; // whether the cell exists, its number
+  for (unsigned first = 0; first < subgroups; first += size) {
+    llvm::Value *number = first ? at.CreateAdd(lane, at.getInt32(first)) : lane, *exists = at.CreateICmpULT(number, at.getInt32(subgroups));
+    cells.push_back({exists, at.CreateSelect(exists, number, at.getInt32(0))});
+  }
+  // Every subgroup computes this, because all threads must take part in the shuffles; the result of the first one is used.
   for (auto [i, component] : llvm::enumerate(values)) {
-    llvm::Value *value = at.CreateSelect(isWarp, at.CreateLoad(component.value->getType(), getCell(i, cell)), identity);
-    component = {combineWarp(reduction.kind, scalar, value)};
+    llvm::Value *value = nullptr;
+    for (auto [exists, cell] : cells) {
+      llvm::Value *part = at.CreateSelect(exists, at.CreateLoad(component.value->getType(), getCell(i, cell)), identity);
+      value = value ? body->operators.emitAtomicCombine(reduction.kind, scalar, value, part) : part;
+    }
+    component = {combineSubgroup(reduction.kind, scalar, value)};
   }
   return values;
 }
@@ -87,25 +96,25 @@ void GridTask::endSums() {
   llvm::Value *isFirst = at.CreateIsNull(threads->getThread()), *block = threads->getBlock(), *blocks = threads->getBlockCount();
   auto getPartial = [&](const Reduction &reduction, llvm::Value *number) {
     int64_t bytes = ir::getComponentCount(reduction.element) * module.getByteSize(ir::getScalar(reduction.element));
-    llvm::Value *partials = body->offsetBy(body->getContextField(kScratch), reduction.slot);
+    llvm::Value *partials = body->offsetBy(body->launch.getField(kScratch), reduction.slot);
     return at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(at.CreateZExt(number, at.getInt64Ty()), at.getInt64(uint64_t(bytes))));
   };
   for (const Reduction *reduction : sums) {
-    Components values = body->load(reduction->sums[0]);
+    Components values = body->memory.load(reduction->sums[0]);
     Type scalar = ir::getScalar(reduction->element);
-    for (Component &component : values) component = {body->reduceLanes(reduction->kind, scalar, body->toVector(component))};
+    for (Component &component : values) component = {body->operators.reduceLanes(reduction->kind, scalar, body->toVector(component))};
     values = combineBlock(*reduction, std::move(values));
-    body->emitWhen(isFirst, "partial", [&] { body->storePacked(reduction->element, values, getPartial(*reduction, block)); });
+    body->emitWhen(isFirst, "partial", [&] { body->memory.storePacked(reduction->element, values, getPartial(*reduction, block)); });
   }
   // The block that increments the counter last reads the results of all blocks.
   llvm::Value *isLastShared = threads->makeShared(at.getInt32Ty(), "qd_is_last");
-  llvm::Value *state = body->loadAddress(body->offsetBy(body->context, offsetof(QdGpuLaunch, state)));
+  llvm::Value *state = body->launch.loadAddress(body->offsetBy(body->launch.context, offsetof(QdGpuLaunch, state)));
   llvm::Value *counter = body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * deviceTask.branch));
   body->emitWhen(isFirst, "count", [&] {
     // LLVM emits a relaxed instruction for any ordering here, so fences order the stores.
-    at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
+    at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.getAtomicScope());
     llvm::Value *before = at.CreateAtomicRMW(llvm::AtomicRMWInst::Add, counter, at.getInt32(1), llvm::Align(4),
-                                             llvm::AtomicOrdering::Monotonic, module.atomicScope);
+                                             llvm::AtomicOrdering::Monotonic, module.getAtomicScope());
     llvm::Value *isLast = at.CreateICmpEQ(before, at.CreateSub(blocks, at.getInt32(1)));
     at.CreateStore(at.CreateZExt(isLast, at.getInt32Ty()), isLastShared);
   });
@@ -113,18 +122,20 @@ void GridTask::endSums() {
   llvm::BasicBlock *last = body->makeBlock("last"), *end = body->makeBlock("last.end");
   at.CreateCondBr(at.CreateIsNotNull(at.CreateLoad(at.getInt32Ty(), isLastShared)), last, end);
   body->moveTo(last);
-  at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
+  at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.getAtomicScope());
   for (const Reduction *reduction : sums) {
     Type scalar = ir::getScalar(reduction->element);
-    llvm::Constant *identity = body->getIdentity(reduction->kind, scalar);
-    Place sum = makeSum(*body, reduction->element, LaneKind::uniform(), identity);
-    llvm::Value *thread = threads->getThread(), *missing = at.CreateSub(at.CreateAdd(blocks, at.getInt32(blockSize - 1)), thread);
-    body->emitCountedLoop(at.CreateUDiv(missing, at.getInt32(blockSize)), [&](llvm::Value *round) {
-      llvm::Value *number = at.CreateAdd(thread, at.CreateMul(round, at.getInt32(blockSize)));
-      combineInto(*body, reduction->kind, sum, body->loadPacked(reduction->element, getPartial(*reduction, number), /*invariant=*/false));
+    llvm::Constant *identity = body->operators.getIdentity(reduction->kind, scalar);
+    LocalPlace sum = makeSum(*body, reduction->element, LaneKind::uniform(), identity);
+    llvm::Value *thread = threads->getThread(), *missing = at.CreateSub(at.CreateAdd(blocks, at.getInt32(shape.blockSize - 1)), thread);
+    body->emitCountedLoop(at.CreateUDiv(missing, at.getInt32(shape.blockSize)), [&](llvm::Value *round) {
+      llvm::Value *number = at.CreateAdd(thread, at.CreateMul(round, at.getInt32(shape.blockSize)));
+      combineInto(*body, reduction->kind, sum,
+                  body->memory.loadPacked(reduction->element, getPartial(*reduction, number), /*invariant=*/false));
     });
-    Components values = combineBlock(*reduction, body->load(sum));
-    body->emitWhen(isFirst, "combine", [&] { combineInto(*body, reduction->kind, body->getPlace(reduction->op->getOperand(0)), values); });
+    Components values = combineBlock(*reduction, body->memory.load(sum));
+    body->emitWhen(isFirst, "combine",
+                   [&] { combineInto(*body, reduction->kind, body->values.getPlace(reduction->op->getOperand(0)), values); });
   }
   body->emitWhen(isFirst, "reset", [&] { at.CreateAlignedStore(at.getInt32(0), counter, llvm::Align(4)); });
   body->continueAt(end);
@@ -136,7 +147,7 @@ void GridTask::endSums() {
 static llvm::Value *getSharedBytes(BodyEmitter &in, const Reduction &copy) {
   llvm::IRBuilder<> &at = in.builder;
   int64_t size = ir::getComponentCount(copy.element) * in.module.getByteSize(ir::getScalar(copy.element));
-  llvm::Value *bytes = at.CreateMul(getElementCount(in, in.getTensor(copy.getTarget())), at.getInt64(uint64_t(size)));
+  llvm::Value *bytes = at.CreateMul(getElementCount(in, in.values.getTensor(copy.getTarget())), at.getInt64(uint64_t(size)));
   return at.CreateAnd(at.CreateAdd(bytes, at.getInt64(7)), at.getInt64(~uint64_t(7)));
 }
 
@@ -148,12 +159,12 @@ llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
     bytes = at.CreateAdd(bytes, getSharedBytes(*body, reduction));
-    llvm::Value *count = getElementCount(*body, body->getTensor(reduction.getTarget()));
+    llvm::Value *count = getElementCount(*body, body->values.getTensor(reduction.getTarget()));
     scalars = at.CreateAdd(scalars, at.CreateMul(count, at.getInt64(uint64_t(ir::getComponentCount(reduction.element)))));
     updates += countUpdates(reduction);
   }
   if (updates == 0 || !deviceTask.sharedBytes.isKnown()) return at.getFalse();
-  return at.CreateAnd(at.CreateICmpULE(bytes, at.getInt64(artifact::DeviceTask::kMaxSharedBytes)),
+  return at.CreateAnd(at.CreateICmpULE(bytes, at.getInt64(module.traits.maxCopyBytes)),
                       at.CreateICmpULE(scalars, at.CreateMul(iterations, at.getInt64(updates))));
 }
 
@@ -176,9 +187,9 @@ void GridTask::beginCopies(bool isShared) {
   llvm::Value *next = nullptr;
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
-    Tensor target = body->getTensor(reduction.getTarget());
+    Tensor target = body->values.getTensor(reduction.getTarget());
     if (!isShared) {
-      body->setTensor(reduction.op->getResult(0), target);
+      body->values.setTensor(reduction.op->getResult(0), target);
       continue;
     }
     if (!next) next = threads->getDynamicShared();
@@ -186,11 +197,11 @@ void GridTask::beginCopies(bool isShared) {
     copy.isShared = true;
     copy.alignment = 0;
     next = at.CreateGEP(at.getInt8Ty(), next, getSharedBytes(*body, reduction));
-    body->setTensor(reduction.op->getResult(0), copy);
+    body->values.setTensor(reduction.op->getResult(0), copy);
     Type scalar = ir::getScalar(reduction.element);
-    llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
-    forEachScalar(*body, *threads, blockSize, reduction, copy,
-                  [&](llvm::Value *, unsigned, llvm::Value *pointer) { body->storePacked(scalar, {{identity}}, pointer); });
+    llvm::Constant *identity = body->operators.getIdentity(reduction.kind, scalar);
+    forEachScalar(*body, *threads, shape.blockSize, reduction, copy,
+                  [&](llvm::Value *, unsigned, llvm::Value *pointer) { body->memory.storePacked(scalar, {{identity}}, pointer); });
   }
   if (next) threads->synchronize();
 }
@@ -201,16 +212,16 @@ void GridTask::endCopies() {
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
     Type scalar = ir::getScalar(reduction.element);
-    llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
-    Tensor target = body->getTensor(reduction.getTarget()), copy = body->getTensor(reduction.op->getResult(0));
-    forEachScalar(*body, *threads, blockSize, reduction, copy, [&](llvm::Value *element, unsigned component, llvm::Value *pointer) {
-      llvm::Value *value = body->loadPacked(scalar, pointer, /*invariant=*/false)[0].value;
+    llvm::Constant *identity = body->operators.getIdentity(reduction.kind, scalar);
+    Tensor target = body->values.getTensor(reduction.getTarget()), copy = body->values.getTensor(reduction.op->getResult(0));
+    forEachScalar(*body, *threads, shape.blockSize, reduction, copy, [&](llvm::Value *element, unsigned component, llvm::Value *pointer) {
+      llvm::Value *value = body->memory.loadPacked(scalar, pointer, /*invariant=*/false)[0].value;
       llvm::Value *isIdentity =
           value->getType()->isFloatingPointTy() ? at.CreateFCmpOEQ(value, identity) : at.CreateICmpEQ(value, identity);
       body->emitWhen(at.CreateNot(isIdentity), "merge", [&] {
-        Place place = getElementAt(*body, target, {element});
+        MemoryPlace place = getElementAt(*body, target, {element});
         llvm::Value *to = body->offsetBy(place.base, int64_t(component) * place.componentStride);
-        body->emitAtomicAt(reduction.kind, scalar, to, value, place);
+        body->atomics.emitAtomicAt(reduction.kind, scalar, to, value, place);
       });
     });
   }

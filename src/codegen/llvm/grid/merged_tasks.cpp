@@ -2,18 +2,16 @@
 //
 // A launch costs a device more time than the few iterations of such a task. The merged entry runs the tasks in order, with a barrier of the
 // block between them.
-#include "codegen/llvm/grid.h"
+#include "codegen/llvm/grid/task.h"
 #include "ir/attributes.h"
-
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
 
 namespace {
-/// Loops with more iterations need more than one block.
-constexpr int64_t kMaxIterations = 1024 * 4;
+/// Maximum number of iterations that a thread takes at a time; loops with more per thread of the largest block need several blocks.
+constexpr int64_t kMaxPerThread = 4;
 
 /// Whether one block may run the task; the number of iterations may be unknown yet.
 bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
@@ -21,10 +19,10 @@ bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
   if (!task.getParallel()) return true;
   ir::ForOp loop = findLoop(module, task);
   if (!loop || module.isOfBlock(loop)) return false;
-  int64_t count = 1;
-  for (unsigned axis = 0; axis < loop.getRank() && count <= kMaxIterations; ++axis)
+  int64_t count = 1, most = kMaxPerThread * module.traits.maxBlockThreads;
+  for (unsigned axis = 0; axis < loop.getRank() && count <= most; ++axis)
     count *= std::clamp<int64_t>(findRounds(loop, axis).value_or(INT32_MAX), 0, INT32_MAX);
-  return count <= kMaxIterations;
+  return count <= most;
 }
 
 /// Whether one block of the task's size runs all iterations in its first round.
@@ -41,11 +39,11 @@ public:
   Merger(ModuleEmitter &module, llvm::Function *first)
       : module(module), whole(first), at(module.ctx), start(llvm::BasicBlock::Create(module.ctx, "start", first, &first->getEntryBlock())) {
     at.SetInsertPoint(start);
-    thread = at.CreateIntrinsic(at.getInt32Ty(), llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
+    thread = module.grid->getNumber(at, ThreadNumber::Thread);
   }
 
   void add(llvm::Function *part, bool isSerial) {
-    if (part != whole) at.CreateIntrinsic(at.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {at.getInt32(0)});
+    if (part != whole) module.grid->synchronize(at, ThreadScope::Block);
     std::vector<llvm::BasicBlock *> blocks;
     for (llvm::BasicBlock &block : *part)
       if (&block != start) blocks.push_back(&block);
@@ -69,7 +67,7 @@ public:
 
   void finish(unsigned blockSize) {
     at.CreateRetVoid();
-    whole->addFnAttr("nvvm.maxntid", std::to_string(blockSize));
+    module.grid->setBlockSize(*whole, blockSize);
   }
 
 private:

@@ -3,7 +3,7 @@
 // First the blocks move. Then every value used outside of the function that defines it is spilled to the frame: it is stored at its
 // definition and loaded where a region begins. Locals move to the frame, too; a region works on copies of them, which LLVM turns into
 // values. Each step walks the code once.
-#include "codegen/llvm/outlined_regions.h"
+#include "codegen/llvm/cpu/outlined_regions.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"

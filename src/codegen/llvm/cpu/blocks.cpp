@@ -1,7 +1,7 @@
 // blocks.cpp: parallel loops on the processor whose iterations cooperate in blocks
 //
 // The loop becomes a function for one thread of a block. The runtime runs the threads of a block in turn, each on its own stack.
-#include "codegen/llvm/task.h"
+#include "codegen/llvm/cpu/task.h"
 
 using namespace mlir;
 
@@ -21,27 +21,28 @@ llvm::Function *ParallelTask::emitThreadFunction() {
   BodyEmitter in(module, function, 1, *facts);
   llvm::IRBuilder<> &at = in.builder;
   in.continueAt(in.makeBlock("start"));
-  in.task = index;
-  in.thread = function->getArg(2);
-  in.isInBlock = true;
+  in.random.task = index;
+  in.blocks.thread = function->getArg(2);
+  in.blocks.isInBlock = true;
   setUpResolve(in);
-  in.leaveFailed = [&] { at.CreateRetVoid(); };
-  if (setUpRandom(in, loop.getBody())) in.iteration = {function->getArg(1)};
+  in.launch.leaveFailed = [&] { at.CreateRetVoid(); };
+  if (setUpRandom(in, loop.getBody())) in.random.iteration = {function->getArg(1)};
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (const Axis &axis : axes) extents.push_back(axis.extent);
-  in.blockSize = at.getInt32(getBlockSize());
-  in.blockIndex = at.CreateTrunc(at.CreateUDiv(function->getArg(1), at.getInt64(getBlockSize())), at.getInt32Ty());
+  in.blocks.blockSize = at.getInt32(getBlockSize());
+  in.blocks.blockIndex = at.CreateTrunc(at.CreateUDiv(function->getArg(1), at.getInt64(getBlockSize())), at.getInt32Ty());
   llvm::Value *total = at.getInt64(1);
   for (llvm::Value *extent : extents) total = at.CreateMul(total, extent);
   llvm::Value *upTo = at.CreateAdd(total, at.getInt64(getBlockSize() - 1));
-  in.blockCount = at.CreateTrunc(at.CreateUDiv(upTo, at.getInt64(getBlockSize())), at.getInt32Ty());
+  in.blocks.blockCount = at.CreateTrunc(at.CreateUDiv(upTo, at.getInt64(getBlockSize())), at.getInt32Ty());
   for (auto [a, digit] : llvm::enumerate(unflatten(at, function->getArg(1), extents))) {
     llvm::Value *counter = at.CreateTrunc(digit, axes[a].lower.value->getType());
-    in.setValue(loop.getBody().getArgument(unsigned(a)), {{at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value))}});
+    in.values.setValue(loop.getBody().getArgument(unsigned(a)),
+                       {{at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value))}});
   }
   llvm::BasicBlock *next = in.makeBlock("iteration.end");
-  in.emitLoopBody(loop, loop.getBody(), next);
+  in.control.emitLoopBody(loop, loop.getBody(), next);
   in.moveTo(next);
   at.CreateRetVoid();
   return function;
@@ -51,16 +52,16 @@ void ParallelTask::emitBlocks(llvm::Value *total) {
   llvm::Function *thread = emitThreadFunction();
   std::unique_ptr<BodyEmitter> in = beginFunction(1, *facts, "_blocks");
   llvm::Value *blockSize = builder.getInt64(getBlockSize());
-  bool isTogether = module.containsDeep(loop.getBody(), ir::isGridBarrier);
-  in->callRuntime(kRunBlocks, {thread, in->function->getArg(1), in->function->getArg(2), builder.getInt32(getBlockSize()),
-                               builder.getInt64(module.sharedBytes), builder.getInt32(isTogether)});
+  bool isTogether = module.calls.contains(loop.getBody(), ir::isGridBarrier);
+  in->launch.callRuntime(kRunBlocks, {thread, in->function->getArg(1), in->function->getArg(2), builder.getInt32(getBlockSize()),
+                                      builder.getInt64(module.shared.bytes), builder.getInt32(isTogether)});
   in->builder.CreateRetVoid();
   storeCaptures();
   llvm::Value *blocks =
       builder.CreateAdd(builder.CreateUDiv(total, builder.CreateMul(blockSize, builder.getInt64(kMaxChunks))), builder.getInt64(1));
   llvm::Value *chunk = builder.CreateMul(blocks, blockSize);
   callParallelFor(in->function, total, isTogether ? builder.CreateAdd(total, blockSize) : chunk);
-  body.leaveIfFailed();
+  body.launch.leaveIfFailed();
 }
 
 } // namespace qd::codegen

@@ -12,7 +12,7 @@
 //
 // The function of the loop recomputes values of the task that are free (constants, arguments, addresses). Other values cross through slots
 // that the emitter adds to the scratch block.
-#include "codegen/llvm/task.h"
+#include "codegen/llvm/cpu/task.h"
 #include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
@@ -31,19 +31,18 @@ constexpr uint64_t kChunksPerStrip = 16;
 constexpr uint64_t kChunkUnit = 16;
 
 void setUpReturns(BodyEmitter &body, std::function<void()> leave) {
-  body.leaveKernel = [&body, leave = std::move(leave)](ir::ReturnOp op) {
-    llvm::Value *block = body.getContextField(kResult);
+  body.calls.leaveKernel = [&body, leave = std::move(leave)](ir::ReturnOp op) {
+    llvm::Value *block = body.launch.getField(kResult);
     for (auto [value, result] : llvm::zip(op.getValues(), body.module.artifact.results))
-      body.storePacked(value.getType(), Components(body.getValue(value)), body.offsetBy(block, result.offset));
+      body.memory.storePacked(value.getType(), Components(body.values.getValue(value)), body.offsetBy(block, result.offset));
     leave();
   };
 }
 
 bool setUpRandom(BodyEmitter &body, Region &region) {
-  if (!body.module.containsDeep(region, llvm::IsaPred<ir::RandomOp>)) return false;
-  llvm::Type *type = body.widen(body.builder.getInt32Ty());
-  body.randomCalls = body.makeSlot(type, "random.calls");
-  body.builder.CreateStore(llvm::Constant::getNullValue(type), body.randomCalls);
+  if (!body.module.calls.contains(region, llvm::IsaPred<ir::RandomOp>)) return false;
+  body.random.makeCounter();
+  body.random.reset();
   return true;
 }
 
@@ -54,8 +53,8 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   if (task.getParallel()) function->addFnAttr(llvm::Attribute::AlwaysInline);
   BodyEmitter body(module, function, 1, module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &builder = body.builder;
-  body.task = index;
-  body.leaveFailed = [&] { builder.CreateRet(builder.getTrue()); };
+  body.random.task = index;
+  body.launch.leaveFailed = [&] { builder.CreateRet(builder.getTrue()); };
   setUpReturns(body, [&] { builder.CreateRet(builder.getTrue()); });
   setUpRandom(body, task.getBody());
   if (task.getParallel())
@@ -88,7 +87,7 @@ void ParallelTask::emit() {
   std::optional<int64_t> step = findStep(loop, loop.getRank() - 1);
   indices.back() = step && !schedule.perLaneIndices ? LaneKind::linear(*step) : LaneKind::varying();
   facts = schedule.lanes == 1 ? &module.uniformity.getScalarFacts() : &module.uniformity.analyzeLoop(loop, indices);
-  drawsRandom = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
+  drawsRandom = module.calls.contains(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
 
   for (Operation &op : block) {
     if (&op == loop.getOperation()) break;
@@ -106,7 +105,7 @@ void ParallelTask::emit() {
   llvm::Function *plain = nullptr, *copying = nullptr;
   llvm::Value *total = builder.getInt64(1);
   llvm::SmallVector<Axis, 4> axes = getAxes(body, loop);
-  if (llvm::Value *tooMany = hasTooManyIterations(body, loop, axes)) body.failWhen(tooMany, "too.many", loop);
+  if (llvm::Value *tooMany = hasTooManyIterations(body, loop, axes)) body.sites.failWhen(tooMany, "too.many", loop);
   for (const Axis &axis : axes) total = builder.CreateMul(total, axis.extent);
   if (module.isOfBlock(loop)) return emitBlocks(total);
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
@@ -124,11 +123,11 @@ void ParallelTask::emit() {
     for (const Reduction &reduction : reductions) {
       if (reduction.isCopy() && !copies) continue;
       llvm::Value *bytes = builder.CreateMul(chunks, builder.getInt64(uint64_t(getBytes(reduction.element))));
-      if (reduction.isCopy()) bytes = builder.CreateMul(bytes, getElementCount(body, body.getTensor(reduction.getTarget())));
+      if (reduction.isCopy()) bytes = builder.CreateMul(bytes, getElementCount(body, body.values.getTensor(reduction.getTarget())));
       allocate(reduction.slot, bytes);
     }
     callParallelFor(function, total, chunkSize);
-    body.leaveIfFailed();
+    body.launch.leaveIfFailed();
     combineAccumulators(chunks);
     if (copies) mergeCopies(chunks);
   };
@@ -148,10 +147,10 @@ llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
   for (unsigned a = 0; a < loop.getRank(); ++a) {
     Axis axis;
     axis.type = loop.getLower()[a].getType();
-    axis.lower = in.getScalar(loop.getLower()[a]);
-    llvm::Value *upper = in.getUniform(loop.getUpper()[a]);
+    axis.lower = in.values.getScalar(loop.getLower()[a]);
+    llvm::Value *upper = in.values.getUniform(loop.getUpper()[a]);
     llvm::Type *type = axis.lower.value->getType();
-    axis.step = loop.getStep().empty() ? Component{llvm::ConstantInt::get(type, 1)} : in.getScalar(loop.getStep()[a]);
+    axis.step = loop.getStep().empty() ? Component{llvm::ConstantInt::get(type, 1)} : in.values.getScalar(loop.getStep()[a]);
     bool isSigned = axis.type.isSignedInteger();
     auto wide = [&](llvm::Value *value) { return at.CreateIntCast(value, at.getInt64Ty(), isSigned); };
     llvm::Value *low = wide(axis.lower.value), *high = wide(upper), *step = wide(axis.step.value);
@@ -222,14 +221,14 @@ llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
 
 void ParallelTask::callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize) {
   int threads = module.options.parallel ? int(loop.getMaxThreads().value_or(0)) : 1;
-  body.callRuntime(kParallelFor, {function, total, chunkSize, builder.getInt32(uint32_t(threads))});
+  body.launch.callRuntime(kParallelFor, {function, total, chunkSize, builder.getInt32(uint32_t(threads))});
 }
 
-llvm::Value *ParallelTask::getSlotPointer(BodyEmitter &in, uint32_t slot) { return in.offsetBy(in.getContextField(kScratch), slot); }
+llvm::Value *ParallelTask::getSlotPointer(BodyEmitter &in, uint32_t slot) { return in.offsetBy(in.launch.getField(kScratch), slot); }
 
 /// Lets the function of the loop find values that the task defines.
 void ParallelTask::setUpResolve(BodyEmitter &in) {
-  in.resolve = [this, &in](Value value) {
+  in.values.resolve = [this, &in](Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || loop->isAncestor(op) || !task->isAncestor(op)) return false;
     bool isRepeated = isPure(op) && op->getNumRegions() == 0;
@@ -244,7 +243,7 @@ void ParallelTask::setUpResolve(BodyEmitter &in) {
       int64_t bytes = getBytes(value.getType());
       auto [capture, isNew] = captures.try_emplace(value, 0);
       if (isNew) capture->second = module.addScratch(uint32_t(bytes));
-      in.setValue(value, in.loadPacked(value.getType(), getSlotPointer(in, capture->second), /*invariant=*/true));
+      in.values.setValue(value, in.memory.loadPacked(value.getType(), getSlotPointer(in, capture->second), /*invariant=*/true));
     }
     in.mask = mask;
     return true;
@@ -252,7 +251,8 @@ void ParallelTask::setUpResolve(BodyEmitter &in) {
 }
 
 void ParallelTask::storeCaptures() {
-  for (auto [value, slot] : captures) body.storePacked(value.getType(), Components(body.getValue(value)), getSlotPointer(body, slot));
+  for (auto [value, slot] : captures)
+    body.memory.storePacked(value.getType(), Components(body.values.getValue(value)), getSlotPointer(body, slot));
 }
 
 //--- The loop ---
@@ -264,7 +264,7 @@ std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const B
       module.makeFunction(llvm::Type::getVoidTy(module.ctx), {pointer, i64, i64, i64}, "qd_task_" + llvm::Twine(index) + suffix);
   auto in = std::make_unique<BodyEmitter>(module, function, lanes, bodyFacts);
   in->continueAt(in->makeBlock("start"));
-  in->task = index;
+  in->random.task = index;
   setUpResolve(*in);
   return in;
 }
@@ -274,8 +274,8 @@ llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
   BodyEmitter &in = *owned;
   llvm::Function *function = in.function;
   llvm::Value *chunk = function->getArg(3);
-  in.leaveFailed = [&] { in.builder.CreateRetVoid(); };
-  if (drawsRandom) in.randomCalls = in.makeSlot(in.widen(in.builder.getInt32Ty()), "random.calls");
+  in.launch.leaveFailed = [&] { in.builder.CreateRetVoid(); };
+  if (drawsRandom) in.random.makeCounter();
   beginChunk(in, chunk, privateCopies);
   emitStrips(in, function->getArg(1), function->getArg(2));
   endChunk(in, chunk);
@@ -317,7 +317,7 @@ void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *
   llvm::Value *last = at.CreateAdd(first, length);
   emitRows(in, first, last);
   at.CreateStore(last, slot);
-  in.leaveIfCanceled();
+  in.launch.leaveIfCanceled();
   in.branchTo(header);
   in.moveTo(done);
 }
@@ -342,7 +342,7 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   in.continueAt(row);
   llvm::Value *position = at.CreateLoad(at.getInt64Ty(), slot);
   for (size_t a = 0; a + 1 < axes.size(); ++a) {
-    in.setValue(loop.getBody().getArgument(unsigned(a)), {{getIndex(at, axes[a], at.CreateLoad(at.getInt64Ty(), slots[a]))}});
+    in.values.setValue(loop.getBody().getArgument(unsigned(a)), {{getIndex(at, axes[a], at.CreateLoad(at.getInt64Ty(), slots[a]))}});
   }
   llvm::Value *column = at.CreateLoad(at.getInt64Ty(), slots.back());
   llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(extents.back(), column), at.CreateSub(end, position));
@@ -370,15 +370,16 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
       llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
-    in.isPartialVector = count && schedule.separateTail;
+    in.control.isPartialVector = count && schedule.separateTail;
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
-    in.isPartialVector = false;
+    in.control.isPartialVector = false;
     in.mask = nullptr;
   };
   llvm::Value *peeled = countPeeled(in, axes, column, length);
   if (peeled) in.emitWhen(at.CreateIsNotNull(peeled), "head", [&] { emitVector(at.getInt64(0), peeled); });
   at.CreateStore(peeled ? peeled : at.getInt64(0), slot);
-  const bool polls = module.getWork(loop.getBody()) * double(schedule.grain * kChunksPerStrip / schedule.lanes) > kMaxWorkWithoutPoll;
+  const bool polls =
+      module.functions.getWork(loop.getBody()) * double(schedule.grain * kChunksPerStrip / schedule.lanes) > kMaxWorkWithoutPoll;
   // Each round takes `count` vectors; the last vector of a masked loop may be partial.
   auto emitVectors = [&](unsigned count, bool masked) {
     llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
@@ -393,7 +394,7 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     }
     useSums(in, 0);
     at.CreateStore(at.CreateAdd(i, at.getInt64(count * schedule.lanes)), slot);
-    if (polls) in.leaveIfCanceled();
+    if (polls) in.launch.leaveIfCanceled();
     in.branchTo(header);
     in.moveTo(done);
   };
@@ -427,7 +428,7 @@ llvm::Value *ParallelTask::countPeeled(BodyEmitter &in, ArrayRef<Axis> axes, llv
   if (!schedule.separateTail || schedule.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
   ir::ElementOp element = findContiguousStore(loop);
   if (!element) return nullptr;
-  Tensor array = in.getTensor(element.getTensor());
+  Tensor array = in.values.getTensor(element.getTensor());
   int64_t size = module.getByteSize(array.type.getElement()), vector = size * schedule.lanes;
   if (vector <= kAlignedAnyway || vector > module.traits.vectorBytes) return nullptr;
   llvm::IRBuilder<> &at = in.builder;
@@ -442,8 +443,8 @@ llvm::Value *ParallelTask::countPeeled(BodyEmitter &in, ArrayRef<Axis> axes, llv
 void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column) {
   llvm::IRBuilder<> &at = in.builder;
   if (drawsRandom) {
-    in.iteration = {flat, schedule.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1)};
-    at.CreateStore(llvm::Constant::getNullValue(in.widen(at.getInt32Ty())), in.randomCalls);
+    in.random.iteration = {flat, schedule.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1)};
+    in.random.reset();
   }
   if (schedule.perLaneIndices) {
     // 32 bits suffice for nearly every loop, and are twice as fast.
@@ -459,7 +460,7 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     for (auto [a, digit] : llvm::enumerate(unflatten(at, counters, extents))) {
       llvm::Value *counter = at.CreateZExtOrTrunc(digit, in.widen(axes[a].lower.value->getType()));
       llvm::Value *value = at.CreateAdd(in.toVector(axes[a].lower), at.CreateMul(counter, in.toVector(axes[a].step)));
-      in.setValue(loop.getBody().getArgument(unsigned(a)), {in.makeVarying(value)});
+      in.values.setValue(loop.getBody().getArgument(unsigned(a)), {in.makeVarying(value)});
     }
   } else {
     const Axis &axis = axes.back();
@@ -471,10 +472,10 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
       llvm::Value *counters = in.toVector({at.CreateTrunc(column, axis.lower.value->getType()), LaneKind::linear(1)});
       index = in.makeVarying(at.CreateAdd(in.splat(axis.lower.value), at.CreateMul(counters, in.splat(axis.step.value))));
     }
-    in.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
+    in.values.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
   }
   llvm::BasicBlock *next = in.makeBlock("iteration.end");
-  in.emitLoopBody(loop, loop.getBody(), next);
+  in.control.emitLoopBody(loop, loop.getBody(), next);
   in.moveTo(next);
 }
 

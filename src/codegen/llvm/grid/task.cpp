@@ -1,16 +1,14 @@
-// grid_task.cpp: the entry of one task on a grid
+// task.cpp: the entry of one task on a grid
 //
-// In:   a qd.task; reductions, columns and thread intrinsics are in the grid_*.cpp files beside this one.
+// In:   a qd.task; reductions, columns and thread intrinsics are in the files beside this one.
 // Out:  one kernel entry, and its DeviceTask: block size, expressions for the sizes of a launch, shared memory.
-// A thread takes several iterations at a time (lanes: neighboring rows, or one block's width apart) to wait for many loads at once.
-#include "codegen/llvm/grid.h"
+// shape.cpp chooses how threads divide the iterations; emission follows it.
+#include "codegen/llvm/grid/task.h"
 #include "ir/attributes.h"
-#include "passes/accesses.h"
 #include "passes/source_locations.h"
 #include "runtime/kernel_abi.h"
 
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/InlineAsm.h"
 
 using namespace mlir;
 
@@ -18,90 +16,57 @@ namespace qd::codegen {
 
 /// Loops with at most this many iterations have 32-bit flattened indices; adding a stride of the grid then does not overflow.
 constexpr uint64_t kMaxShortIterations = uint64_t(1) << 30;
-/// Bodies up to this size take several iterations at a time, so that a thread has this many bytes of loads in flight.
-constexpr int64_t kShortBody = 64;
-constexpr int64_t kBytesInFlight = 32;
-constexpr unsigned kMaxLanes = 4;
-/// Bytes that a thread loads for its rows; neighboring rows read much of the same data.
-constexpr int64_t kBytesOfRows = 128;
-/// Number of threads that fill a large device; shorter loops are better spread over more threads.
-constexpr int64_t kFullGrid = 1 << 17;
-/// Rows with at least this many iterations start at a cache line, with a new warp.
+/// Rows with at least this many iterations start at a cache line, with a new subgroup.
 constexpr int64_t kLongRow = 256;
-constexpr unsigned kMaxRows = 8;
-/// Maximum number of rows if a thread also takes several columns.
-constexpr unsigned kRowsOfColumns = 4;
 /// Bodies up to this size are emitted twice: for aligned elements, and for others.
 constexpr int64_t kVersionedBody = 1024;
-/// Threads per multiprocessor that suffice if each has much work: they then get at least 64 registers.
-constexpr unsigned kThreadsWithRegisters = 1024;
 
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
 void GridTask::emit(bool isLast) {
-  module.needsManyRegisters = false;
+  module.grids.needsManyRegisters = false;
   // More blocks than branches share branches in turn.
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
     deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
-  // The assembler limits registers for a full multiprocessor, unless this attribute allows fewer threads.
-  if (module.needsManyRegisters)
-    body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
-  if (module.containsDeep(task.getBody(), [](Operation *op) {
+  if (module.grids.needsManyRegisters) module.grid->preferRegisters(*body->function, shape.blockSize);
+  if (module.calls.contains(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
         return assertion && !assertion.getReports();
       }))
-    module.mayHaveFailed = true;
+    module.grids.mayHaveFailed = true;
   module.artifact.tasks.push_back(std::move(deviceTask));
 }
 
 llvm::Function *GridTask::makeEntry() {
   llvm::LLVMContext &ctx = module.ctx;
-  uint64_t bytes = sizeof(QdGpuLaunch) + (module.argumentBytes <= QD_GPU_INLINE_ARGUMENTS ? module.argumentBytes : 0);
-  auto *launch = llvm::ArrayType::get(llvm::Type::getInt64Ty(ctx), (bytes + 7) / 8);
-  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {llvm::PointerType::get(ctx, 0)}, false);
+  uint64_t bytes = sizeof(QdGpuLaunch) + (module.hasInlineArguments() ? module.argumentBytes : 0);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {llvm::PointerType::get(ctx, module.spaces.launch)}, false);
   deviceTask.entry = "qd_task_" + std::to_string(index);
-  deviceTask.blockSize = blockSize;
+  deviceTask.blockSize = shape.blockSize;
   auto *entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, deviceTask.entry, *module.module);
-  entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  llvm::AttrBuilder attributes(ctx);
-  attributes.addByValAttr(launch);
-  attributes.addAlignmentAttr(llvm::Align(8));
-  // The parameter is constant: read it in place.
-  attributes.addAttribute("nvvm.grid_constant");
-  entry->addParamAttrs(0, attributes);
-  entry->addFnAttr("nvvm.maxntid", std::to_string(blockSize));
+  module.grid->markEntry(*entry, bytes);
+  module.grid->setBlockSize(*entry, shape.blockSize);
   return entry;
-}
-
-/// Number of iterations, or infinity if unknown.
-double GridTask::countKnownIterations() {
-  double count = 1;
-  for (unsigned axis = 0; axis < loop.getRank(); ++axis) count *= double(findRounds(loop, axis).value_or(INT64_MAX));
-  return count;
 }
 
 /// Begins the entry. For short tasks, the next task may be launched once all blocks have arrived here; it then waits for this task's end
 /// itself. That hides the launch latency, but costs each block time: copies with many blocks were 24 % slower.
 void GridTask::beginEntry(const BodyFacts &facts) {
-  body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
-  body->task = index;
-  body->branch = deviceTask.branch;
-  deviceTask.waits = module.traits.hasEarlyLaunch && (!loop || countKnownIterations() <= double(kFullGrid));
-  if (!deviceTask.waits) return;
-  llvm::IRBuilder<> &at = body->builder;
-  auto *type = llvm::FunctionType::get(at.getVoidTy(), false);
-  for (const char *code : {"griddepcontrol.launch_dependents;", "griddepcontrol.wait;"})
-    at.CreateCall(llvm::InlineAsm::get(type, code, "~{memory}", /*hasSideEffects=*/true));
+  body = std::make_unique<BodyEmitter>(module, makeEntry(), shape.lanes, facts);
+  body->random.task = index;
+  body->blocks.branch = deviceTask.branch;
+  deviceTask.waits = module.traits.hasEarlyLaunch && shape.isBrief;
+  if (deviceTask.waits) module.grid->launchEarly(body->builder);
 }
 
 /// Whether an earlier task failed or ended the kernel; null if none can.
 llvm::Value *GridTask::hasStopped() {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *stopped = nullptr;
-  if (module.mayHaveFailed) stopped = at.CreateIsNotNull(body->getContextField(kFailed));
-  if (module.endSlot) {
-    llvm::Value *slot = body->offsetBy(body->getContextField(kScratch), *module.endSlot);
+  if (module.grids.mayHaveFailed) stopped = at.CreateIsNotNull(body->launch.getField(kFailed));
+  if (module.grids.endSlot) {
+    llvm::Value *slot = body->offsetBy(body->launch.getField(kScratch), *module.grids.endSlot);
     llvm::Value *ended = at.CreateIsNotNull(at.CreateAlignedLoad(at.getInt32Ty(), slot, llvm::Align(4)));
     stopped = stopped ? at.CreateOr(stopped, ended) : ended;
   }
@@ -121,12 +86,12 @@ void GridTask::emitSerial(bool isLast) {
     at.CreateCondBr(stopped, end, start);
     body->moveTo(start);
   }
-  body->leaveFailed = [&] { at.CreateBr(end); };
-  bool mayEnd = !isLast && task.walk([](ir::ReturnOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (mayEnd && !module.endSlot) module.endSlot = module.addScratch(4);
+  body->launch.leaveFailed = [&] { at.CreateBr(end); };
+  bool mayEnd = !isLast && ir::containsOp(task, llvm::IsaPred<ir::ReturnOp>);
+  if (mayEnd && !module.grids.endSlot) module.grids.endSlot = module.addScratch(4);
   auto storeEnd = [&](uint32_t hasEnded) {
     if (!mayEnd) return;
-    llvm::Value *slot = body->offsetBy(body->getContextField(kScratch), *module.endSlot);
+    llvm::Value *slot = body->offsetBy(body->launch.getField(kScratch), *module.grids.endSlot);
     at.CreateAlignedStore(at.getInt32(hasEnded), slot, llvm::Align(4));
   };
   // Store this first, so that the slot is set however the task ends. The slot's old value was checked above.
@@ -143,88 +108,27 @@ void GridTask::emitSerial(bool isLast) {
 
 //--- Parallel tasks ---
 
-/// Bytes that an iteration loads from containers.
-static int64_t countLoadedBytes(ModuleEmitter &module, ir::ForOp loop) {
-  int64_t bytes = 0;
-  for (ir::LoadOp load : loop.getBody().getOps<ir::LoadOp>())
-    if (passes::findRoot(load.getRef()).kind == passes::Root::Kind::Tensor)
-      bytes += ir::getComponentCount(load.getType()) * module.getByteSize(ir::getScalar(load.getType()));
-  return bytes;
-}
-
-/// Chooses several lanes per thread for short bodies without control flow.
-void GridTask::chooseLanes() {
-  // Private copies are updated and merged one iteration at a time.
-  if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return;
-  auto isStraight = [&](Operation *op) {
-    if (auto atomic = dyn_cast<ir::AtomicOp>(op)) {
-      Value ref = atomic.getRef();
-      while (auto component = ref.getDefiningOp<ir::ComponentOp>()) ref = component.getRef();
-      return bool(ref.getDefiningOp<ir::AccumulatorOp>());
-    }
-    if (op->hasAttr(ir::kVolatile)) return false;
-    return !isa<ir::IfOp, ir::ForOp, ir::WhileOp, ir::CallOp, ir::RandomOp, ir::PrintOp, ir::AssertOp, ir::CompareExchangeOp,
-                ir::ContinueOp, ir::BreakOp, ir::ExtractAtOp>(op);
-  };
-  bool allStraight = llvm::all_of(loop.getBody().front(), [&](Operation &op) { return isStraight(&op); });
-  bool isShort = allStraight && module.getSize(loop.getBody()) <= kShortBody;
-  auto choose = [&](int64_t wantedBytes, unsigned maxLanes) {
-    if (module.options.lanes) return unsigned(module.options.lanes);
-    int64_t fitting = wantedBytes / std::max<int64_t>(countLoadedBytes(module, loop), 1);
-    return isShort ? std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(fitting, 1)))), 1u, maxLanes) : 1;
-  };
-  bool drawsNumbers = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
-  if (loop.getRank() >= 2 && !drawsNumbers && findStep(loop, loop.getRank() - 2)) {
-    rowAxis = loop.getRank() - 2;
-    lanes = choose(kBytesOfRows, kMaxRows);
-    auto isTooMany = [&] {
-      return findRounds(loop, *rowAxis).value_or(lanes) < lanes ||
-             (!module.options.lanes && countKnownIterations() < double(kFullGrid) * lanes);
-    };
-    while (lanes > 1 && isTooMany()) lanes /= 2;
-    columns = lanes > 1 ? countColumns() : 1;
-    if (columns > 1) lanes = std::min(lanes, kRowsOfColumns);
-  } else {
-    lanes = choose(kBytesInFlight, kMaxLanes);
-  }
-  if (lanes == 1) rowAxis.reset();
-}
-
-/// Kinds of the loop's indices between lanes.
-LaneKinds GridTask::getIndexKinds() {
-  LaneKinds kinds(loop.getRank(), rowAxis ? LaneKind::uniform() : LaneKind::varying());
-  std::optional<int64_t> step = findStep(loop, rowAxis.value_or(loop.getRank() - 1));
-  if (rowAxis)
-    kinds[*rowAxis] = LaneKind::linear(*step);
-  else if (loop.getRank() == 1 && step)
-    kinds[0] = LaneKind::linear(*step * blockSize);
-  return kinds;
-}
-
 void GridTask::emitParallel() {
   loop = findLoop(module, task);
   if (!loop) return;
   collectReductions();
-  bool isOfBlock = module.isOfBlock(loop);
-  if (!isOfBlock) chooseLanes();
-  blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.maxThreads));
-  // Reductions of a block need whole warps.
-  if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
-  deviceTask.iterations = countIterations(loop, rowAxis, lanes, columns);
-  deviceTask.perThread = rowAxis ? 1 : lanes;
-  deviceTask.isTogether = isOfBlock && module.containsDeep(loop.getBody(), ir::isGridBarrier);
+  shape = chooseShape(module, loop, reductions);
+  deviceTask.iterations = countIterations(loop, shape);
+  deviceTask.perThread = shape.getPerThread();
+  deviceTask.isTogether = module.isOfBlock(loop) && module.calls.contains(loop.getBody(), ir::isGridBarrier);
   if (deviceTask.isTogether && !deviceTask.iterations.isKnown())
     module.reportError(loop.getLoc()) << "qd.simt.grid.sync() needs a loop whose number of iterations is known before the launch";
 
-  const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, getIndexKinds());
+  const BodyFacts &facts =
+      shape.lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, shape.getIndexKinds(loop));
   beginEntry(facts);
-  threads.emplace(*body);
-  body->isInBlock = true;
-  uint32_t sharedBefore = module.sharedBytes;
+  threads.emplace(*body, body->launch);
+  body->blocks.isInBlock = true;
+  uint32_t sharedBefore = module.shared.bytes;
   llvm::IRBuilder<> &at = body->builder;
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
   passes::collectLocations(loop.getLoc(), report.frames);
-  report.lanes = lanes * columns;
+  report.lanes = shape.lanes * shape.columns;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
   for (Operation &op : task.getBody().front()) {
@@ -252,19 +156,18 @@ void GridTask::emitParallel() {
     body->emitWhen(worthCopying, "copies", [&] { emitVersions(true); }, [&] { emitVersions(false); });
   endSums();
   at.CreateRetVoid();
-  constexpr uint32_t kMaxSharedBytes = 48 << 10;
-  if (uint32_t bytes = module.sharedBytes - sharedBefore; bytes > kMaxSharedBytes)
-    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << kMaxSharedBytes;
+  if (uint32_t bytes = module.shared.bytes - sharedBefore, most = module.traits.maxSharedBytes; bytes > most)
+    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << most;
 }
 
-/// Starts rows at a multiple of the warp size: if the lower bound is no such multiple, idle threads take the columns before it. The other
-/// threads then access whole cache lines, if the container's rows start at one.
+/// Starts rows at a multiple of the subgroup size: if the lower bound is no such multiple, idle threads take the columns before it. The
+/// other threads then access whole cache lines, if the container's rows start at one.
 void GridTask::alignRows() {
-  if (!rowAxis || findRounds(loop, loop.getRank() - 1).value_or(kLongRow) < kLongRow) return;
+  if (!shape.rowAxis || findRounds(loop, loop.getRank() - 1).value_or(kLongRow) < kLongRow) return;
   Axis &axis = axes.back();
   auto *lower = dyn_cast<llvm::ConstantInt>(axis.lower.value);
   if (!lower || findStep(loop, loop.getRank() - 1) != 1) return;
-  idleColumns = uint64_t(lower->getSExtValue()) % (GridThreads::kWarp * columns);
+  idleColumns = uint64_t(lower->getSExtValue()) % (module.traits.subgroupSize * shape.columns);
   axis.lower.value = llvm::ConstantInt::get(lower->getType(), uint64_t(lower->getSExtValue()) - idleColumns);
   axis.extent = body->builder.CreateAdd(axis.extent, body->builder.getInt64(idleColumns));
 }
@@ -280,7 +183,7 @@ llvm::Value *GridTask::countSteps() {
 /// Number of groups of iterations along an axis that a thread takes at a time.
 llvm::Value *GridTask::getGroups(unsigned axis) {
   llvm::IRBuilder<> &at = body->builder;
-  unsigned size = axis == rowAxis ? lanes : axis + 1 == axes.size() ? columns : 1;
+  unsigned size = shape.getGroup(axis, unsigned(axes.size()));
   llvm::Value *extent = axes[axis].extent;
   return size == 1 ? extent : at.CreateUDiv(at.CreateAdd(extent, at.getInt64(size - 1)), at.getInt64(size));
 }
@@ -300,16 +203,16 @@ static int64_t getWideAccessBytes(ModuleEmitter &module, ir::TensorType type) {
 llvm::Value *GridTask::findAlignedElements() {
   llvm::IRBuilder<> &at = body->builder;
   // Shared arrays would be allocated twice.
-  if (module.isOfBlock(loop) || module.getSize(loop.getBody()) > kVersionedBody) return nullptr;
+  if (module.isOfBlock(loop) || module.functions.getSize(loop.getBody()) > kVersionedBody) return nullptr;
   llvm::Value *misaligned = nullptr;
-  if (columns > 1) findAlignedRows(misaligned);
+  if (shape.columns > 1) findAlignedRows(misaligned);
   loop.getBody().walk([&](ir::ElementOp element) {
     Value container = element.getTensor();
     if (auto copy = container.getDefiningOp<ir::PrivateCopyOp>()) container = copy->getOperand(0);
     int64_t bytes =
         container.getDefiningOp<ir::TensorArgumentOp>() ? getWideAccessBytes(module, cast<ir::TensorType>(container.getType())) : 0;
     if (!bytes || alignedTensors.contains(container)) return;
-    Tensor tensor = body->getTensor(container);
+    Tensor tensor = body->values.getTensor(container);
     llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(tensor.data, at.getInt64Ty()), at.getInt64(uint64_t(bytes - 1)));
     misaligned = misaligned ? at.CreateOr(misaligned, low) : low;
     tensor.alignment = bytes;
@@ -322,14 +225,14 @@ llvm::Value *GridTask::findAlignedElements() {
 void GridTask::emitVersions(bool sharedCopies) {
   if (!isAligned) return emitLoop(sharedCopies);
   auto emitAligned = [&] {
-    for (auto &[container, tensor] : alignedTensors) body->setTensor(container, tensor);
+    for (auto &[container, tensor] : alignedTensors) body->values.setTensor(container, tensor);
     hasAligned = true;
     emitLoop(sharedCopies);
     hasAligned = false;
     for (auto &[container, tensor] : alignedTensors) {
       Tensor plain = tensor;
       plain.alignment = plain.rowAlignment = 0;
-      body->setTensor(container, plain);
+      body->values.setTensor(container, plain);
     }
   };
   body->emitWhen(isAligned, "aligned", emitAligned, [&] { emitLoop(sharedCopies); });
@@ -341,48 +244,49 @@ void GridTask::emitLoop(bool sharedCopies) {
   beginCopies(sharedCopies);
   llvm::Type *type = total->getType();
   auto number = [&](uint64_t value) { return llvm::ConstantInt::get(type, value); };
-  llvm::Value *span = number(blockSize * deviceTask.perThread);
+  llvm::Value *span = number(shape.blockSize * deviceTask.perThread);
   llvm::Value *first = at.CreateMul(at.CreateZExt(threads->getBlock(), type), span, "", /*HasNUW=*/true);
   llvm::Value *stride = at.CreateMul(at.CreateZExt(threads->getBlockCount(), type), span, "", /*HasNUW=*/true);
   llvm::Value *slot = body->makeSlot(type, "flat");
   at.CreateStore(at.CreateAdd(first, at.CreateZExt(threads->getThread(), type), "", /*HasNUW=*/true), slot);
   llvm::BasicBlock *header = body->makeBlock("strides"), *full = body->makeBlock("stride"), *rest = body->makeBlock("rest"),
                    *done = body->makeBlock("strides.end");
-  auto leaveFailed = std::exchange(body->leaveFailed, [&at, done] { at.CreateBr(done); });
+  auto leaveFailed = std::exchange(body->launch.leaveFailed, [&at, done] { at.CreateBr(done); });
   body->continueAt(header);
   llvm::Value *flat = at.CreateLoad(type, slot);
   at.CreateCondBr(at.CreateICmpULT(getLast(flat), total), full, rest);
   body->moveTo(full);
   // Only here: LLVM could move invariant loads before the wait at the entry.
-  module.hasReadOnlyLoads = true;
-  rowAxis ? emitRows(flat) : emitIteration(flat);
-  module.hasReadOnlyLoads = false;
+  module.aliases.hasReadOnlyLoads = true;
+  shape.rowAxis ? emitRows(flat) : emitIteration(flat);
+  module.aliases.hasReadOnlyLoads = false;
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // Do not unroll: `chooseLanes` chooses the number of iterations per round.
   body->setUnrolling(at.CreateBr(header), 1);
   body->moveTo(rest);
   if (deviceTask.perThread > 1) {
-    llvm::Value *numbers = body->toVector({flat, LaneKind::linear(blockSize)});
+    llvm::Value *numbers = body->toVector({flat, LaneKind::linear(shape.blockSize)});
     body->mask = at.CreateICmpULT(numbers, body->splat(total));
     body->emitWhen(at.CreateICmpULT(flat, total), "masked", [&] { emitIteration(flat); });
     body->mask = nullptr;
   }
   body->continueAt(done);
-  body->leaveFailed = leaveFailed;
+  body->launch.leaveFailed = leaveFailed;
   if (sharedCopies) endCopies();
 }
 
 /// Flattened index of the last lane's iteration.
 llvm::Value *GridTask::getLast(llvm::Value *flat) {
   if (deviceTask.perThread == 1) return flat;
-  return body->builder.CreateAdd(flat, llvm::ConstantInt::get(flat->getType(), blockSize * (lanes - 1)), "", /*HasNUW=*/true);
+  return body->builder.CreateAdd(flat, llvm::ConstantInt::get(flat->getType(), shape.blockSize * (shape.lanes - 1)), "", /*HasNUW=*/true);
 }
 
 void GridTask::emitIteration(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
   if (drawsRandom) {
-    body->iteration = {at.CreateZExt(flat, at.getInt64Ty()), lanes == 1 ? LaneKind::uniform() : LaneKind::linear(blockSize)};
-    at.CreateStore(llvm::Constant::getNullValue(body->widen(at.getInt32Ty())), body->randomCalls);
+    body->random.iteration = {at.CreateZExt(flat, at.getInt64Ty()),
+                              shape.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(shape.blockSize)};
+    body->random.reset();
   }
   setIndices(flat);
   emitBody();
@@ -393,27 +297,27 @@ void GridTask::emitRows(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::SmallVector<llvm::Value *, 4> digits = getDigits(flat);
   auto number = [&](uint64_t value) { return llvm::ConstantInt::get(flat->getType(), value); };
-  llvm::Value *first = digits[*rowAxis] = at.CreateMul(digits[*rowAxis], number(lanes), "", /*HasNUW=*/true);
-  llvm::Value *rows = at.CreateTrunc(axes[*rowAxis].extent, flat->getType());
-  LaneKinds kinds = getIndexKinds();
+  llvm::Value *first = digits[*shape.rowAxis] = at.CreateMul(digits[*shape.rowAxis], number(shape.lanes), "", /*HasNUW=*/true);
+  llvm::Value *rows = at.CreateTrunc(axes[*shape.rowAxis].extent, flat->getType());
+  LaneKinds kinds = shape.getIndexKinds(loop);
   for (unsigned axis = 0; axis < axes.size(); ++axis)
-    if (columns == 1 || axis + 1 < axes.size()) setIndex(axis, digits[axis], kinds[axis]);
+    if (shape.columns == 1 || axis + 1 < axes.size()) setIndex(axis, digits[axis], kinds[axis]);
   auto emitSome = [&] {
     body->mask = at.CreateICmpULT(body->toVector({first, LaneKind::linear(1)}), body->splat(rows));
     emitBody();
     body->mask = nullptr;
   };
   auto constant = dyn_cast<llvm::ConstantInt>(rows);
-  bool isEven = constant && constant->getZExtValue() % lanes == 0;
-  llvm::Value *allRows = isEven ? at.getTrue() : at.CreateICmpULE(at.CreateAdd(first, number(lanes), "", /*HasNUW=*/true), rows);
-  if (columns > 1) return emitColumns(digits.back(), allRows, emitSome);
+  bool isEven = constant && constant->getZExtValue() % shape.lanes == 0;
+  llvm::Value *allRows = isEven ? at.getTrue() : at.CreateICmpULE(at.CreateAdd(first, number(shape.lanes), "", /*HasNUW=*/true), rows);
+  if (shape.columns > 1) return emitColumns(digits.back(), allRows, emitSome);
   auto emitAll = [&] { isEven ? emitBody() : body->emitWhen(allRows, "rows", [&] { emitBody(); }, emitSome); };
   idleColumns ? body->emitWhen(at.CreateICmpUGE(digits.back(), number(idleColumns)), "column", emitAll) : emitAll();
 }
 
 void GridTask::emitBody() {
   llvm::BasicBlock *next = body->makeBlock("iteration.end");
-  body->emitLoopBody(loop, loop.getBody(), next);
+  body->control.emitLoopBody(loop, loop.getBody(), next);
   body->moveTo(next);
 }
 
@@ -434,22 +338,22 @@ void GridTask::setIndex(unsigned axis, llvm::Value *counter, LaneKind kind) {
   const auto &[lower, step, extent, type] = axes[axis];
   bool isSigned = type.isSignedInteger();
   llvm::Value *offset = at.CreateMul(at.CreateZExtOrTrunc(counter, lower.value->getType()), step.value, "", false, isSigned);
-  body->setValue(loop.getBody().getArgument(axis), {{at.CreateAdd(lower.value, offset, "", false, isSigned), kind}});
+  body->values.setValue(loop.getBody().getArgument(axis), {{at.CreateAdd(lower.value, offset, "", false, isSigned), kind}});
 }
 
 void GridTask::setIndices(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
-  LaneKinds kinds = getIndexKinds();
-  if (lanes == 1) {
+  LaneKinds kinds = shape.getIndexKinds(loop);
+  if (shape.lanes == 1) {
     for (auto [axis, digit] : llvm::enumerate(getDigits(flat))) setIndex(unsigned(axis), digit, LaneKind::uniform());
     return;
   }
   if (kinds[0].isScalar()) return setIndex(0, flat, kinds[0]);
-  llvm::Value *numbers = body->toVector({flat, LaneKind::linear(blockSize)});
+  llvm::Value *numbers = body->toVector({flat, LaneKind::linear(shape.blockSize)});
   for (auto [a, digit] : llvm::enumerate(getDigits(numbers))) {
     llvm::Value *counter = at.CreateZExtOrTrunc(digit, body->widen(axes[a].lower.value->getType()));
     llvm::Value *value = at.CreateAdd(body->toVector(axes[a].lower), at.CreateMul(counter, body->toVector(axes[a].step)));
-    body->setValue(loop.getBody().getArgument(unsigned(a)), {body->makeVarying(value)});
+    body->values.setValue(loop.getBody().getArgument(unsigned(a)), {body->makeVarying(value)});
   }
 }
 

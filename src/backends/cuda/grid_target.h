@@ -1,0 +1,12 @@
+// grid_target.h: the instructions of NVPTX for grids of threads
+#pragma once
+
+#include "codegen/llvm/grid/target.h"
+
+#include <memory>
+
+namespace qd::backends::cuda {
+
+std::unique_ptr<codegen::GridTarget> makeGridTarget();
+
+} // namespace qd::backends::cuda

@@ -1,0 +1,253 @@
+// addresses.cpp: from indices to places in containers and locals
+//
+// In:   a container or place, and the indices of all lanes.
+// Out:  a place in memory whose lanes are a constant distance apart, rows, or gathered; or a component of a local.
+#include "codegen/llvm/memory.h"
+#include "runtime/kernel_abi.h"
+
+#include "llvm/IR/Constants.h"
+
+#include <numeric>
+#include <tuple>
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+namespace {
+
+/// An index as a value plus a constant.
+struct SplitIndex {
+  llvm::Value *rest;
+  int64_t constant = 0;
+};
+
+/// Splits the constant off a signed index, so that neighbors (i - 1, i + 1) have the same address plus a constant. If the sum wraps, it is
+/// within kSmallIndex of the ends of its range, and such an index is out of bounds on every axis.
+SplitIndex splitIndex(llvm::Value *index) {
+  constexpr int64_t kSmallIndex = 1 << 20;
+  SplitIndex split{index};
+  while (auto *sum = dyn_cast<llvm::BinaryOperator>(split.rest)) {
+    auto *right = dyn_cast<llvm::ConstantInt>(sum->getOperand(1)), *left = dyn_cast<llvm::ConstantInt>(sum->getOperand(0));
+    bool isDifference = sum->getOpcode() == llvm::Instruction::Sub;
+    if (!isDifference && sum->getOpcode() != llvm::Instruction::Add) break;
+    if (!right && (isDifference || !left)) break;
+    int64_t more = right ? right->getSExtValue() : left->getSExtValue();
+    if (std::abs(more) > kSmallIndex || std::abs(split.constant) > kSmallIndex) break;
+    split.constant += isDifference ? -more : more;
+    split.rest = sum->getOperand(right ? 0 : 1);
+  }
+  return split;
+}
+
+/// The 64-bit value that a signed index was truncated from without loss; null for other indices. LLVM would otherwise extend the 32 bits.
+llvm::Value *findUncut(llvm::Value *index, llvm::Type *wide) {
+  auto *cut = dyn_cast<llvm::TruncInst>(index);
+  return cut && cut->hasNoSignedWrap() && cut->getSrcTy() == wide ? cut->getOperand(0) : nullptr;
+}
+
+/// A sum of indices times strides: a scalar part, a stride between lanes, and a varying part.
+class AddressSum {
+public:
+  AddressSum(LaneBuilder &in, llvm::Type *varyingType, int64_t rowAlignment, const Columns &columns)
+      : in(in), varyingType(varyingType), columns(columns), multiple(rowAlignment) {}
+
+  void add(const Component &index, Type type, llvm::Value *stride) {
+    llvm::IRBuilder<> &builder = in.builder;
+    auto constant = dyn_cast<llvm::ConstantInt>(stride);
+    auto [rest, more] = index.kind.isScalar() && type.isSignedInteger() ? splitIndex(index.value) : SplitIndex{index.value};
+    llvm::Value *uncut = index.kind.isScalar() && type.isSignedInteger() ? findUncut(rest, builder.getInt64Ty()) : nullptr;
+    Component wide = index.kind.isVarying() ? index
+                     : uncut                ? Component{uncut, index.kind}
+                                            : in.castIndex({rest, index.kind}, type, builder.getInt64Ty());
+    if (!constant && wide.kind.isScalar() && !wide.kind.isUniform()) {
+      std::tie(rowStride, firstRow, rowStep) = std::tuple(stride, more, wide.kind.getStride());
+      rowOffset = sum(rowOffset, builder.CreateMul(wide.value, stride));
+      if (more) offset = sum(offset, builder.CreateMul(builder.getInt64(more), stride));
+    } else if (more) {
+      addConstant(more, stride);
+    }
+    // For other strides the tensor's alignment is known.
+    if (constant) keepMultiple(constant->getSExtValue() * (rest == columns.first ? columns.count : 1));
+    if (wide.kind.isScalar() && (wide.kind.isUniform() || constant)) {
+      addOffset(builder.CreateMul(wide.value, stride));
+      if (!wide.kind.isUniform()) laneStride += wide.kind.getStride() * constant->getSExtValue();
+      return;
+    }
+    bool isSigned = !type.isUnsignedInteger() && !type.isInteger(1);
+    llvm::Value *vector = builder.CreateIntCast(in.toVector({rest, index.kind}), in.widen(varyingType), isSigned);
+    varying = sum(varying, builder.CreateMul(vector, in.splat(builder.CreateIntCast(stride, varyingType, true))));
+    ++varyingParts;
+  }
+
+  void addConstant(int64_t count, llvm::Value *stride) {
+    if (auto *constant = dyn_cast<llvm::ConstantInt>(stride))
+      bytes += count * constant->getSExtValue();
+    else
+      addOffset(in.builder.CreateMul(in.builder.getInt64(count), stride));
+  }
+
+  /// Moves the place by the sum.
+  void finish(MemoryPlace &place) {
+    llvm::IRBuilder<> &builder = in.builder;
+    llvm::Value *before = place.findOffsets();
+    std::optional<RowLanes> inRows;
+    if (rowStride && varyingParts == 1 && !before && laneStride == 0) {
+      llvm::Value *rows = rowOffset ? builder.CreateGEP(builder.getInt8Ty(), place.base, rowOffset) : place.base;
+      inRows = RowLanes{{}, rows, rowStride, firstRow, rowStep, bytes};
+    }
+    if (offset) place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
+    place.base = in.offsetBy(place.base, bytes);
+    int64_t stride = laneStride + (before ? 0 : place.getLaneStride());
+    if (before || varying) {
+      llvm::Type *type = before ? before->getType()->getScalarType() : varyingType;
+      if (before) varying = sum(varying ? builder.CreateIntCast(varying, in.widen(type), true) : nullptr, before);
+      if (stride != 0) varying = builder.CreateAdd(varying, in.toVector({llvm::ConstantInt::get(type, 0), LaneKind::linear(stride)}));
+      if (inRows) {
+        inRows->offsets = varying;
+        place.lanes = *inRows;
+      } else {
+        place.lanes = GatheredLanes{varying};
+      }
+    } else {
+      place.lanes = LinearLanes{stride};
+    }
+    keepMultiple(bytes);
+    keepMultiple(laneStride);
+    place.multiple = multiple;
+  }
+
+private:
+  llvm::Value *sum(llvm::Value *a, llvm::Value *b) { return !a ? b : !b ? a : in.builder.CreateAdd(a, b); }
+  void addOffset(llvm::Value *more) {
+    offset = sum(offset, more);
+    rowOffset = sum(rowOffset, more);
+  }
+  void keepMultiple(int64_t part) { multiple = std::gcd(multiple, multiple ? part : 0); }
+
+  LaneBuilder &in;
+  llvm::Type *varyingType;
+  const Columns &columns;
+  llvm::Value *offset = nullptr, *varying = nullptr;
+  int varyingParts = 0;
+  llvm::Value *rowOffset = nullptr, *rowStride = nullptr; // of the last part whose lanes are rows
+  int64_t firstRow = 0, rowStep = 0;
+  int64_t laneStride = 0, bytes = 0;
+  int64_t multiple; ///< every part of the sum is a multiple of this many bytes, a power of two; 0: unknown
+};
+
+/// Whether every index times its stride fits in 31 bits.
+bool hasSmallOffsets(ir::TensorType type) {
+  int64_t span = ir::getComponentCount(type.getElement()) * std::max<int64_t>(type.getComponentStride(), 8);
+  for (int64_t axis = 0; axis < type.getRank(); ++axis) {
+    int64_t extent = type.getExtents()[axis];
+    if (extent == layout::kDynamic) return false;
+    extent += std::abs(type.getFirst(axis));
+    if (!type.isPacked()) {
+      int64_t stride = type.getStrides()[axis], length = 0;
+      if (stride == layout::kDynamic || __builtin_mul_overflow(std::abs(stride), extent, &length) || length > INT32_MAX) return false;
+      span = std::max(span, length);
+    } else if (__builtin_mul_overflow(span, std::max<int64_t>(extent, 1), &span)) {
+      return false;
+    }
+  }
+  for (const layout::Tiling &tiling : ir::getTilings(type))
+    span = std::max(span, type.getExtents()[size_t(tiling.axis)] / tiling.length * tiling.jump); // less than the container's size
+  return span <= INT32_MAX / 2;
+}
+
+} // namespace
+
+// passes/launch_exprs.cpp, which does not include the ABI, depends on this layout.
+static_assert(offsetof(QdTensorArgument, extents_and_strides) == 8 && sizeof(*QdTensorArgument::extents_and_strides) == 8);
+
+/// Loads a number of the QdTensorArgument, after the pointer to the data.
+llvm::Value *Memory::loadNumber(const Tensor &tensor, int64_t position) {
+  int64_t offset = offsetof(QdTensorArgument, extents_and_strides) + position * int64_t(sizeof(int64_t));
+  return in.loadInvariant(in.builder.getInt64Ty(), in.offsetBy(tensor.descriptor, offset));
+}
+
+llvm::Value *Memory::getExtent(const Tensor &tensor, int64_t axis) {
+  int64_t extent = tensor.type.getExtents()[size_t(axis)];
+  if (extent != layout::kDynamic) return builder.getInt64(uint64_t(extent));
+  return loadNumber(tensor, llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic));
+}
+
+llvm::SmallVector<llvm::Value *, 4> Memory::getStrides(const Tensor &tensor) {
+  ir::TensorType type = tensor.type;
+  llvm::SmallVector<llvm::Value *, 4> strides(size_t(type.getRank()));
+  llvm::Value *packed =
+      builder.getInt64(uint64_t(ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement()))));
+  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
+    llvm::Value *&stride = strides[size_t(axis)];
+    if (type.isPacked()) {
+      stride = packed;
+      if (axis > 0) packed = builder.CreateMul(packed, getExtent(tensor, axis));
+    } else if (type.getStrides()[size_t(axis)] != layout::kDynamic) {
+      stride = builder.getInt64(uint64_t(type.getStrides()[size_t(axis)]));
+    } else {
+      stride = loadNumber(tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis);
+    }
+  }
+  return strides;
+}
+
+Component Memory::getTile(const Component &index, int64_t first, int64_t length) {
+  Component from = index.kind.isUniform() ? index : in.makeVarying(in.toVector(index));
+  llvm::Type *integer = from.value->getType();
+  llvm::Value *place = first ? builder.CreateSub(from.value, llvm::ConstantInt::get(integer, uint64_t(first), true)) : from.value;
+  return {builder.CreateUDiv(place, llvm::ConstantInt::get(integer, uint64_t(length))), from.kind};
+}
+
+MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types) {
+  ir::TensorType type = tensor.type;
+  MemoryPlace place{type.getElement(), tensor.data};
+  place.componentStride = type.getComponentStride();
+  place.scope = tensor.scope;
+  place.isPrivate = tensor.isPrivate;
+  place.isShared = tensor.isShared;
+  place.alignment = tensor.alignment;
+  AddressSum sum(in, hasSmallOffsets(type) ? builder.getInt32Ty() : builder.getInt64Ty(), tensor.rowAlignment, columns);
+  llvm::SmallVector<llvm::Value *, 4> strides = getStrides(tensor);
+  for (size_t axis = strides.size(); axis-- > 0;) {
+    sum.add(indices[axis], types[axis], strides[axis]);
+    if (int64_t first = type.getFirst(int64_t(axis))) sum.addConstant(-first, strides[axis]);
+  }
+  for (const layout::Tiling &tiling : ir::getTilings(type)) {
+    Type indexType = types[size_t(tiling.axis)];
+    Component tile = getTile(indices[size_t(tiling.axis)], type.getFirst(tiling.axis), tiling.length);
+    sum.add(tile, indexType, builder.getInt64(uint64_t(tiling.jump)));
+  }
+  sum.finish(place);
+  return place;
+}
+
+Place Memory::getComponent(const Place &place, ArrayRef<Component> indices, TypeRange types) {
+  if (const auto *memory = std::get_if<MemoryPlace>(&place)) {
+    auto shape = cast<VectorType>(memory->pointee);
+    MemoryPlace part = *memory;
+    part.pointee = shape.getElementType();
+    part.alignment = 0;
+    llvm::Value *offsets = part.findOffsets();
+    AddressSum sum(in, offsets ? offsets->getType()->getScalarType() : builder.getInt64Ty(), /*rowAlignment=*/0, columns);
+    int64_t stride = part.componentStride;
+    for (int64_t axis = shape.getRank() - 1; axis >= 0; --axis) {
+      sum.add(indices[size_t(axis)], types[size_t(axis)], builder.getInt64(uint64_t(stride)));
+      stride *= shape.getDimSize(unsigned(axis));
+    }
+    sum.finish(part);
+    return part;
+  }
+  LocalPlace part = std::get<LocalPlace>(place);
+  auto shape = cast<VectorType>(part.pointee);
+  part.pointee = shape.getElementType();
+  Component position = operators.getPosition(shape, indices, types);
+  auto constant = dyn_cast<llvm::ConstantInt>(position.value);
+  if (constant && constant->getSExtValue() >= 0 && constant->getSExtValue() < shape.getNumElements())
+    part.selected = size_t(constant->getZExtValue());
+  else
+    part.selected = position;
+  return part;
+}
+
+} // namespace qd::codegen

@@ -1,0 +1,39 @@
+// features.cpp: refuses what the device lacks, at the user's line
+//
+// In:   lowered IR, and the traits of the target.
+// Out:  an error for each operation on f64, or atomic operation on 8 bytes, that the device cannot do. Most devices can do everything.
+#include "codegen/llvm/module_emitter.h"
+#include "passes/accesses.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+static bool isDouble(Type type) {
+  if (auto ref = dyn_cast<ir::RefType>(type)) type = ref.getPointee();
+  if (auto tensor = dyn_cast<ir::TensorType>(type)) type = tensor.getElement();
+  return ir::isValue(type) && ir::getScalar(type).isF64();
+}
+
+/// Whether the host reads floats of this operation, as f64.
+static bool reportsFloats(Operation *op) {
+  auto isFloat = [](Type type) { return isa<FloatType>(ir::getScalar(type)); };
+  return isa<ir::PrintOp, ir::AssertOp>(op) && llvm::any_of(op->getOperandTypes(), isFloat);
+}
+
+void refuseMissingFeatures(ModuleEmitter &module) {
+  if (module.traits.hasF64 && module.traits.has64BitAtomics) return;
+  module.source->walk([&](Operation *op) {
+    bool usesDoubles = llvm::any_of(op->getOperandTypes(), isDouble) || llvm::any_of(op->getResultTypes(), isDouble) || reportsFloats(op);
+    if (!module.traits.hasF64 && usesDoubles) module.reportError(op->getLoc()) << "this device has no f64";
+    if (module.traits.has64BitAtomics || !isa<ir::AtomicOp, ir::CompareExchangeOp>(op)) return;
+    Value place = op->getOperand(0);
+    Type scalar = ir::getScalar(cast<ir::RefType>(place.getType()).getPointee());
+    while (auto component = place.getDefiningOp<ir::ComponentOp>()) place = component.getRef();
+    bool isInRegisters = place.getDefiningOp<ir::AccumulatorOp>() || passes::findRoot(place).kind != passes::Root::Kind::Tensor;
+    if (module.getByteSize(scalar) == 8 && !isInRegisters)
+      module.reportError(op->getLoc()) << "this device has no atomic operations on 64 bits";
+  });
+}
+
+} // namespace qd::codegen

@@ -1,0 +1,157 @@
+// shape.cpp: chooses how the iterations of a loop are divided among the threads of a grid
+//
+// In:   a parallel loop, with its reductions, and what the device has.
+// Out:  a GridShape. Nothing is emitted; the choice depends on the IR only, never on addresses, so it is the same at each launch.
+// A thread takes several iterations at a time (lanes: neighboring rows, or one block's width apart) to wait for many loads at once. If the
+// body accesses containers only at constant offsets from its own index, it also takes several columns of its rows.
+#include "codegen/llvm/grid/shape.h"
+
+#include "codegen/llvm/grid/task.h"
+#include "ir/attributes.h"
+#include "ir/memory.h"
+#include "passes/accesses.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+/// Bodies up to this size take several iterations at a time, so that a thread has this many bytes of loads in flight.
+constexpr int64_t kShortBody = 64;
+constexpr int64_t kBytesInFlight = 32;
+constexpr unsigned kMaxLanes = 4;
+/// Bytes that a thread loads for its rows; neighboring rows read much of the same data.
+constexpr int64_t kBytesOfRows = 128;
+/// Number of threads that fill a large device; shorter loops are better spread over more threads.
+constexpr int64_t kFullGrid = 1 << 17;
+constexpr unsigned kMaxRows = 8;
+/// Maximum number of rows if a thread also takes several columns.
+constexpr unsigned kRowsOfColumns = 4;
+/// Larger bodies are not repeated for each column.
+constexpr int64_t kColumnBody = 48;
+/// Shorter rows would leave too many threads without a column.
+constexpr int64_t kRowOfColumns = 1024;
+
+/// Whether an index is the loop's index plus a constant.
+static bool isShifted(Value index, BlockArgument of) {
+  while (std::optional<ir::ConstantSum> sum = ir::splitConstant(index)) index = sum->rest;
+  return index == of;
+}
+
+/// Whether a value in the loop's body is computed from an index.
+static bool dependsOn(Value value, BlockArgument index) {
+  if (value == index) return true;
+  Operation *op = value.getDefiningOp();
+  return op && op->getBlock() == index.getOwner() && llvm::any_of(op->getOperands(), [&](Value part) { return dependsOn(part, index); });
+}
+
+/// Size of a scalar if elements along the last axis are contiguous and rows may all be aligned; 0 otherwise.
+int64_t getContiguousSize(ModuleEmitter &module, ir::ElementOp element) {
+  auto type = cast<ir::TensorType>(element.getTensor().getType());
+  int64_t size = module.getByteSize(ir::getScalar(type.getElement()));
+  bool isPlain = element.getTensor().getDefiningOp<ir::TensorArgumentOp>() && type.getRank() > 0 && ir::getTilings(type).empty();
+  if (!isPlain || ir::getComponentCount(type.getElement()) != 1) return 0;
+  auto mayBeAligned = [](int64_t bytes) { return bytes == layout::kDynamic || bytes % kBytesOfAccess == 0; };
+  int64_t columns = type.getExtents().back();
+  if (type.isPacked()) return type.getRank() == 1 || columns == layout::kDynamic || mayBeAligned(columns * size) ? size : 0;
+  return type.getStrides().back() == size && llvm::all_of(type.getStrides().drop_back(), mayBeAligned) ? size : 0;
+}
+
+/// Number of columns per thread: as many as one access holds, if all accesses are at constant offsets from the index; 1 otherwise.
+static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
+  unsigned last = loop.getRank() - 1;
+  BlockArgument index = loop.getBody().getArgument(last);
+  if (module.options.lanes || module.functions.getSize(loop.getBody()) > kColumnBody || findStep(loop, last) != 1 || !findLower(loop, last))
+    return 1;
+  if (findRounds(loop, last).value_or(kRowOfColumns) < kRowOfColumns) return 1;
+  int64_t widest = 0;
+  for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
+    if (llvm::none_of(element.getIndices(), [&](Value part) { return dependsOn(part, index); })) continue;
+    int64_t size = getContiguousSize(module, element);
+    bool isAround = isShifted(element.getIndices().back(), index) &&
+                    llvm::none_of(element.getIndices().drop_back(), [&](Value part) { return dependsOn(part, index); });
+    if (!size || !isAround) return 1;
+    widest = std::max(widest, size);
+  }
+  return widest >= 4 ? unsigned(kBytesOfAccess / widest) : 1;
+}
+
+/// Bytes that an iteration loads from containers.
+static int64_t countLoadedBytes(ModuleEmitter &module, ir::ForOp loop) {
+  int64_t bytes = 0;
+  for (ir::LoadOp load : loop.getBody().getOps<ir::LoadOp>())
+    if (passes::findRoot(load.getRef()).kind == passes::Root::Kind::Tensor)
+      bytes += ir::getComponentCount(load.getType()) * module.getByteSize(ir::getScalar(load.getType()));
+  return bytes;
+}
+
+/// Whether the body is short and has no control flow.
+static bool isShortBody(ModuleEmitter &module, ir::ForOp loop) {
+  auto isStraight = [&](Operation *op) {
+    auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
+    if (access && access.isAtomic()) return ir::findWhole(access.getRef()).getDefiningOp<ir::AccumulatorOp>() != nullptr;
+    if (op->hasAttr(ir::kVolatile)) return false;
+    return !isa<ir::IfOp, ir::ForOp, ir::WhileOp, ir::CallOp, ir::RandomOp, ir::PrintOp, ir::AssertOp, ir::ContinueOp, ir::BreakOp,
+                ir::ExtractAtOp>(op);
+  };
+  bool allStraight = llvm::all_of(loop.getBody().front(), [&](Operation &op) { return isStraight(&op); });
+  return allStraight && module.functions.getSize(loop.getBody()) <= kShortBody;
+}
+
+/// Number of iterations, or infinity if unknown.
+static double countKnownIterations(ir::ForOp loop) {
+  double count = 1;
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) count *= double(findRounds(loop, axis).value_or(INT64_MAX));
+  return count;
+}
+
+/// Chooses several lanes per thread for short bodies without control flow.
+static void chooseLanes(GridShape &shape, ModuleEmitter &module, ir::ForOp loop, double iterations) {
+  bool isShort = isShortBody(module, loop);
+  auto choose = [&](int64_t wantedBytes, unsigned maxLanes) {
+    if (module.options.lanes) return unsigned(module.options.lanes);
+    int64_t fitting = wantedBytes / std::max<int64_t>(countLoadedBytes(module, loop), 1);
+    return isShort ? std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(fitting, 1)))), 1u, maxLanes) : 1;
+  };
+  bool drawsNumbers = module.calls.contains(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
+  if (loop.getRank() < 2 || drawsNumbers || !findStep(loop, loop.getRank() - 2)) {
+    shape.lanes = choose(kBytesInFlight, kMaxLanes);
+    return;
+  }
+  unsigned rowAxis = loop.getRank() - 2, rows = choose(kBytesOfRows, kMaxRows);
+  auto isTooMany = [&] {
+    return findRounds(loop, rowAxis).value_or(rows) < rows || (!module.options.lanes && iterations < double(kFullGrid) * rows);
+  };
+  while (rows > 1 && isTooMany()) rows /= 2;
+  if (rows == 1) return;
+  shape.rowAxis = rowAxis;
+  shape.columns = countColumns(module, loop);
+  shape.lanes = shape.columns > 1 ? std::min(rows, kRowsOfColumns) : rows;
+}
+
+GridShape chooseShape(ModuleEmitter &module, ir::ForOp loop, ArrayRef<Reduction> reductions) {
+  GridShape shape;
+  double iterations = countKnownIterations(loop);
+  // Private copies are updated and merged one iteration at a time.
+  bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
+  if (!module.isOfBlock(loop) && !hasCopies) chooseLanes(shape, module, loop, iterations);
+  int64_t blockSize = loop.getBlockDim().value_or(uint32_t(module.options.blockSize));
+  shape.blockSize =
+      unsigned(std::clamp<int64_t>(blockSize, 1, std::min<int64_t>(module.options.maxThreads, module.traits.maxBlockThreads)));
+  // Reductions of a block need whole subgroups.
+  if (!reductions.empty()) shape.blockSize = unsigned(llvm::alignTo(shape.blockSize, module.traits.subgroupSize));
+  shape.isBrief = iterations <= double(kFullGrid);
+  return shape;
+}
+
+/// Kinds of the loop's indices between lanes.
+LaneKinds GridShape::getIndexKinds(ir::ForOp loop) const {
+  LaneKinds kinds(loop.getRank(), rowAxis ? LaneKind::uniform() : LaneKind::varying());
+  std::optional<int64_t> step = findStep(loop, rowAxis.value_or(loop.getRank() - 1));
+  if (rowAxis)
+    kinds[*rowAxis] = LaneKind::linear(*step);
+  else if (loop.getRank() == 1 && step)
+    kinds[0] = LaneKind::linear(*step * blockSize);
+  return kinds;
+}
+
+} // namespace qd::codegen

@@ -1,0 +1,71 @@
+// target.h: what a backend that runs grids supplies to the emitter
+//
+// The emitter of grids is shared: it decides which threads do what. A GridTarget emits the instructions that differ between devices:
+// numbers of threads, barriers, exchanges, marks of entries. Properties that are data, not code, are in passes/target_traits.h.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/IR/IRBuilder.h"
+
+namespace qd::codegen {
+
+/// LLVM's address spaces. By default there is one for everything, as on the processor.
+struct AddressSpaces {
+  unsigned global = 0; ///< memory of the device: containers, and what belongs to a launch
+  unsigned shared = 0; ///< memory of a block
+  unsigned local = 0;  ///< locals of a thread
+  unsigned launch = 0; ///< the QdGpuLaunch that an entry gets
+  /// Space 0 addresses all memory, and any pointer can be cast to it. If not, each access uses a pointer of its own space; a local that a
+  /// routine of the device library reads is cast to space 0 all the same, and the target inlines the call.
+  bool hasGeneric = true;
+};
+
+/// Which threads wait for each other, or see each other's writes.
+enum class ThreadScope { Subgroup, Block, Device };
+
+/// A number of a thread or of its grid.
+enum class ThreadNumber { Thread, BlockSize, Block, BlockCount };
+
+class GridTarget {
+public:
+  using Builder = llvm::IRBuilderBase;
+  virtual ~GridTarget() = default;
+
+  virtual AddressSpaces getAddressSpaces() const = 0;
+  /// LLVM's name of the scope of atomic operations that all threads of the device see in one order.
+  virtual llvm::StringRef getDeviceScope() const = 0;
+
+  //--- Entries ---
+  /// Marks a function as an entry, whose only parameter points to a QdGpuLaunch and `bytes` of memory in all.
+  virtual void markEntry(llvm::Function &entry, uint64_t bytes) const = 0;
+  virtual void setBlockSize(llvm::Function &entry, unsigned threads) const = 0;
+  /// The entry waits for many loads at a time: more registers per thread are better than more threads.
+  virtual void preferRegisters(llvm::Function &, unsigned /*blockSize*/) const {}
+
+  //--- Threads ---
+  virtual llvm::Value *getNumber(Builder &at, ThreadNumber number) const = 0; ///< i32
+  /// Waits for all threads of the subgroup or block, whose writes are visible afterwards.
+  virtual void synchronize(Builder &at, ThreadScope scope) const = 0;
+  virtual void fence(Builder &at, ThreadScope scope) const = 0; ///< block or device
+  /// The i32 of another lane of the subgroup. `threads`: mask of the threads that take part, among them the calling one; null: all.
+  virtual llvm::Value *shuffle(Builder &at, llvm::Value *word, llvm::Value *lane, llvm::Value *threads) const = 0;
+  /// The i32 of the thread `distance` lanes after this one; any value if there is no such lane. All threads take part.
+  virtual llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const = 0;
+  /// Masks have one bit for each thread of the subgroup: those that vote for it (all take part), that run this code, that come first.
+  virtual llvm::Value *ballot(Builder &at, llvm::Value *vote) const = 0;
+  virtual llvm::Value *getActiveThreads(Builder &at) const = 0;
+  virtual llvm::Value *getEarlierThreads(Builder &at) const = 0;
+  /// Keeps LLVM from moving the computation of an i32 or i64 to its uses.
+  virtual llvm::Value *pin(Builder &, llvm::Value *word) const { return word; }
+
+  //--- Only with the trait of the same name ---
+  /// hasEarlyLaunch: lets the next task begin, then waits for the end of the previous one.
+  virtual void launchEarly(Builder &) const { llvm_unreachable("no early launch"); }
+  /// hasVectorAtomics: adds 2 or 4 f32 to aligned neighbors in global memory.
+  virtual void addVector(Builder &, llvm::Value * /*pointer*/, llvm::ArrayRef<llvm::Value *> /*parts*/) const {
+    llvm_unreachable("no vector atomics");
+  }
+};
+
+} // namespace qd::codegen

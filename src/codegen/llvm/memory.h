@@ -1,0 +1,67 @@
+// memory.h: locals and containers
+//
+// addresses.cpp: from indices to places; memory.cpp: accesses to containers; locals.cpp: accesses to locals.
+#pragma once
+
+#include "codegen/llvm/operators.h"
+
+#include <deque>
+
+namespace qd::codegen {
+
+class Memory {
+public:
+  Memory(LaneBuilder &in, Operators &operators) : in(in), builder(in.builder), module(in.module), operators(operators) {}
+
+  //--- Places ---
+  LocalStorage *makeLocal(mlir::Type pointee, llvm::ArrayRef<LaneKind> kinds, llvm::StringRef name = "");
+  MemoryPlace getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  llvm::Value *getExtent(const Tensor &tensor, int64_t axis);
+  /// Bytes from element to element along each axis.
+  llvm::SmallVector<llvm::Value *, 4> getStrides(const Tensor &tensor);
+
+  //--- Accesses ---
+  Components load(const Place &place, bool isVolatile = false);
+  void store(const Place &place, const Components &value, bool masked);
+  /// Components of a packed value in memory that belongs to no container.
+  Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
+  void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
+  llvm::Value *fromMemory(mlir::Type scalar, llvm::Value *value);
+  llvm::Value *toMemory(mlir::Type scalar, llvm::Value *value);
+
+  Columns columns; ///< that the thread accesses; set while they are emitted
+
+private:
+  // addresses.cpp
+  llvm::Value *loadNumber(const Tensor &tensor, int64_t position);
+  Component getTile(const Component &index, int64_t first, int64_t length);
+
+  // memory.cpp
+  struct Access;
+  Access chooseAccess(const MemoryPlace &place, bool isVolatile);
+  Components loadMemory(const MemoryPlace &place, bool isVolatile);
+  Components loadOnce(const MemoryPlace &place, llvm::Value *pointer, const Access &access, bool isVolatile);
+  Components loadLanes(const MemoryPlace &place, int64_t offset, const Access &access);
+  Components loadWide(const MemoryPlace &place, llvm::Value *pointer, const Access &access);
+  Component gather(const MemoryPlace &place, int64_t offset, const Access &access);
+  void storeMemory(const MemoryPlace &place, const Components &value);
+  void storeLanes(const MemoryPlace &place, int64_t offset, llvm::ArrayRef<llvm::Value *> parts, llvm::Align align);
+  llvm::Instruction *storeWide(llvm::ArrayRef<llvm::Value *> parts, llvm::Value *pointer, llvm::Align align);
+  llvm::Value *getPointers(const MemoryPlace &place, int64_t offset);
+  llvm::Value *getLanePointer(const MemoryPlace &place, int64_t offset, unsigned lane);
+  llvm::Value *joinScalars(llvm::ArrayRef<llvm::Value *> scalars);
+
+  // locals.cpp
+  Components loadLocal(const LocalPlace &place);
+  void storeLocal(const LocalPlace &place, const Components &value, bool masked);
+  llvm::Value *getLocalPointers(const LocalStorage &local, const Component &index);
+
+  LaneBuilder &in;
+  llvm::IRBuilder<> &builder;
+  ModuleEmitter &module;
+  Operators &operators;
+  std::deque<LocalStorage> storages;
+};
+
+} // namespace qd::codegen
