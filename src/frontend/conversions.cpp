@@ -2,16 +2,14 @@
 //
 // In:   a value of any kind.
 // Out:  the same value as an mlir::Value (`emit`), as a Python object (`toPython`), or as a container (`toTensor`).
-// Here: the types of literals are chosen here: default_ip, default_fp, or the type of the other operand.
+// Here: the only file that reads a value of every kind.
 #include "frontend/builder.h"
 
 using namespace mlir;
 
 namespace qd::frontend {
 
-using Kind = Value::Kind;
-
-bool FunctionBuilder::isConstant(const Value &value) {
+bool Conversions::isConstant(const Value &value) {
   switch (value.kind) {
   case Kind::Object: return !session.python.isTensor(value.object);
   case Kind::Sequence:
@@ -20,7 +18,7 @@ bool FunctionBuilder::isConstant(const Value &value) {
   }
 }
 
-nb::object FunctionBuilder::toPython(const Value &value) {
+nb::object Conversions::toPython(const Value &value) {
   switch (value.kind) {
   case Kind::Object:
     // Code that uses the container as an object depends on its class.
@@ -57,13 +55,13 @@ nb::object FunctionBuilder::toPython(const Value &value) {
   }
 }
 
-nb::object FunctionBuilder::known(const Value &value) {
+nb::object Conversions::known(const Value &value) {
   nb::object object = toPython(value);
   if (!object) fail(error::kType, "a value known while compiling is expected, got " + describe(value));
   return object;
 }
 
-bool FunctionBuilder::isTrue(const Value &value) {
+bool Conversions::isTrue(const Value &value) {
   if (!value.isStatic && (isTensor(value) || value.hasRuntimeMembers))
     fail(error::kType, "conditions must be an integer; found " + describe(value));
   int result = PyObject_IsTrue(known(value).ptr());
@@ -71,7 +69,7 @@ bool FunctionBuilder::isTrue(const Value &value) {
   return result == 1;
 }
 
-Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
+Value Conversions::fromPython(nb::handle object, const PathNode *path) {
   bool isTuple = PyTuple_CheckExact(object.ptr());
   if (!path && (isTuple || PyList_CheckExact(object.ptr()))) {
     std::vector<Value> items;
@@ -83,49 +81,7 @@ Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
   return makeObject(object, path);
 }
 
-bool FunctionBuilder::holds(Type type, nb::handle integer) {
-  int overflow = 0;
-  long long value = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
-  unsigned width = type.getIntOrFloatBitWidth();
-  if (overflow != 0) return overflow > 0 && type.isUnsignedInteger(64) && _PyLong_NumBits(integer.ptr()) <= 64;
-  return type.isSignedInteger() ? llvm::isIntN(width, value) : value >= 0 && llvm::isUIntN(width, uint64_t(value));
-}
-
-Type FunctionBuilder::literalType(nb::handle number, Type anchor) {
-  if (PyBool_Check(number.ptr())) return session.types.u1;
-  if (PyFloat_Check(number.ptr())) return session.types.defaultFloat;
-  if (holds(session.types.defaultInteger, number)) return session.types.defaultInteger;
-  // A large literal takes the type of the other operand if that can represent it.
-  Type scalar = anchor ? ir::getScalar(anchor) : Type();
-  if (scalar && (ir::isFloatScalar(scalar) || holds(scalar, number))) return scalar;
-  fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of default_ip: " +
-                         ir::describe(session.types.defaultInteger) + "; write qd.i64(...) or another type that holds it");
-}
-
-mlir::Value FunctionBuilder::constantNumber(nb::handle number, Type type) {
-  if (ir::isFloatScalar(type)) {
-    double value = PyFloat_AsDouble(number.ptr());
-    if (value == -1.0 && PyErr_Occurred()) throw nb::python_error();
-    return constantFloat(value, type);
-  }
-  nb::object integer = nb::borrow(number);
-  auto width = cast<IntegerType>(type).getWidth();
-  if (width == 1) return constant(PyObject_IsTrue(number.ptr()) == 1, type);
-  if (PyFloat_Check(number.ptr())) integer = checked(PyLong_FromDouble(PyFloat_AS_DOUBLE(number.ptr())));
-  return constant(int64_t(PyLong_AsUnsignedLongLongMask(integer.ptr())), type);
-}
-
-mlir::Value FunctionBuilder::constant(int64_t value, Type type) {
-  auto integer = cast<IntegerType>(type);
-  return create<ir::ConstantOp>(
-      TypedAttr(IntegerAttr::get(type, APInt(integer.getWidth(), uint64_t(value), false, /*implicitTrunc=*/true))));
-}
-
-mlir::Value FunctionBuilder::constantFloat(double value, Type type) {
-  return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(type, value)));
-}
-
-mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
+mlir::Value Conversions::emitHostMatrix(nb::handle object) {
   nb::object array = getAttribute(object, names()._array), dtype = findAttribute(object, names().dtype);
   nb::list numbers = nb::borrow<nb::list>(array.attr("ravel")().attr("tolist")());
   Type scalar = dtype && !dtype.is_none() ? session.findScalarType(dtype) : Type();
@@ -133,24 +89,25 @@ mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
   for (nb::handle extent : array.attr("shape")) shape.push_back(nb::cast<int64_t>(extent));
   if (nb::len(numbers) == 0 || shape.size() > 2) fail(error::kType, "a vector or matrix has one or two axes and at least one component");
   if (!scalar)
-    for (nb::handle number : numbers) scalar = promote(literalType(number, {}), scalar ? scalar : literalType(number, {}));
+    for (nb::handle number : numbers)
+      scalar = emitter.promote(emitter.literalType(number, {}), scalar ? scalar : emitter.literalType(number, {}));
   SmallVector<mlir::Value> components;
-  for (nb::handle number : numbers) components.push_back(constantNumber(number, scalar));
-  return widened(makeVectorOf(components, shape));
+  for (nb::handle number : numbers) components.push_back(emitter.constantNumber(number, scalar));
+  return emitter.widened(emitter.makeVectorOf(components, shape));
 }
 
-mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
+mlir::Value Conversions::emitObject(const Value &value, Type anchor) {
   nb::handle object = value.object;
   if (session.python.isNumber(object)) {
     nb::object number = session.python.toPlainNumber(object);
-    return constantNumber(number, literalType(number, anchor));
+    return emitter.constantNumber(number, emitter.literalType(number, anchor));
   }
   if (session.python.isInstance(object, session.python.matrix)) return emitHostMatrix(object);
   if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
     std::vector<Value> items;
     int64_t index = 0;
     for (nb::handle item : object)
-      items.push_back(makeObject(item, session.tracker.getStep(value.path, artifact::PathStep::Kind::Item, "", index++)));
+      items.push_back(makeObject(item, session.tracker.getStep(value.path, PathStep::Kind::Item, "", index++)));
     return emitSequence(makeTuple(std::move(items)));
   }
   if (session.python.isInstance(object, session.python.numpyArray))
@@ -158,35 +115,35 @@ mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
   fail(error::kType, "Invalid constant scalar data type: " + describeType(object));
 }
 
-mlir::Value FunctionBuilder::emitSequence(const Value &value) {
+mlir::Value Conversions::emitSequence(const Value &value) {
   const std::vector<Value> &items = value.aggregate->items;
   if (items.empty()) fail(error::kType, "an empty list has no type");
   SmallVector<mlir::Value> rows;
   for (const Value &item : items) rows.push_back(emit(item));
   Type scalar = ir::getScalar(rows[0].getType());
-  for (mlir::Value row : rows) scalar = promote(scalar, row.getType());
+  for (mlir::Value row : rows) scalar = emitter.promote(scalar, row.getType());
   auto first = dyn_cast<VectorType>(rows[0].getType());
   SmallVector<mlir::Value> components;
   for (mlir::Value row : rows) {
     if (ir::withScalar(row.getType(), scalar) != ir::withScalar(rows[0].getType(), scalar) || (first && first.getRank() != 1))
       fail(error::kType, "the rows of a matrix must have the same length");
     for (int64_t component = 0; component < ir::getComponentCount(row.getType()); ++component)
-      components.push_back(cast(first ? extract(row, component) : row, scalar));
+      components.push_back(emitter.cast(first ? emitter.extract(row, component) : row, scalar));
   }
   SmallVector<int64_t> shape{int64_t(rows.size())};
   if (first) shape.push_back(first.getDimSize(0));
-  return makeVectorOf(components, shape);
+  return emitter.makeVectorOf(components, shape);
 }
 
-mlir::Value FunctionBuilder::getInput(const Value &value) {
-  auto found = body->inputs.find(value.input);
-  if (found != body->inputs.end()) return found->second;
+mlir::Value Conversions::getInput(const Value &value) {
+  auto found = context.body->inputs.find(value.input);
+  if (found != context.body->inputs.end()) return found->second;
   const artifact::Input &input = session.tracker.getInput(value.input);
   OpBuilder::InsertionGuard guard(builder);
-  if (body->lastInput)
-    builder.setInsertionPointAfter(body->lastInput);
+  if (context.body->lastInput)
+    builder.setInsertionPointAfter(context.body->lastInput);
   else
-    builder.setInsertionPointToStart(body->entry);
+    builder.setInsertionPointToStart(context.body->entry);
   mlir::Value result;
   if (value.input >= DependencyTracker::kBlockArrays) {
     result = create<ir::SharedOp>(value.type, value.input - DependencyTracker::kBlockArrays);
@@ -198,28 +155,28 @@ mlir::Value FunctionBuilder::getInput(const Value &value) {
     session.tensorArguments.emplace_back(op, value.input);
     result = op;
   }
-  body->lastInput = result.getDefiningOp();
-  return body->inputs[value.input] = result;
+  context.body->lastInput = result.getDefiningOp();
+  return context.body->inputs[value.input] = result;
 }
 
-mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
+mlir::Value Conversions::emit(const Value &value, Type anchor) {
   if (anchor) anchor = session.valueType(anchor);
   switch (value.kind) {
   case Kind::Object: return emitObject(value, anchor);
   case Kind::Computed: return value.ir;
   case Kind::Place: {
-    mlir::Value loaded = widened(create<ir::LoadOp>(value.type, value.ir));
-    return isStopped(value.ir) ? withoutDerivative(loaded) : loaded;
+    mlir::Value loaded = emitter.widened(create<ir::LoadOp>(value.type, value.ir));
+    return stoppedGradients().isStopped(value.ir) ? stoppedGradients().withoutDerivative(loaded) : loaded;
   }
-  case Kind::Argument: return widened(getInput(value));
+  case Kind::Argument: return emitter.widened(getInput(value));
   case Kind::Components: {
     const Aggregate &parts = *value.aggregate;
     SmallVector<mlir::Value> components;
     mlir::Value whole = parts.components.empty() ? mlir::Value() : emit(parts.items[0]);
-    for (int32_t component : parts.components) components.push_back(extract(whole, component));
+    for (int32_t component : parts.components) components.push_back(emitter.extract(whole, component));
     if (!whole)
       for (const Value &place : parts.items) components.push_back(emit(place));
-    return makeVector(components, session.valueType(value.type));
+    return emitter.makeVector(components, session.valueType(value.type));
   }
   case Kind::Sequence: return emitSequence(value);
   case Kind::Tensor:
@@ -234,26 +191,24 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   llvm_unreachable("all kinds are listed");
 }
 
-mlir::Value FunctionBuilder::widened(mlir::Value value) { return cast(value, ir::getScalar(session.valueType(value.getType()))); }
-
-bool FunctionBuilder::canEmit(const Value &value) {
+bool Conversions::canEmit(const Value &value) {
   if (value.isObject()) return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
   return value.isTyped();
 }
 
-Value FunctionBuilder::load(const Value &value) {
+Value Conversions::load(const Value &value) {
   if (value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) return makeComputed(emit(value));
   return value;
 }
 
-Type FunctionBuilder::findType(const Value &value) {
+Type Conversions::findType(const Value &value) {
   if (value.isTyped()) return session.valueType(value.type);
   if (value.isObject() && session.python.isNumber(value.object))
-    return literalType(session.python.toPlainNumber(value.object), session.types.i64);
+    return emitter.literalType(session.python.toPlainNumber(value.object), session.types.i64);
   return {};
 }
 
-std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
+std::optional<int64_t> Conversions::findInteger(const Value &value) {
   if (!value.isObject() || PyBool_Check(value.object.ptr()) || PyFloat_Check(value.object.ptr()) || !PyIndex_Check(value.object.ptr()))
     return std::nullopt;
   nb::object number = nb::steal(PyNumber_Index(value.object.ptr()));
@@ -267,7 +222,7 @@ std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
   return overflow ? std::nullopt : std::optional<int64_t>(result);
 }
 
-std::string FunctionBuilder::describe(const Value &value) {
+std::string Conversions::describe(const Value &value) {
   if (value.isTyped()) return ir::describe(value.type);
   switch (value.kind) {
   case Kind::Tensor:
@@ -299,14 +254,52 @@ static layout::TensorLayout readTensorLayout(Session &session, const Value &valu
   }
 }
 
-Value FunctionBuilder::toTensor(const Value &value, nb::handle shape) {
+Value Conversions::toTensor(const Value &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
   layout::TensorLayout layout = readTensorLayout(session, value);
   bool isField = session.python.isInstance(value.object, session.python.fieldBase);
-  if (!isField) setKnownExtents(layout, shape);
-  return makeTensor(value, std::move(layout), isField);
+  if (!isField) Signature::setKnownExtents(layout, shape);
+  return signature().makeTensor(value, std::move(layout), isField);
+}
+
+Value Conversions::copy(const Value &value) {
+  return value.is(Kind::Struct) ? mapItems(value, [&](const Value &item) { return copy(item); }) : load(value);
+}
+
+Value Conversions::makeInput(const PathNode *path, Type type) {
+  Value argument;
+  argument.kind = Kind::Argument;
+  argument.type = type;
+  argument.path = path;
+  argument.isReadOnly = true;
+  argument.input = session.tracker.addValue(path, type);
+  return argument;
+}
+
+Value Conversions::callCast(const Value &value, Type scalar) {
+  if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, scalar)));
+  return rounded(makeComputed(emitter.cast(emit(value), scalar)));
+}
+
+Value Conversions::rounded(const Value &value) {
+  if (!value.isTyped() || ir::getScalar(value.type) != session.types.bf16) return value;
+  mlir::Value memory = create<ir::LocalOp>(ir::RefType::get(value.type));
+  create<ir::StoreOp>(emit(value), memory);
+  return load(makePlace(memory));
+}
+
+mlir::Value Conversions::convert(const Value &value, Type type) {
+  if (value.isObject() && !isa<VectorType>(type) && session.python.isNumber(value.object)) {
+    nb::object number = session.python.toPlainNumber(value.object);
+    Type own = emitter.literalType(number, isa<IntegerType>(type) ? session.types.u64 : session.valueType(type));
+    // A float is first rounded to default_fp, even if that is narrower. An integer is converted exactly to its target type.
+    if (PyFloat_Check(number.ptr())) return emitter.cast(emitter.constantNumber(number, own), type);
+    return isa<IntegerType>(type) || PyBool_Check(number.ptr()) ? emitter.constantNumber(number, type)
+                                                                : emitter.cast(emitter.constantNumber(number, own), type);
+  }
+  return emitter.convert(emit(value, type), type);
 }
 
 } // namespace qd::frontend

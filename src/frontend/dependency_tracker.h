@@ -8,12 +8,14 @@
 
 namespace qd::frontend {
 
+using artifact::PathStep;
+
 /// The path of an object. Paths with a common prefix share its nodes, so that equal paths are equal pointers.
 struct PathNode {
   const PathNode *parent = nullptr; ///< null: a root
   artifact::Path::Root root = artifact::Path::Root::Kernel;
   uint32_t argument = 0;
-  artifact::PathStep step;
+  PathStep step;
 };
 
 class DependencyTracker {
@@ -22,7 +24,7 @@ public:
 
   const PathNode *getKernel();
   const PathNode *getArgument(uint32_t position, llvm::StringRef name);
-  const PathNode *getStep(const PathNode *parent, artifact::PathStep::Kind kind, llvm::StringRef name, int64_t index = 0);
+  const PathNode *getStep(const PathNode *parent, PathStep::Kind kind, llvm::StringRef name, int64_t index = 0);
 
   /// Records that compilation depends on `object`, found at `path`. The kind of the dependency follows from the object's class. Containers
   /// are recorded when they are used.
@@ -79,7 +81,7 @@ private:
 
   const PythonObjects &python;
   artifact::Artifact &artifact;
-  std::map<std::tuple<const PathNode *, artifact::PathStep::Kind, std::string, int64_t>, std::unique_ptr<PathNode>> steps;
+  std::map<std::tuple<const PathNode *, PathStep::Kind, std::string, int64_t>, std::unique_ptr<PathNode>> steps;
   std::map<uint32_t, std::unique_ptr<PathNode>> arguments;
   std::unique_ptr<PathNode> kernel;
   artifact::Input blockArray = makeBlockArray();

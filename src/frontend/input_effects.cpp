@@ -6,25 +6,12 @@
 //       atomic. Kernels with serial loops are specialized for extents and for arrays that share memory.
 #include "frontend/session.h"
 #include "ir/attributes.h"
-
-#include "llvm/ADT/DenseSet.h"
+#include "ir/call_graph.h"
+#include "ir/memory.h"
 
 using namespace mlir;
 
 namespace qd::frontend {
-
-/// The base of a place: a container's argument, a parameter of a func, or a variable.
-static mlir::Value findBase(mlir::Value ref) {
-  while (Operation *op = ref.getDefiningOp()) {
-    if (auto component = dyn_cast<ir::ComponentOp>(op))
-      ref = component.getRef();
-    else if (auto element = dyn_cast<ir::ElementOp>(op))
-      ref = element.getTensor();
-    else
-      break;
-  }
-  return ref;
-}
 
 /// Whether iterations of a parallel loop may execute the operation. A func may be called from such a loop.
 static bool isInParallel(Operation *op) {
@@ -35,27 +22,26 @@ static bool isInParallel(Operation *op) {
 
 void Session::markWrittenInputs() {
   llvm::DenseSet<mlir::Value> written, updated, spread;
-  std::vector<std::pair<ir::CallOp, ir::FuncOp>> calls;
-  llvm::StringMap<ir::FuncOp> funcs;
-  for (auto func : module->getOps<ir::FuncOp>()) funcs[func.getSymName()] = func;
+  SmallVector<ir::CallOp> calls;
+  ir::CallGraph functions(*module);
   module->walk([&](Operation *op) {
-    if (isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(op) && isInParallel(op))
-      spread.insert(findBase(op->getOperand(isa<ir::StoreOp>(op) ? op->getNumOperands() - 1 : 0)));
-    if (auto store = dyn_cast<ir::StoreOp>(op))
-      written.insert(findBase(store.getRef()));
-    else if (isa<ir::AtomicOp, ir::CompareExchangeOp>(op))
-      updated.insert(findBase(op->getOperand(0)));
-    else if (auto call = dyn_cast<ir::CallOp>(op); call && llvm::any_of(call.getArguments().getTypes(), llvm::IsaPred<ir::RefType>))
-      calls.emplace_back(call, funcs.lookup(call.getCallee()));
+    auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
+    if (access && access.writes()) {
+      mlir::Value base = ir::findBase(access.getRef());
+      (access.isAtomic() ? updated : written).insert(base);
+      if (isInParallel(op)) spread.insert(base);
+    } else if (!access && !ir::listWrittenPlaces(op).empty()) {
+      calls.push_back(cast<ir::CallOp>(op));
+    }
   });
   // A func that writes its parameter writes the argument of each call. Chains of calls take as many rounds as they have calls.
   for (bool changed = true; changed;) {
     changed = false;
-    for (auto [call, func] : calls)
-      for (auto [operand, parameter] : llvm::zip(call.getArguments(), func.getBody().getArguments()))
+    for (ir::CallOp call : calls)
+      for (auto [operand, parameter] : llvm::zip(call.getArguments(), functions.lookup(call).getBody().getArguments()))
         for (llvm::DenseSet<mlir::Value> *found : {&written, &updated, &spread})
           if (isa<ir::RefType>(operand.getType()) && found->contains(parameter) && (found != &spread || isInParallel(call)))
-            changed |= found->insert(findBase(operand)).second;
+            changed |= found->insert(ir::findBase(operand)).second;
   }
   for (auto [op, input] : tensorArguments) {
     bool isUpdated = updated.contains(op.getResult());

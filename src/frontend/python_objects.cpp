@@ -36,7 +36,7 @@ PythonObjects::PythonObjects() {
   arrayType = findMember("quadrants._values.types", "NdarrayType");
   structType = findMember("quadrants._values.struct", "StructType");
   structValue = findMember("quadrants._values.struct", "Struct");
-  structField = findMember("quadrants._values.struct", "StructField");
+  structField = findMember("quadrants._containers.struct_field", "StructField");
   snode = findMember("quadrants._containers.layout_tree", "SNode");
   bufferView = findMember("quadrants._containers.buffer_view", "BufferView");
   ndrange = findMember("quadrants._language.ndrange", "_Ndrange");

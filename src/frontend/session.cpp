@@ -192,19 +192,20 @@ Type Session::findValueType(nb::handle object) const {
 }
 
 layout::TensorLayout Session::readLayout(nb::handle container) const {
-  nb::object description = getAttribute(container, python.names._qd_layout);
+  nb::object description = getAttribute(container, python.names._qd_layout); // a ContainerLayout
+  auto read = [&](const nb::object &name) { return readNumbers(getAttribute(description, name)); };
   layout::TensorLayout layout;
-  auto scalar = findScalar(toText(nb::object(description[1])));
+  auto scalar = findScalar(toText(getAttribute(description, python.names.dtype_name)));
   layout.element.scalar = scalar.value_or(support::ScalarType::F32);
-  std::vector<int64_t> shape = readNumbers(nb::object(description[2]));
+  std::vector<int64_t> shape = read(python.names.element_shape);
   layout.element.rank = uint8_t(shape.size());
   layout.element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
   layout.element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
-  layout.extents = readNumbers(nb::object(description[3]));
-  layout.strides = readNumbers(nb::object(description[4]));
-  layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
-  layout.origin = readNumbers(nb::object(description[6]));
-  auto tilings = readNumbers(nb::object(description[7]));
+  layout.extents = read(python.names.extents);
+  layout.strides = read(python.names.strides);
+  layout.componentStride = nb::cast<int64_t>(getAttribute(description, python.names.component_stride));
+  layout.origin = read(python.names.origin);
+  std::vector<int64_t> tilings = read(python.names.tilings);
   for (size_t i = 0; i < tilings.size(); i += 3) layout.tilings.push_back({tilings[i], tilings[i + 1], tilings[i + 2]});
   return layout;
 }

@@ -12,7 +12,7 @@
 
 namespace qd::frontend {
 
-class FunctionBuilder;
+struct FunctionContext;
 
 /// Names of classes of quadrants._base.errors.
 namespace error {
@@ -63,12 +63,12 @@ struct Instance {
 };
 
 /// How often a name is assigned in a function; a name that needs a place counts twice. A name that is assigned once needs no place.
-struct Assignments {
+struct AssignmentCount {
   unsigned count = 0;
   bool hasItemAssigned = false; ///< `name[i]`, or a part of it, is assigned
   bool hasItemPassed = false;   ///< `name[i]` is an argument that may be passed by reference
 };
-using AssignmentCounts = llvm::DenseMap<PyObject *, Assignments>;
+using AssignmentCounts = llvm::DenseMap<PyObject *, AssignmentCount>;
 
 class Session {
 public:
@@ -107,7 +107,7 @@ public:
   Types types;
   DependencyTracker tracker;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  FunctionBuilder *current = nullptr; ///< the function that is being compiled
+  FunctionContext *current = nullptr; ///< the function that is being compiled
   std::unordered_map<std::string, Instance> instances;
   std::vector<nb::object> keptAlive;                                      ///< objects that keys of `instances` identify by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input

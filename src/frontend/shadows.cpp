@@ -16,7 +16,6 @@ using namespace mlir;
 namespace qd::frontend {
 
 using artifact::Dependency;
-using artifact::PathStep;
 using support::AutodiffMode;
 
 /// Whether the container is an argument annotated with `needs_grad=False`.

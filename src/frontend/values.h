@@ -55,6 +55,8 @@ struct Value {
   bool isNone() const { return isObject() && object.is_none(); }
 };
 
+using Kind = Value::Kind;
+
 /// Items, names and properties of a value that consists of other values.
 struct Aggregate {
   std::vector<Value> items;
@@ -82,7 +84,7 @@ inline Value makeObject(nb::handle object, const PathNode *path = nullptr) {
 
 inline Value makeComputed(mlir::Value ir) {
   Value value;
-  value.kind = Value::Kind::Computed;
+  value.kind = Kind::Computed;
   value.ir = ir;
   value.type = ir.getType();
   return value;
@@ -90,7 +92,7 @@ inline Value makeComputed(mlir::Value ir) {
 
 inline Value makePlace(mlir::Value ref) {
   Value value;
-  value.kind = Value::Kind::Place;
+  value.kind = Kind::Place;
   value.ir = ref;
   value.type = llvm::cast<ir::RefType>(ref.getType()).getPointee();
   return value;
@@ -105,7 +107,7 @@ inline Value makeAggregate(Value::Kind kind, std::vector<Value> items) {
 }
 
 inline Value makeTuple(std::vector<Value> items) {
-  Value value = makeAggregate(Value::Kind::Sequence, std::move(items));
+  Value value = makeAggregate(Kind::Sequence, std::move(items));
   value.aggregate->isTuple = true;
   return value;
 }
@@ -127,7 +129,27 @@ template <typename Change> Value mapItems(const Value &shape, Change &&change) {
 
 /// Whether the value is a list or tuple, of values or of Python objects.
 inline bool isList(const Value &value) {
-  return value.is(Value::Kind::Sequence) || (value.isObject() && (PyTuple_Check(value.object.ptr()) || PyList_Check(value.object.ptr())));
+  return value.is(Kind::Sequence) || (value.isObject() && (PyTuple_Check(value.object.ptr()) || PyList_Check(value.object.ptr())));
+}
+
+/// The arguments of a call.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+/// A method that is bound to `receiver`: its name, or a func.
+inline Value makeMethod(const Value &receiver, nb::handle name) {
+  Value method = makeAggregate(Kind::Method, {receiver});
+  method.object = nb::borrow(name);
+  return method;
+}
+
+/// A member of a struct, instance or named tuple; null if there is none.
+inline const Value *findMember(const Value &structure, nb::handle name) {
+  for (const auto &[known, item] : llvm::zip(structure.aggregate->names, structure.aggregate->items))
+    if (known.is(name) || known.equal(name)) return &item;
+  return nullptr;
 }
 
 } // namespace qd::frontend

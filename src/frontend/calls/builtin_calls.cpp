@@ -1,0 +1,449 @@
+// builtin_calls.cpp: calls of the functions of quadrants._language.builtins and of Python's builtins
+//
+// In:   the name of a function and its arguments as values.
+// Out:  ops, or the compile-time result if Python can compute it.
+// Here: what each function of the language compiles to; their parameters are those of quadrants._language.builtins. Then Python's builtins
+//       with a meaning of their own in kernels.
+#include "frontend/builder.h"
+#include "ir/attributes.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+Value BuiltinCalls::callStatic(Arguments &arguments) {
+  Value limit;
+  if (arguments.named.size() == 1 && arguments.named[0].first == "max_unroll") limit = arguments.named[0].second;
+  if (arguments.positional.empty() || (limit.isGiven() ? 1u : 0u) != arguments.named.size())
+    fail(error::kSyntax, "qd.static takes compile-time values, and max_unroll");
+  auto check = [&](const Value &value) {
+    bool isVector = value.isTyped() && value.is(Kind::Computed);
+    if (isVector || value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) {
+      std::string what = value.is(Kind::Argument)
+                             ? "<class 'Expr'>: it is a runtime kernel argument and cannot be used inside qd.static()"
+                             : "<class 'Expr'> ('" + ir::describe(value.type) + "'); assign it with qd.static if it is constant";
+      fail(value.is(Kind::Argument) ? error::kSyntax : error::kCompilation,
+           "Input to qd.static must be compile-time constants or global pointers, instead of " + what);
+    }
+    if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
+      fail(error::kType, "TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.");
+  };
+  for (const Value &value : arguments.positional) check(value);
+  nb::object given = getAttribute(context.node, names().args);
+  bool isNested = nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Call && arguments.positional[0].isStatic;
+  if (isNested && !conversions.canEmit(arguments.positional[0])) fail(error::kSyntax, "'qd.static' cannot be nested");
+  Value result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
+  // A loop of more than max_unroll iterations is not unrolled.
+  result.isStatic =
+      !limit.isGiven() || int64_t(collections().listItems(result, "loop over").size()) <= nb::cast<int64_t>(conversions.known(limit));
+  return result;
+}
+
+Value BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name) {
+  std::vector<Value> operands = arguments.positional;
+  if (operands.size() == 1) operands = collections().listItems(operands[0], "compare the items of");
+  if (operands.empty()) fail(error::kType, name + "() needs at least one value");
+  if (llvm::all_of(operands, [&](const Value &value) { return conversions.isConstant(value) && value.isObject(); })) {
+    nb::list list;
+    for (const Value &value : operands) list.append(value.object);
+    nb::object function = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), kind == BinaryKind::min ? "min" : "max"));
+    return makeObject(function(list));
+  }
+  mlir::Value result = conversions.emit(operands[0], operands.size() > 1 ? conversions.findType(operands[1]) : Type());
+  for (size_t index = 1; index < operands.size(); ++index)
+    result = emitter.binaryTyped(kind, result, conversions.emit(operands[index], result.getType()), name);
+  return makeComputed(result);
+}
+
+/// Calls an atomic operation with `order=` and `scope=`. The operation itself is relaxed; fences before and after it enforce the order.
+Value BuiltinCalls::callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Value()> call) {
+  auto take = [&](llvm::StringRef keyword, ArrayRef<llvm::StringRef> words) -> size_t {
+    auto given = llvm::find_if(arguments.named, [&](const auto &argument) { return argument.first == keyword; });
+    if (given == arguments.named.end()) return 0;
+    nb::object value = conversions.toPython(given->second);
+    auto word = llvm::find(words, value && PyUnicode_Check(value.ptr()) ? toText(value) : "");
+    if (word == words.end())
+      fail(error::kType,
+           "'" + keyword + "' of " + name + "() is one of " + llvm::join(words, ", ") + ", got " + conversions.describe(given->second));
+    arguments.named.erase(given);
+    return size_t(word - words.begin());
+  };
+  size_t order = take("order", {"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
+  bool isBlock = take("scope", {"device", "block", "system"}) == 1;
+  if (order >= 2) create<ir::FenceOp>(isBlock);
+  Value result = call();
+  if (order && order != 2) create<ir::FenceOp>(isBlock);
+  return result;
+}
+
+Value BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Value> &given) {
+  llvm::StringRef operation = name.drop_front(7); // without "atomic_"
+  const Value &place = given[0];
+  if (operation == "load") return place.isElement || conversions.isTensor(place) ? loadVolatile(place, name) : conversions.load(place);
+  bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
+  if (!isLvalue)
+    fail(error::kSyntax,
+         "cannot use a non-writable target as the first operand of '" + name + "': an lvalue (a variable or an element) is needed");
+  if (operation == "cas") {
+    if (!place.is(Kind::Place) || isa<VectorType>(place.type))
+      fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
+    return makeComputed(emitter.widened(create<ir::CompareExchangeOp>(place.type, place.ir, conversions.convert(given[1], place.type),
+                                                                      conversions.convert(given[2], place.type))));
+  }
+  bool isStore = operation == "store";
+  if (isStore) operation = "exchange";
+  bool isBitwise = operation == "and" || operation == "or" || operation == "xor";
+  std::optional<ir::AtomicKind> kind = ir::findKind<ir::AtomicKind>((isBitwise ? "bit_" : "") + operation.str());
+  Type scalar = ir::getScalar(place.type);
+  mlir::Value operand = conversions.emit(given[1], place.type);
+  if (ir::getOpInfo(*kind).operand == ir::OperandClass::Integer &&
+      (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
+    fail(error::kType,
+         "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
+  operand = emitter.convert(operand, place.type);
+  kind = Emitter::getAtomicKind(*kind, scalar);
+  SmallVector<mlir::Value> old;
+  if (place.is(Kind::Place))
+    old.push_back(create<ir::AtomicOp>(*kind, place.ir, operand));
+  else
+    for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
+      old.push_back(
+          create<ir::AtomicOp>(*kind, subscripts().componentPlace(place, position).ir, emitter.extract(operand, int64_t(position))));
+  if (isStore) return makeObject(nb::none());
+  return makeComputed(emitter.widened(place.is(Kind::Place) ? old[0] : emitter.makeVector(old, place.type)));
+}
+
+Value BuiltinCalls::loadVolatile(const Value &target, llvm::StringRef name) {
+  if (conversions.isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to '" + name + "': it reads an element");
+  if (!target.is(Kind::Place) && !target.is(Kind::Components)) {
+    nb::object given = getAttribute(context.node, names().args);
+    bool isLocal = target.is(Kind::Computed) && nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Name;
+    fail(isLocal ? error::kType : error::kSyntax,
+         "'volatile_load' requires an lvalue (field / ndarray subscript), got " + conversions.describe(target) +
+             (isLocal ? ": variables and function-scope local arrays are not visible to other threads" : ""));
+  }
+  auto read = [&](const Value &place) -> mlir::Value {
+    if (!place.isElement) fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
+    auto load = create<ir::LoadOp>(place.type, place.ir);
+    load->setAttr(ir::kVolatile, UnitAttr::get(&session.ctx));
+    return load;
+  };
+  if (target.is(Kind::Place)) return makeComputed(read(target));
+  SmallVector<mlir::Value> components;
+  for (size_t position = 0; position < size_t(ir::getComponentCount(target.type)); ++position)
+    components.push_back(read(subscripts().componentPlace(target, position)));
+  return makeComputed(emitter.makeVector(components, target.type));
+}
+
+Value BuiltinCalls::callStaticPrint(Arguments &arguments) {
+  for (Value &value : arguments.positional)
+    if (!conversions.toPython(value)) value = makeObject(nb::str(conversions.describe(value).c_str()));
+  Value print = makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print")));
+  for (const auto &[key, value] : arguments.named)
+    if (!conversions.toPython(value)) pythonCalls().failRuntimeOperands(print.object, "print");
+  return pythonCalls().runPython(print.object, print, "print", arguments);
+}
+
+Value BuiltinCalls::makeGrouped(const Value &operand) {
+  if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
+  if (loopRanges().isContainer(operand)) return makeAggregate(Kind::Range, {operand});
+  Value range = operand.isObject() ? loopRanges().toRange(operand) : operand;
+  bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
+  if (isNested) fail(error::kSyntax, "'qd.grouped' cannot be nested");
+  if (!range.is(Kind::Range) || !range.aggregate->isNdrange)
+    fail(error::kSyntax, "qd.grouped needs a container or qd.ndrange. Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
+  if (operand.isObject()) return makeObject(operand.object.attr("grouped")());
+  range.aggregate = std::make_shared<Aggregate>(*range.aggregate);
+  range.aggregate->isGrouped = true;
+  return range;
+}
+
+Value BuiltinCalls::callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
+  using Given = std::vector<Value>;
+  using Function = Value (*)(BuiltinCalls &self, llvm::StringRef name, const Given &given);
+  static constexpr auto kSame = [](BuiltinCalls &self, llvm::StringRef, const Given &given) { return self.conversions.load(given[0]); };
+  static constexpr auto kRound = [](BuiltinCalls &self, llvm::StringRef name, const Given &given) {
+    Type type = self.calls().scalarTypeOf(given[1], "qd." + name);
+    Value result = self.operators().unary(*ir::findKind<UnaryKind>(name), given[0], name);
+    return type ? self.conversions.callCast(result, type) : result;
+  };
+  static constexpr auto kFill = [](BuiltinCalls &self, llvm::StringRef name, const Given &given) {
+    return makeComputed(
+        self.emitter.convert(self.emitter.constant(name == "one", self.session.types.i32), self.conversions.emit(given[0]).getType()));
+  };
+  static const llvm::StringMap<Function> kFunctions = {
+      {"assume_in_range", kSame},
+      {"loop_unique", kSame},
+      {"volatile_load", [](auto &self, auto name, auto &given) { return self.loadVolatile(given[0], name); }},
+      {"floor", kRound},
+      {"ceil", kRound},
+      {"round", kRound},
+      {"trunc", kRound},
+      {"zero", kFill},
+      {"one", kFill},
+      {"global_thread_idx",
+       [](auto &self, auto, auto &) {
+         if (self.context.isTopLevel()) self.fail(error::kRuntime, "qd.global_thread_idx() is only valid within loops");
+         return makeComputed(self.template create<ir::ThreadIndexOp>(self.session.types.i32));
+       }},
+      {"grouped", [](auto &self, auto, auto &given) { return self.makeGrouped(given[0]); }},
+      {"ldexp",
+       [](auto &self, auto name, auto &given) {
+         mlir::Value x = self.conversions.emit(given[0]), n = self.conversions.emit(given[1]);
+         if (ir::isFloatScalar(ir::getScalar(n.getType()))) self.fail(error::kType, "qd.ldexp takes an integer as its second argument");
+         Type scalar = ir::getScalar(x.getType());
+         return makeComputed(
+             self.emitter.binaryTyped(BinaryKind::ldexp, x, ir::isFloatScalar(scalar) ? self.emitter.cast(n, scalar) : n, name));
+       }},
+      {"fma", [](auto &self, auto, auto &given) { return self.operators().fuseMultiplyAdd(given[0], given[1], given[2]); }},
+      {"select", [](auto &self, auto, auto &given) { return self.operators().select(given[0], given[1], given[2]); }},
+      {"static_assert",
+       [](auto &self, auto, auto &given) {
+         if (!self.conversions.toPython(given[0])) self.fail(error::kType, "Static assert with non-static condition");
+         self.session.isLastMistake = !self.conversions.isTrue(given[0]); // the code after it must not be compiled
+         std::string text = given[1].isNone() ? "static assertion failed" : toText(nb::str(self.conversions.known(given[1]))).str();
+         if (!self.conversions.isTrue(given[0])) self.fail(error::kCompilation, "AssertionError: " + text);
+         return makeObject(nb::none());
+       }},
+      {"cast",
+       [](auto &self, auto, auto &given) {
+         Type type = self.calls().scalarTypeOf(given[1], "qd.cast");
+         if (!type) self.fail(error::kType, "qd.cast needs a data type");
+         return self.conversions.callCast(given[0], type);
+       }},
+      {"bit_cast",
+       [](auto &self, auto, auto &given) {
+         Type type = self.calls().scalarTypeOf(given[1], "qd.bit_cast");
+         mlir::Value value = self.conversions.emit(given[0], type);
+         auto size = [](Type scalar) { return support::getByteSize(ir::getScalarType(scalar)); };
+         if (!type || size(ir::getScalar(value.getType())) != size(type))
+           self.fail(error::kType, "bit_cast needs types of equal size, got '" + ir::describe(value.getType()) + "' and '" +
+                                       (type ? ir::describe(type) : "none") + "'");
+         return makeComputed(self.template create<ir::BitCastOp>(ir::withScalar(value.getType(), type), value));
+       }},
+      {"random",
+       [](auto &self, auto, auto &given) {
+         Type type = self.calls().scalarTypeOf(given[0], "qd.random");
+         return makeComputed(self.template create<ir::RandomOp>(type ? type : self.session.types.defaultFloat));
+       }},
+      {"frexp",
+       [](auto &self, auto name, auto &given) {
+         Value operand = makeComputed(self.conversions.emit(given[0]));
+         return makeTuple(
+             {self.operators().unary(UnaryKind::mantissa, operand, name), self.operators().unary(UnaryKind::exponent, operand, name)});
+       }},
+  };
+  std::string parameters = calls().getParameters(callee.object);
+  auto bindAll = [&] { return calls().bind("qd." + name, arguments, parameters); };
+  if (auto found = kFunctions.find(name); found != kFunctions.end()) return found->second(*this, name, bindAll());
+  if (name.consume_front("simt.")) return simt().callSimt(name, arguments, parameters);
+  if (name == "static") return callStatic(arguments);
+  if (name == "static_print") return callStaticPrint(arguments);
+  if (name == "ndrange") return loopRanges().makeNdrange(arguments);
+  if (name == "zip") return loopRanges().makeZip(arguments);
+  if (name == "Vector" || name == "Matrix") return conversions.rounded(matrixMethods().makeMatrix(arguments, name));
+  if (name == "Struct") return structs().makeAnonymousStruct(arguments);
+  if (name == "loop_config") loops().configureLoop(arguments);
+  if (name == "outer")
+    fail(error::kType, "qd.outer(a, b) does not support composition: it stands alone on the right of `tile += ` or `tile -= `");
+  if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));
+  if (name == "stop_grad") {
+    stoppedGradients().stopGradient(bindAll()[0]);
+    return makeObject(nb::none());
+  }
+  if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
+  if (name.starts_with("atomic_")) return callOrdered(name, arguments, [&] { return callAtomic(name, bindAll()); });
+  auto kind = ir::findKind<BinaryKind>(name);
+  if (kind == BinaryKind::max || kind == BinaryKind::min) {
+    if (arguments.positional.empty()) fail(error::kType, "qd." + name + "() takes one or more values");
+    if (arguments.positional.size() == 1) return makeComputed(conversions.emit(arguments.positional[0]));
+    return callMinMax(*kind, arguments, name);
+  }
+  if (auto function = ir::findKind<UnaryKind>(name)) return operators().unary(*function, bindAll()[0], name);
+  if (!kind) fail(error::kSyntax, "'qd." + name + "' is not supported in kernels; " + conversions.describe(callee));
+  std::vector<Value> given = bindAll();
+  return operators().binary(*kind, conversions.load(given[0]), given[1], name);
+}
+
+Value BuiltinCalls::callReduction(llvm::StringRef name, Arguments &arguments) {
+  const Value &operand = arguments.positional[0];
+  if (operand.isTyped() && isa<VectorType>(operand.type) && arguments.positional.size() == 1)
+    return matrixMethods().callMatrixMethod(operand, name, {});
+  std::vector<Value> items = collections().listItems(operand, "reduce");
+  if (name == "sum") {
+    if (arguments.positional.size() > 1) items.insert(items.begin(), arguments.positional[1]);
+    if (items.empty()) return makeObject(nb::int_(0));
+    if (items.size() == 1 && conversions.findType(items[0]) == session.types.u1)
+      return conversions.callCast(items[0], session.types.defaultInteger);
+    return std::accumulate(items.begin() + 1, items.end(), items[0],
+                           [&](const Value &total, const Value &item) { return operators().binary(BinaryKind::add, total, item, "+"); });
+  }
+  mlir::Value result = emitter.constant(name == "all", session.types.u1);
+  for (const Value &item : items)
+    result = create<ir::BinaryOp>(name == "all" ? BinaryKind::bit_and : BinaryKind::bit_or, result, operators().truth(item, name));
+  return makeComputed(result);
+}
+
+Value BuiltinCalls::combineSequences(llvm::StringRef name, const std::vector<Value> &given) {
+  std::vector<std::vector<Value>> columns;
+  for (const Value &value : llvm::ArrayRef(given).take_front(name == "zip" ? given.size() : 1))
+    columns.push_back(collections().listItems(value, "iterate over"));
+  if (name == "reversed") std::reverse(columns[0].begin(), columns[0].end());
+  if (name != "zip" && name != "enumerate") {
+    Value result = makeAggregate(Kind::Sequence, std::move(columns[0]));
+    result.aggregate->isTuple = name != "list";
+    return result;
+  }
+  if (name == "enumerate") {
+    std::vector<Value> &numbers = *columns.emplace(columns.begin());
+    int64_t start = given.size() > 1 ? nb::cast<int64_t>(conversions.known(given[1])) : 0;
+    for (size_t index = 0; index < columns[1].size(); ++index) numbers.push_back(makeObject(nb::int_(start + int64_t(index))));
+  }
+  std::vector<Value> rows;
+  for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row)
+    rows.push_back(makeTuple(listValues(columns, [&](const auto &column) { return column[row]; })));
+  return makeTuple(std::move(rows));
+}
+
+Value BuiltinCalls::mapItemsOf(const std::vector<Value> &given, bool isFilter) {
+  std::vector<std::vector<Value>> columns;
+  for (const Value &value : llvm::ArrayRef(given).drop_front()) columns.push_back(collections().listItems(value, "iterate over"));
+  std::vector<Value> results;
+  for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row) {
+    Arguments arguments;
+    arguments.positional = listValues(columns, [&](const auto &column) { return column[row]; });
+    Value result = isFilter && given[0].isNone() ? columns[0][row] : calls().call(given[0], arguments, context.node);
+    if (!isFilter)
+      results.push_back(conversions.load(result));
+    else if (!conversions.isConstant(result))
+      fail(error::kType, "what filter() asks for must be known while compiling, got " + conversions.describe(result));
+    else if (conversions.isTrue(result))
+      results.push_back(columns[0][row]);
+  }
+  return makeTuple(std::move(results));
+}
+
+Value BuiltinCalls::sortItems(const Value &list, Arguments &arguments) {
+  Value reverse = calls().bind("sorted", arguments, "items reverse?")[1];
+  std::vector<Value> items = collections().listItems(makeComputed(conversions.emit(list)), "sort"); // converts the items to one type
+  // Odd-even transposition sort: as many rounds as items.
+  for (size_t round = 0; round < items.size(); ++round)
+    for (size_t index = round % 2; index + 1 < items.size(); index += 2) {
+      Value low = operators().binary(BinaryKind::min, items[index], items[index + 1], "sorted");
+      items[index + 1] = operators().binary(BinaryKind::max, items[index], items[index + 1], "sorted");
+      items[index] = low;
+    }
+  if (!reverse.isNone() && conversions.isTrue(reverse)) std::reverse(items.begin(), items.end());
+  return makeAggregate(Kind::Sequence, std::move(items));
+}
+
+Value BuiltinCalls::standIn(const Value &value) {
+  if (value.is(Kind::Instance)) return makeObject(instances().makeEmptyInstance(value));
+  if (value.is(Kind::Sequence)) return makeObject(value.aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
+  return value.is(Kind::Dictionary) ? makeObject(nb::dict()) : value;
+}
+
+bool BuiltinCalls::matchesClass(const Value &value, nb::handle type) {
+  nb::object members = findAttribute(type, nb::str("__match_args__"));
+  if (PyTuple_Check(type.ptr())) { // a sequence pattern
+    bool isVector =
+        value.isTyped() ? isa<VectorType>(value.type) : value.isObject() && session.python.isInstance(value.object, session.python.matrix);
+    if (isVector || value.isTyped() || value.is(Kind::Struct)) return isVector;
+  }
+  if (value.is(Kind::Struct)) return members && members.equal(nb::tuple(nb::cast(value.aggregate->names)));
+  if (!PyType_Check(type.ptr()) && !PyTuple_Check(type.ptr())) { // a struct type: it matches structs from outside the kernel by members
+    auto items = members ? structs().findNamedItems(value) : std::nullopt;
+    nb::list given;
+    if (items)
+      for (const auto &[name, item] : *items) given.append(name);
+    return items && members.equal(nb::tuple(given));
+  }
+  if (value.isTyped()) {
+    mlir::Type found = isa<VectorType>(value.type) ? mlir::Type() : value.type;
+    if (type.is(reinterpret_cast<PyObject *>(&PyBool_Type))) return found == session.types.u1;
+    if (type.is(reinterpret_cast<PyObject *>(&PyLong_Type))) return found && isa<IntegerType>(found);
+    return type.is(reinterpret_cast<PyObject *>(&PyFloat_Type)) && found && ir::isFloatScalar(found);
+  }
+  Value object = standIn(value);
+  if (!object.isObject()) return false;
+  int fits = PyObject_IsInstance(object.object.ptr(), type.ptr());
+  if (fits < 0) nb::raise_python_error();
+  return fits == 1;
+}
+
+Value BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
+  std::vector<Value> &given = arguments.positional;
+  size_t count = arguments.named.empty() ? given.size() : 0;
+  auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
+  if (name == "range") return loopRanges().makeRange(arguments);
+  bool isKnown = llvm::all_of(given, [&](const Value &value) { return bool(conversions.toPython(value)) && !value.is(Kind::Tensor); }) &&
+                 llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
+  bool hasMatrix = llvm::any_of(
+      given, [&](const Value &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
+  bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
+  if (isCombined && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) return combineSequences(name, given);
+  bool callsFunc = count > 1 && (given[0].is(Kind::Method) || session.python.isInstance(given[0].object, session.python.func) ||
+                                 session.python.isInstance(given[0].object, session.python.boundFunc));
+  if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
+  if (name == "len" && count == 1) {
+    const Value &operand = given[0];
+    auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
+    if (type) return makeObject(nb::int_(type.getDimSize(0)));
+    if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
+    if (operand.is(Kind::Instance))
+      if (std::optional<Value> length = instances().callSpecial(operand, "__len__", {})) return *length;
+    if (operand.is(Kind::View) || conversions.isTensor(operand))
+      return subscripts().subscriptSequence(attributes().getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
+  }
+  if (name == "isinstance" && count == 3) { // a class pattern of `match`
+    nb::object type = conversions.toPython(given[1]);
+    if (!type) fail(error::kType, "called match pattern must be a class, got " + conversions.describe(given[1]));
+    return makeObject(nb::bool_(matchesClass(given[0], type)));
+  }
+  if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
+  if (name == "isinstance" && count == 2) {
+    given[0] = standIn(given[0]);
+    isKnown = bool(conversions.toPython(given[0])) && bool(conversions.toPython(given[1]));
+  }
+  bool hasMembers = count > 0 && (given[0].is(Kind::Struct) || given[0].is(Kind::Instance));
+  if (is({"hasattr", "getattr"}) && count >= 2 && hasMembers && given[1].isObject()) {
+    bool exists = findMember(given[0], given[1].object) || (given[0].is(Kind::Instance) && findAttribute(given[0].object, given[1].object));
+    if (name == "hasattr") return makeObject(nb::bool_(exists));
+    return exists || count == 2 ? attributes().getAttributeOf(given[0], given[1].object) : given[2];
+  }
+  if (name == "type" && count == 1 && given[0].is(Kind::Instance)) return makeObject(given[0].object, given[0].path);
+  if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
+    bool isQuery = name == "hasattr";
+    if (!findAttribute(given[0].object, given[1].object)) {
+      session.tracker.depend(session.tracker.getStep(given[0].path, PathStep::Kind::Attribute, toText(given[1].object)),
+                             artifact::Dependency::Kind::Absent);
+      if (isQuery || count == 3) return isQuery ? makeObject(nb::bool_(false)) : given[2];
+    }
+    Value member = attributes().getAttributeOf(given[0], given[1].object);
+    return isQuery ? makeObject(nb::bool_(true)) : member;
+  }
+  if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
+  bool readsFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());
+  if (readsFrame || is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
+  if (name == "breakpoint") return pythonCalls().callPython(callee, arguments);
+  if (isKnown && !hasMatrix) return pythonCalls().runPython(callee.object, callee, name.str(), arguments);
+  if (name == "sorted" && given.size() == 1) return sortItems(given[0], arguments);
+  if (name == "abs" && count == 1) return operators().unary(UnaryKind::abs, given[0], name);
+  if (name == "pow" && count == 2) return operators().binary(BinaryKind::pow, conversions.load(given[0]), given[1], "**");
+  if (name == "round" && count == 1)
+    return conversions.callCast(operators().unary(UnaryKind::round, given[0], name), session.types.defaultInteger);
+  if (name == "divmod" && count == 2) {
+    Value first = conversions.load(given[0]), second = conversions.load(given[1]);
+    return makeTuple(
+        {operators().binary(BinaryKind::floor_div, first, second, "//"), operators().binary(BinaryKind::mod, first, second, "%")});
+  }
+  if ((name == "sum" && count <= 2 && count > 0) || (is({"any", "all"}) && count == 1)) return callReduction(name, arguments);
+  if (!isKnown) pythonCalls().failRuntimeOperands(callee.object, name.str());
+  return pythonCalls().runPython(callee.object, callee, name.str(), arguments);
+}
+
+} // namespace qd::frontend

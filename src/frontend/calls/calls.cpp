@@ -1,0 +1,261 @@
+// calls.cpp: calls: dispatch by the kind of the callee, and evaluation of arguments
+//
+// In:   the syntax node of a call.
+// Out:  the value of the call.
+// Here: each kind of callee has its own file (functions, builtin_calls, python_calls, instances, structs, matrix_methods).
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+/// The number of arguments before the last one that may change variables; 0 if a starred argument makes positions unknown.
+static size_t countBeforeChanges(nb::handle positional, nb::handle keywords, const PythonObjects &python) {
+  std::vector<nb::object> nodes;
+  for (nb::handle argument : positional) {
+    if (python.kindOf(argument) == NodeKind::Starred) return 0;
+    nodes.push_back(nb::borrow(argument));
+  }
+  for (nb::handle keyword : keywords) nodes.push_back(getAttribute(keyword, python.names.value));
+  nb::object walk = nb::module_::import_("ast").attr("walk");
+  for (size_t last = nodes.size(); last-- > 1;) {
+    if (python.kindOf(nodes[last]) == NodeKind::Name || python.kindOf(nodes[last]) == NodeKind::Constant) continue;
+    for (nb::handle part : walk(nodes[last]))
+      if (python.kindOf(part) == NodeKind::Call || python.kindOf(part) == NodeKind::NamedExpr) return last;
+  }
+  return 0;
+}
+
+Arguments Calls::visitArguments(nb::handle at, const Value *callee) {
+  Arguments arguments;
+  nb::object positional = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
+  size_t position = 0;
+  std::optional<size_t> beforeChanges;
+  // An argument by value is loaded before later arguments may change it.
+  auto pass = [&](Value value, nb::handle name) {
+    size_t index = position++;
+    if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
+    if (!beforeChanges) beforeChanges = countBeforeChanges(positional, keywords, session.python);
+    return index < *beforeChanges && !syntax().mayTakeReference(*callee, index, name) ? conversions.copy(value) : value;
+  };
+  arguments.positional =
+      collections().visitAll(positional, [&](nb::handle argument) { return pass(expressions().visit(argument), nb::none()); });
+  for (nb::handle keyword : keywords) {
+    nb::object name = getAttribute(keyword, names().arg);
+    Value value = pass(expressions().visit(getAttribute(keyword, names().value)), name);
+    if (!name.is_none()) {
+      arguments.named.emplace_back(toText(name).str(), std::move(value));
+      continue;
+    }
+    for (auto &[key, item] : collections().listPairs(value)) arguments.named.emplace_back(toText(key).str(), item);
+  }
+  return arguments;
+}
+
+Value Calls::visitCall(nb::handle at) {
+  nb::object calleeNode = getAttribute(at, names().func);
+  Value callee = expressions().visit(calleeNode);
+  if (callee.isObject() && PyDict_GetItem(session.python.builtins.ptr(), nb::str("print").ptr()) == callee.object.ptr()) {
+    printing().print(at);
+    return makeObject(nb::none());
+  }
+  bool isStatic = callee.isObject() && syntax().builtinName(callee.object) == "static";
+  Enter inside(context);
+  nesting.staticDepth += isStatic;
+  Arguments arguments = visitArguments(at, &callee);
+  return call(callee, arguments, at);
+}
+
+Value Calls::call(const Value &callee, Arguments &arguments, nb::handle at) {
+  const PythonObjects &python = session.python;
+  if (callee.is(Kind::Method)) return callMethod(callee, arguments, at);
+  if (callee.is(Kind::Instance)) return call(instances().instanceAttribute(callee, names().__call__), arguments, at);
+  if (!callee.isObject()) fail(error::kType, "'" + conversions.describe(callee) + "' cannot be called");
+  nb::handle object = callee.object;
+  if (python.isInstance(object, python.func)) return functions().callFunc(callee, nullptr, arguments);
+  if (python.isInstance(object, python.boundFunc)) {
+    Value self =
+        makeObject(getAttribute(object, names().instance), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
+    Value func = makeObject(getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func"));
+    return functions().callFunc(func, &self, arguments);
+  }
+  if (python.isInstance(object, python.kernel))
+    fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
+  bool isPythonType = object.is(python.builtins["int"]) || object.is(python.builtins["float"]) || object.is(python.builtins["bool"]);
+  if (isPythonType && arguments.positional.size() <= 1)
+    return llvm::all_of(arguments.positional, [&](const Value &value) { return conversions.isConstant(value); })
+               ? pythonCalls().callPython(callee, arguments)
+               : conversions.callCast(arguments.positional[0], session.findScalarType(object));
+  if (Type type = session.findScalarType(object)) return conversions.rounded(castLiteral(type, arguments));
+  if (python.bufferView && object.is(python.bufferView)) return views().makeView(arguments);
+  if (python.isInstance(object, python.matrixType)) return conversions.rounded(matrixMethods().makeMatrixOfType(object, arguments));
+  if (python.isInstance(object, python.structType)) return structs().makeStruct(object, arguments);
+  if (std::string builtin = syntax().builtinName(object); !builtin.empty()) return builtinCalls().callBuiltin(builtin, callee, arguments);
+  if (PyType_Check(object.ptr()))
+    if (std::optional<Value> made = callClass(callee, arguments)) return *made;
+  for (auto [name, value] : session.python.builtins)
+    if (value.is(object)) return builtinCalls().callPythonBuiltin(toText(name), callee, arguments);
+  if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
+    nb::object method = findAttribute(object, names().__call__);
+    if (method && python.isInstance(method, python.boundFunc)) {
+      Value func =
+          makeObject(getAttribute(method, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
+      return functions().callFunc(func, &callee, arguments);
+    }
+  }
+  if (std::optional<Value> result = pythonCalls().callWrapped(callee, arguments, at)) return *result;
+  return pythonCalls().callPython(callee, arguments);
+}
+
+/// Constructs a value of a class in compiled code; none for a class that Python calls.
+std::optional<Value> Calls::callClass(const Value &callee, Arguments &arguments) {
+  nb::handle object = callee.object;
+  bool isKnown = pythonCalls().isKnownCall(arguments);
+  // Containers and objects are not plain data: launches reach them by their paths.
+  auto isPlain = [&](const Value &value) {
+    nb::object known = conversions.toPython(value);
+    return known && session.python.isPlainData(known);
+  };
+  bool isPlainCall = llvm::all_of(arguments.positional, isPlain) &&
+                     llvm::all_of(arguments.named, [&](const auto &named) { return isPlain(named.second); });
+  if (findAttribute(object, names().__dataclass_fields__)) {
+    nb::object valueType = nb::module_::import_("quadrants._values.struct").attr("value_type_of")(object);
+    if (!valueType.is_none()) {
+      session.tracker.recordType(valueType, callee.path, /*isClass=*/true);
+      return structs().makeDataclass(object, valueType, arguments);
+    }
+    bool isObject = findAttribute(object, names()._data_oriented) || findAttribute(object, nb::str("__post_init__"));
+    if (isObject && !isPlainCall && instances().isUserClass(object)) return instances().makeInstance(callee, arguments);
+    if (!isKnown) return structs().makeDataclass(object, valueType, arguments);
+  }
+  if (nb::object structType = findAttribute(object, names()._qd_struct_type)) return structs().makeStruct(structType, arguments);
+  if (object.is(session.python.partialClass) && !isKnown && !arguments.positional.empty())
+    return pythonCalls().makePartial(callee, arguments);
+  if (isPlainCall) return std::nullopt;
+  bool isTuple = PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(object.ptr()), &PyTuple_Type);
+  if (isTuple && findAttribute(object, names()._fields)) return instances().makeNamedTuple(callee, arguments);
+  if (instances().isUserClass(object)) return instances().makeInstance(callee, arguments);
+  return std::nullopt;
+}
+
+Value Calls::castLiteral(Type type, Arguments &arguments) {
+  if (arguments.positional.size() != 1 || !arguments.named.empty())
+    fail(error::kSyntax, "A primitive type can only decorate a single expression.");
+  const Value &value = arguments.positional[0];
+  if (value.is(Kind::Struct) || value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type)) ||
+      (value.isObject() && session.python.isInstance(value.object, session.python.matrix)))
+    fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
+  if (!value.isObject()) return makeComputed(emitter.cast(conversions.emit(value), type));
+  if (!session.python.isNumber(value.object)) fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
+  nb::object number = session.python.toPlainNumber(value.object);
+  if (PyFloat_Check(number.ptr())) {
+    if (!ir::isFloatScalar(type))
+      fail(error::kType, "Floating-point literals must be annotated with a floating-point type. For type casting, use `qd.cast`.");
+    return makeComputed(emitter.constantNumber(number, type));
+  }
+  if (ir::isFloatScalar(type)) {
+    double real = PyFloat_AsDouble(number.ptr());
+    nb::object back = nb::steal(PyLong_FromDouble(real));
+    bool isExact = back && back.equal(number);
+    if (type == session.types.f32) isExact = isExact && double(float(real)) == real;
+    if (!isExact) {
+      PyErr_Clear();
+      fail(error::kType, "Integer literals must be annotated with a integer type. For type casting, use `qd.cast`. (" +
+                             toText(nb::str(number)) + " has no exact value in " + ir::describe(type) + ")");
+    }
+    return makeComputed(emitter.constantFloat(real, type));
+  }
+  if (!type.isInteger(1) && !emitter.holds(type, number))
+    fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of specified dtype: " + ir::describe(type));
+  return makeComputed(emitter.constantNumber(number, type));
+}
+
+Value Calls::callMethod(const Value &method, Arguments &arguments, nb::handle at) {
+  if (session.python.isInstance(method.object, session.python.localFunc)) {
+    for (auto [name, item] : llvm::zip(method.aggregate->names, method.aggregate->items))
+      arguments.named.emplace_back(toText(name).str(), item);
+    return functions().callFunc(makeObject(method.object, method.path), nullptr, arguments);
+  }
+  const Value &receiver = method.aggregate->items[0];
+  if (method.object.is(session.python.partialClass)) return pythonCalls().callPartial(method, arguments, at);
+  if (session.python.isInstance(method.object, session.python.func)) {
+    Value func = makeObject(method.object, method.path);
+    if (registerTiles().isRegisterTile(receiver))
+      for (Value &argument : arguments.positional) argument = registerTiles().laneValue(receiver, argument);
+    return functions().callFunc(func, &receiver, arguments);
+  }
+  if (session.python.isInstance(method.object, session.python.functionClass)) {
+    std::string called = toText(getAttribute(method.object, names().__name__)).str();
+    nb::object bound = receiver.isObject() ? conversions.toPython(method) : nb::object();
+    std::optional<Value> result = bound ? pythonCalls().tryPython(bound, method, called, arguments) : std::nullopt;
+    if (result) return *result;
+    return pythonCalls().callPlain(makeObject(method.object, method.path), &receiver, arguments);
+  }
+  llvm::StringRef name = toText(method.object);
+  if (name == "get_scalar_field" || name == "get_member_field") return attributes().partOfField(receiver, name, arguments);
+  if (receiver.is(Kind::View) || conversions.isTensor(receiver)) {
+    std::vector<Value> given = bind(name, arguments, "offset size");
+    return views().subview(views().toView(receiver), conversions.load(given[0]), conversions.load(given[1]));
+  }
+  if (receiver.isTyped()) return matrixMethods().callMatrixMethod(receiver, name, arguments);
+  if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary)) return collections().callSequenceMethod(receiver, name, arguments);
+  if (receiver.is(Kind::Range)) {
+    Value grouped = receiver;
+    grouped.aggregate = std::make_shared<Aggregate>(*receiver.aggregate);
+    grouped.aggregate->isGrouped = true;
+    return grouped;
+  }
+  if (receiver.isObject()) {
+    if (receiver.object.is(session.python.matrix) || receiver.object.is(session.python.vector))
+      return matrixMethods().callMatrixFactory(name, receiver, arguments);
+    if (name == "format" && PyUnicode_Check(receiver.object.ptr()) &&
+        !llvm::all_of(arguments.positional, [&](const Value &value) { return bool(conversions.toPython(value)); }))
+      fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
+    nb::object found = findAttribute(receiver.object, method.object);
+    if (!found)
+      fail(error::kAttribute, "'" + llvm::Twine(Py_TYPE(receiver.object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
+    return pythonCalls().callPython(makeObject(found, receiver.path), arguments);
+  }
+  fail(error::kAttribute, "'" + conversions.describe(receiver) + "' has no attribute '" + name + "'");
+}
+
+std::string Calls::getParameters(nb::handle builtin) {
+  nb::object text = findAttribute(builtin, names().parameters);
+  return text && PyUnicode_Check(text.ptr()) ? toText(text).split('*').first.str() : "";
+}
+
+std::vector<Value> Calls::bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters) {
+  SmallVector<llvm::StringRef> names;
+  parameters.split(names, ' ', -1, /*KeepEmpty=*/false);
+  size_t required = llvm::count_if(names, [](llvm::StringRef name) { return !name.ends_with("?"); });
+  std::vector<Value> values = arguments.positional;
+  auto failCount = [&](size_t count) {
+    fail(error::kType, function + "() takes " + std::to_string(required) +
+                           (names.size() == required ? "" : " to " + std::to_string(names.size())) + " arguments, got " +
+                           std::to_string(count));
+  };
+  if (values.size() > names.size()) failCount(values.size());
+  values.resize(names.size());
+  for (const auto &[key, value] : arguments.named) {
+    llvm::StringRef wanted = key;
+    auto found = llvm::find_if(names, [&](llvm::StringRef name) { return name.rtrim('?') == wanted; });
+    if (found == names.end()) fail(error::kType, function + "() got an unexpected keyword argument '" + key + "'");
+    Value &place = values[size_t(found - names.begin())];
+    if (place.isGiven()) fail(error::kType, function + "() got multiple values for argument '" + key + "'");
+    place = value;
+  }
+  for (size_t index = 0; index < values.size(); ++index) {
+    if (!values[index].isGiven() && index < required) failCount(arguments.positional.size() + arguments.named.size());
+    if (!values[index].isGiven()) values[index] = makeObject(nb::none());
+  }
+  return values;
+}
+
+Type Calls::scalarTypeOf(const Value &value, const llvm::Twine &function) {
+  if (value.isNone()) return {};
+  Type type = value.isObject() ? session.findScalarType(value.object) : Type();
+  if (!type) fail(error::kType, "Invalid data type " + conversions.describe(value) + " given to " + function);
+  return type;
+}
+
+} // namespace qd::frontend

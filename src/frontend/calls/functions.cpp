@@ -1,0 +1,435 @@
+// functions.cpp: calls of funcs: binding of arguments, instances, inlining at the top level
+//
+// In:   a func and the values of its arguments.
+// Out:  the returned value, and a qd.call of an instance or the inlined body.
+// Here: a func is emitted once per combination of the IR types of its by-value arguments and of its compile-time arguments; further calls
+//       with the same combination reuse the instance. Containers and launch arguments are no parameters: the func reads them by offset.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+std::vector<Value> Functions::bindArguments(const Value &func, const Value *self, Arguments &arguments) {
+  std::vector<Value> given;
+  auto standIn = [&](const Value &value) {
+    bool isNumber = value.isObject() && session.python.isNumber(value.object);
+    given.push_back(value);
+    return session.python.standIn(given.size() - 1, isNumber ? nb::repr(value.object) : nb::str(conversions.describe(value).c_str()));
+  };
+  nb::list positional;
+  nb::dict named;
+  if (self) positional.append(standIn(*self));
+  for (const Value &value : arguments.positional) positional.append(standIn(value));
+  for (const auto &[name, value] : arguments.named) {
+    if (named.contains(name.c_str())) fail(error::kSyntax, "Multiple values for argument '" + name + "'.");
+    named[name.c_str()] = standIn(value);
+  }
+  nb::object parameters = getAttribute(func.object, names().parameters);
+  // A function without decorator has no attribute `parameters` at its path.
+  nb::object python = getAttribute(func.object, names().function);
+  bool isDecorated = !session.plainFunctions.contains({python.ptr(), false}) && !session.plainFunctions.contains({python.ptr(), true});
+  // Parameters of constructors stay known numbers.
+  std::string called = readText(func.object, names().name);
+  bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
+  const PathNode *path = isDecorated ? session.tracker.getStep(func.path, PathStep::Kind::Attribute, "parameters") : nullptr;
+  nb::object bound = session.python.bind(parameters, nb::tuple(positional), named);
+  std::vector<Value> values;
+  for (nb::handle parameter : parameters) {
+    nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
+    const PathNode *parameterPath = session.tracker.getStep(path, PathStep::Kind::Item, "", int64_t(values.size()));
+    if (session.python.isStructType(annotation))
+      session.tracker.recordType(annotation, session.tracker.getStep(parameterPath, PathStep::Kind::Attribute, "annotation"));
+    bool isGiven = session.python.isInstance(item, session.python.standIn);
+    // A default value is part of its func. A default that is a func has its parameterPath globals, so it needs a path.
+    const PathNode *place = session.python.isInstance(item, session.python.func)
+                                ? session.tracker.getStep(parameterPath, PathStep::Kind::Attribute, "default")
+                                : nullptr;
+    const Value value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, place);
+    bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
+    values.push_back(staysKnown ? value : passArgument(parameter, value));
+  }
+  return values;
+}
+
+Value Functions::passArgument(nb::handle parameter, const Value &value) {
+  std::string kind = readText(parameter, names().kind), name = readText(parameter, names().name);
+  nb::object annotation = getAttribute(parameter, names().annotation);
+  auto reject = [&](const llvm::Twine &expected) {
+    fail(error::kType,
+         "Argument " + name + " of type " + conversions.describe(value) + " is not recognized. (" + expected + " is expected)");
+  };
+  if (kind == "scalar") {
+    Type given = conversions.findType(value);
+    if (!given || isa<VectorType>(given)) reject("a scalar");
+    return conversions.rounded(makeComputed(conversions.convert(value, session.findScalarType(annotation))));
+  }
+  if (kind == "matrix") {
+    mlir::Value given = conversions.canEmit(value) || value.is(Kind::Sequence) ? conversions.emit(value) : mlir::Value();
+    auto type = given ? dyn_cast<VectorType>(given.getType()) : VectorType();
+    if (!type) fail(error::kArgumentType, "Argument " + name + " is expected to be a Matrix, but got " + conversions.describe(value));
+    auto check = [&](const char *what, const nb::object &wanted, int64_t got) {
+      if (!wanted.is_none() && nb::cast<int64_t>(wanted) != got)
+        fail(error::kArgumentType, "Argument " + name + " is expected to be a Matrix with " + what + " " + toText(nb::str(wanted)) +
+                                       ", but got " + std::to_string(got));
+    };
+    check("ndim", getAttribute(annotation, names().ndim), type.getRank());
+    check("n", getAttribute(annotation, names().n), type.getDimSize(0));
+    if (type.getRank() == 2) check("m", getAttribute(annotation, names().m), type.getDimSize(1));
+    nb::object dtype = getAttribute(annotation, names().dtype);
+    return conversions.rounded(makeComputed(dtype.is_none() ? given : emitter.cast(given, session.findScalarType(dtype))));
+  }
+  if (kind == "struct") return conversions.copy(structs().convertMember(annotation, value));
+  if (kind == "ref") {
+    Type type = session.findScalarType(getAttribute(annotation, names().dtype));
+    if (!value.is(Kind::Place) || value.type != type || value.isReadOnly) reject("a variable of type '" + ir::describe(type) + "'");
+  }
+  if (kind == "array" || kind == "view") {
+    bool isView = value.is(Kind::View);
+    if (!isView && !conversions.isTensor(value)) reject("an array");
+    auto type = mlir::cast<ir::TensorType>(isView ? value.aggregate->items[0].type : conversions.toTensor(value).type);
+    int64_t rank = isView ? int64_t(Views::listRanges(value).size()) : type.getRank();
+    nb::object ndim = getAttribute(annotation, names().ndim), dtype = getAttribute(annotation, names().dtype);
+    Type wanted = dtype.is_none() ? Type() : session.findValueType(dtype);
+    if ((!ndim.is_none() && nb::cast<int64_t>(ndim) != rank) ||
+        (wanted && wanted != type.getElement() && wanted != ir::getScalar(type.getElement())))
+      fail(error::kType, "Argument " + name + " of type " + conversions.describe(value) + " with element '" +
+                             ir::describe(type.getElement()) + "' and " + std::to_string(rank) + " axes is not recognized. " +
+                             toText(nb::repr(annotation)) + " is expected");
+    return signature().withBoundary(value, annotation);
+  }
+  if (kind != "value") return value;
+  // An argument by value: numbers become typed, variables are loaded.
+  return value.isObject() && session.python.isNumber(value.object) ? makeComputed(conversions.emit(value)) : conversions.copy(value);
+}
+
+void Functions::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
+  if (key && value.isClamped) *key += "b";
+  auto addToKey = [&](char mark, const void *address) {
+    if (key) *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
+  };
+  switch (value.kind) {
+  case Kind::Object:
+    if (!key) return;
+    if (session.python.isNumber(value.object) || PyUnicode_Check(value.object.ptr())) {
+      std::string text = toText(nb::repr(value.object)).str();
+      *key += "n" + std::string(Py_TYPE(value.object.ptr())->tp_name) + std::to_string(text.size()) + ":" + text;
+      return;
+    }
+    session.keptAlive.push_back(value.object);
+    addToKey('o', value.object.ptr());
+    return addToKey(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
+  case Kind::Argument:
+  case Kind::Tensor:
+    if (key) *key += "i" + std::to_string(value.input) + ";";
+    if (!key && value.is(Kind::Argument)) operands.push_back(conversions.emit(value));
+    return;
+  case Kind::Computed:
+  case Kind::Place:
+  case Kind::Components: {
+    // With `key`, places are passed by reference, so that the callee can assign them.
+    bool isPlace = key && value.is(Kind::Place);
+    char mark = context.isOuterVariable(value) ? 's' : value.isElement ? 'a' : value.isReadOnly ? 'c' : 'r';
+    addToKey(isPlace ? mark : 'v', value.type.getAsOpaquePointer());
+    operands.push_back(isPlace ? value.ir : conversions.emit(value));
+    return;
+  }
+  default:
+    if (key) *key += "(" + std::to_string(int(value.kind)) + "," + std::to_string(value.aggregate->items.size()) + ":";
+    for (const nb::object &name : value.aggregate->names) addToKey('k', name.ptr());
+    if (value.aggregate->structType) addToKey('t', value.aggregate->structType.ptr());
+    if (value.is(Kind::Method)) addToKey('m', value.object.ptr());
+    // An object may contain itself.
+    if (++session.flattenDepth > 64)
+      fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
+    if (value.is(Kind::Instance)) addToKey('O', value.object.ptr());
+    for (const Value &item : value.aggregate->items) flatten(item, operands, key);
+    --session.flattenDepth;
+    return;
+  }
+}
+
+Value Functions::rebuild(const Value &shape, llvm::function_ref<mlir::Value()> next, bool byReference) {
+  switch (shape.kind) {
+  case Kind::Object:
+  case Kind::Tensor: return shape;
+  case Kind::Argument: return byReference ? shape : makeComputed(next());
+  case Kind::Place:
+    if (byReference) {
+      Value place = makePlace(next());
+      place.isKernelVariable = context.caller && context.caller->isOuterVariable(shape);
+      place.isElement = shape.isElement || place.isKernelVariable;
+      place.isReadOnly = shape.isReadOnly;
+      place.isClamped = shape.isClamped;
+      return place;
+    }
+    [[fallthrough]];
+  case Kind::Computed:
+  case Kind::Components: return makeComputed(next());
+  default: {
+    Value result = mapItems(shape, [&](const Value &item) { return rebuild(item, next, byReference); });
+    if (result.is(Kind::Instance)) result.aggregate->ownerBlock = nullptr; // the callee cannot add members to the caller's object
+    result.isStatic = shape.isStatic;
+    result.object = shape.object;
+    result.path = shape.path;
+    return result;
+  }
+  }
+}
+
+Value Functions::callFunc(const Value &func, const Value *self, Arguments &arguments) {
+  std::vector<Value> values = bindArguments(func, self, arguments);
+  nb::object python = getAttribute(func.object, names().function);
+  // The Python function of the func, under the func's path, for its globals.
+  nb::object source = getAttribute(func.object, names().source);
+  Callee callee{func.object, makeObject(python, func.path), source.is_none() ? session.python.getSource(python) : source};
+  // Functions of the package need no path: the build is part of every cache key.
+  if (!session.tracker.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.tracker.refuseCache();
+  if (++session.callDepth > 200)
+    fail(error::kCompilation,
+         "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
+  if (nb::cast<bool>(getAttribute(func.object, names().requires_top_level)) && !context.isTopLevel())
+    fail(error::kSyntax,
+         "`" + readText(func.object, names().__name__) + "` is decorated with requires_top_level=True and must be called at the top level");
+  bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
+  bool hasTasks =
+      context.isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, &context).syntax.containsTasks();
+  // A callee that receives objects is inlined if possible, so that it can add members to them.
+  bool isInlined = hasTasks || (!isReal && llvm::any_of(values, Instances::holdsInstance) &&
+                                FunctionBuilder(session, callee.source, callee.function, &context).syntax.returnsAtEnd());
+  Value result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
+  --session.callDepth;
+  return result;
+}
+
+bool Functions::isSuperCall(nb::handle at) {
+  if (kindOf(at) != NodeKind::Call || nb::len(getAttribute(at, names().args)) != 0) return false;
+  nb::object callee = syntax().resolveCallee(getAttribute(at, names().func));
+  return callee && callee.ptr() == reinterpret_cast<PyObject *>(&PySuper_Type);
+}
+
+Value Functions::superAttribute(nb::handle name) {
+  std::vector<nb::object> parameters = listParameterNames();
+  Binding *self = parameters.empty() ? nullptr : scopes.find(parameters[0].ptr());
+  bool isInstance = self && self->value.is(Kind::Instance);
+  if (!self || (!isInstance && !self->value.isObject())) fail(error::kSyntax, "super() stands in methods of classes only");
+  Value owner = expressions().lookUpGlobal(names().__class__);
+  nb::handle ownClass = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
+  const PathNode *type = isInstance ? self->value.path : session.tracker.getStep(self->value.path, PathStep::Kind::Attribute, "__class__");
+  const PathNode *classes = session.tracker.getStep(type, PathStep::Kind::Attribute, "__mro__");
+  bool isPast = false;
+  int64_t position = 0;
+  for (nb::handle candidate : getAttribute(ownClass, names().__mro__)) {
+    const PathNode *path = session.tracker.getStep(classes, PathStep::Kind::Item, "", position++);
+    nb::object members = getAttribute(candidate, names().__dict__);
+    if (isPast && nb::cast<bool>(members.attr("__contains__")(name))) {
+      nb::object found = members[name];
+      bool isMethod =
+          session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+      Value method = isMethod ? makeMethod(self->value, found) : makeObject(found);
+      method.path = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
+      session.tracker.read(method.path, found);
+      return method;
+    }
+    isPast |= candidate.is(owner.object);
+  }
+  fail(error::kAttribute, "'super' object has no attribute '" + toText(name) + "'");
+}
+
+Value Functions::makeLocalFunc(nb::handle at) {
+  Value result = makeAggregate(Kind::Method, {});
+  nb::list captured;
+  for (nb::handle name : session.python.freeNames(at)) {
+    Binding *binding = scopes.find(name.ptr());
+    if (!binding || binding->kind == Binding::Kind::Partial) continue;
+    result.aggregate->names.push_back(nb::borrow(name));
+    result.aggregate->items.push_back(binding->kind == Binding::Kind::Merged ? variables().merge(*binding, name.ptr()) : binding->value);
+    captured.append(name);
+  }
+  result.object = session.python.localFunc(context.source.object, at, captured);
+  result.path = context.source.function.path;
+  return result;
+}
+
+void Functions::emitBody(const std::vector<Value> &values) {
+  scopes.push();
+  bindParameters(values);
+  scopes.push();
+  statements().visitBody(getAttribute(context.source.tree, names().body));
+}
+
+Value Functions::inlineCall(const Callee &callee, const std::vector<Value> &values, bool hasTasks) {
+  FunctionBuilder inlined(session, callee.source, callee.function, &context);
+  FunctionContext &inner = inlined.context;
+  inner.body = context.body;
+  inner.role.isInlined = true;
+  inner.role.isKernelLevel = hasTasks;
+  inner.role.isPartOfKernel = context.role.isKernelLevel || context.role.isPartOfKernel;
+  inner.nesting.isInsideParallel = nesting.isInsideParallel;
+  inner.stopped = context.stopped;
+  inner.results.types = getAttribute(callee.func, names().results);
+  inner.builder.restoreInsertionPoint(builder.saveInsertionPoint());
+  inlined.functions.emitBody(values);
+  return inner.results.inlined;
+}
+
+std::vector<nb::object> Functions::listParameterNames() {
+  std::vector<nb::object> found;
+  nb::object parameters = getAttribute(context.source.tree, names().args);
+  for (const nb::object &part : {names().posonlyargs, names().args, names().kwonlyargs})
+    for (nb::handle parameter : getAttribute(parameters, part)) found.push_back(getAttribute(parameter, names().arg));
+  return found;
+}
+
+void Functions::bindParameters(const std::vector<Value> &values) {
+  std::function<bool(const Value &)> isByReference = [&](const Value &value) {
+    if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
+    return value.is(Kind::Place) || value.is(Kind::Argument);
+  };
+  bool isConstructor =
+      context.source.name == "__init__" || context.source.name == "__post_init__"; // known numbers stay known unless they are assigned
+  for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
+    Value value = given;
+    Binding binding;
+    bool isAssigned = context.assignmentCounts->lookup(name.ptr()).count != 0;
+    if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = conversions.load(value);
+    if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value)))
+      value = variables().declare(value, false);
+    if (isConstructor && value.isObject() && isAssigned && session.python.isNumber(value.object)) value = variables().declare(value, false);
+    if (!value.isTyped() && !value.is(Kind::Struct)) binding.kind = Binding::Kind::Static;
+    binding.value = value;
+    scopes.bind(name.ptr(), std::move(binding));
+  }
+}
+
+Value Functions::callInstance(const Callee &callee, const std::vector<Value> &values) {
+  SmallVector<mlir::Value> operands;
+  std::string key = std::to_string(reinterpret_cast<uintptr_t>(callee.func.ptr())) + ":";
+  session.keptAlive.push_back(callee.func);
+  for (const Value &value : values) flatten(value, operands, &key);
+  auto [found, isNew] = session.instances.try_emplace(key);
+  Instance &instance = found->second;
+  std::string name = readText(callee.func, names().name);
+  if (isNew) {
+    OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
+    std::string plain = name.substr(name.rfind('.') + 1);
+    unsigned count = session.symbolCounts[plain]++;
+    std::string symbol = count == 0 ? plain : plain + "." + std::to_string(count); // no Python name has this form
+    auto types = llvm::map_to_vector(operands, [](mlir::Value operand) { return operand.getType(); });
+    instance.op =
+        ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());
+    FunctionBuilder inner(session, callee.source, callee.function, &context);
+    const nb::object annotations = inner.context.results.types = getAttribute(callee.func, names().results);
+    inner.context.role.isReal = nb::cast<bool>(getAttribute(callee.func, names().is_real_function));
+    if (inner.context.role.isReal) {
+      // The annotation declares the result types before the body is compiled, so that the function can call itself.
+      std::vector<Value> shapes;
+      std::vector<Type> results = inner.signature.listResultTypes();
+      if (!annotations.is_none())
+        for (nb::handle annotation : annotations) shapes.push_back(shapeOf(annotation));
+      instance.result = shapes.empty() ? makeObject(nb::none()) : shapes.size() == 1 ? shapes[0] : makeTuple(shapes);
+      instance.op.setFunctionType(FunctionType::get(&session.ctx, types, results));
+      instance.isInProgress = false;
+    }
+    try {
+      instance.result = inner.functions.buildFunction(instance.op, values);
+    } catch (const CompileError &) {
+      session.instances.erase(key); // so that the next call reports the same mistake and no recursion
+      throw;
+    }
+    instance.isInProgress = false;
+  } else if (instance.isInProgress) {
+    std::string chain = name;
+    for (FunctionContext *at = &context; at->caller; at = at->caller) {
+      chain = at->source.name + " -> " + chain;
+      if (at->source.name == context.source.name && at != &context) break;
+    }
+    fail(error::kCompilation,
+         "'" + name + "' is recursive: " + chain + "; a func is compiled into its caller, so it cannot call itself at run time");
+  }
+  auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
+  unsigned position = 0;
+  Value result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);
+  instances().materializeInstances(result);
+  return result;
+}
+
+Value Functions::shapeOf(nb::handle annotation) {
+  if (session.python.isStructType(annotation))
+    return structs().makeStructOf(annotation, [&](nb::handle, nb::handle type) { return shapeOf(type); });
+  Value shape;
+  shape.kind = Kind::Computed;
+  shape.type = session.findValueType(annotation);
+  return shape;
+}
+
+Value Functions::buildFunction(ir::FuncOp op, const std::vector<Value> &values) {
+  context.body = std::make_shared<Body>();
+  context.body->entry = op.addEntryBlock();
+  builder.setInsertionPointToStart(context.body->entry);
+  unsigned position = 0;
+  std::vector<Value> parameters;
+  for (const Value &value : values)
+    parameters.push_back(rebuild(value, [&] { return context.body->entry->getArgument(position++); }, true));
+  emitBody(parameters);
+  return unifyReturns(op);
+}
+
+/// Whether two returned values have the same structure and compile-time parts.
+static bool isSameShape(const Value &first, const Value &second) {
+  if (first.isTyped() || second.isTyped()) return first.isTyped() && second.isTyped();
+  if (first.kind != second.kind) return false;
+  if (first.is(Kind::Object) || first.is(Kind::Tensor))
+    return first.object.is(second.object) || (PyUnicode_Check(first.object.ptr()) && first.object.equal(second.object));
+  if (first.is(Kind::Instance) && !first.object.is(second.object)) return false;
+  if (!first.aggregate || !second.aggregate) return first.aggregate == second.aggregate;
+  auto sameItems = [](const auto &pair) { return isSameShape(std::get<0>(pair), std::get<1>(pair)); };
+  auto sameNames = [](const auto &pair) { return std::get<0>(pair).equal(std::get<1>(pair)); };
+  const Aggregate &one = *first.aggregate, &other = *second.aggregate;
+  return one.items.size() == other.items.size() && one.names.size() == other.names.size() &&
+         llvm::all_of(llvm::zip(one.names, other.names), sameNames) && llvm::all_of(llvm::zip(one.items, other.items), sameItems);
+}
+
+Value Functions::unifyReturns(ir::FuncOp op) {
+  At here(context, context.source.tree);
+  auto reject = [&](const llvm::Twine &why) { fail(error::kReturnType, "the returns of '" + context.source.name + "' give " + why); };
+  if (!context.results.types.is_none() && context.results.returns.empty())
+    fail(error::kReturnType, "Function has a return type but does not have a return statement");
+  SmallVector<Type> types;
+  Value shape = context.results.returns.empty() ? makeObject(nb::none()) : context.results.returns[0].second;
+  if (!context.results.returns.empty()) llvm::append_range(types, context.results.returns[0].first.getValues().getTypes());
+  for (auto &[at, value] : llvm::drop_begin(context.results.returns, context.results.returns.empty() ? 0 : 1)) {
+    if (at.getValues().size() != types.size() || value.kind != shape.kind) reject("values of different shapes");
+    if (value.isObject() && !isSameShape(value, shape)) reject("different compile-time objects");
+    if (!isSameShape(value, shape)) reject("values that differ in what is known while compiling");
+    for (auto [type, operand] : llvm::zip(types, at.getValues())) {
+      Type common = emitter.findCommonType(type, operand.getType());
+      if (!common) reject("'" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");
+      type = common;
+    }
+  }
+  for (auto &[at, value] : context.results.returns) {
+    builder.setInsertionPoint(at);
+    SmallVector<mlir::Value> operands;
+    for (auto [type, operand] : llvm::zip(types, at.getValues())) operands.push_back(emitter.convert(operand, type));
+    at.getValuesMutable().assign(operands);
+  }
+  bool isWanted = llvm::any_of(context.results.returns, [](const auto &made) { return !made.second.isNone(); });
+  // Not checked for real funcs, nor for annotated functions that end with a loop, which may always return.
+  nb::object statements = getAttribute(context.source.tree, names().body);
+  NodeKind last = kindOf(nb::object(statements[nb::len(statements) - 1]));
+  bool mayFallThrough = context.role.isReal || (!context.results.types.is_none() && (last == NodeKind::For || last == NodeKind::While));
+  if (isWanted && !context.isTerminated && !mayFallThrough)
+    fail(error::kReturnType, "'" + context.source.name + "' does not return a value on every path");
+  builder.setInsertionPointToEnd(context.body->entry);
+  if (context.body->entry->empty() || !context.body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
+    // This point is unreachable if every path returns a value; otherwise the result is unspecified, and zero here.
+    SmallVector<mlir::Value> zeros;
+    for (Type type : types) zeros.push_back(emitter.convert(emitter.constant(0, session.types.i32), type));
+    create<ir::ReturnOp>(zeros);
+  }
+  op.setFunctionType(FunctionType::get(&session.ctx, op.getFunctionType().getInputs(), types));
+  return shape;
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,171 @@
+// instances.cpp: objects of users' classes that kernels construct, and named tuples
+//
+// In:   a class and the arguments of its call.
+// Out:  a value of kind Instance, whose members are variables, or a tuple.
+// Here: the object itself exists only during compilation. `__init__` and methods without decorator are inlined at the call, so that they
+//       can add members to the caller's object.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+bool Instances::isUserClass(nb::handle object) {
+  if (!PyType_Check(object.ptr()) || session.python.isOfPackage(object)) return false;
+  auto *type = reinterpret_cast<PyTypeObject *>(object.ptr());
+  // Python must construct objects of classes with another metaclass or `__new__`.
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new &&
+         Py_TYPE(object.ptr())->tp_call == PyType_Type.tp_call;
+}
+
+bool Instances::holdsInstance(const Value &value) {
+  return value.is(Kind::Instance) || (value.aggregate && llvm::any_of(value.aggregate->items, holdsInstance));
+}
+
+nb::object Instances::makeEmptyInstance(const Value &instance) { return instance.object.attr("__new__")(instance.object); }
+
+std::vector<std::pair<nb::object, Value>> Instances::bindFields(nb::handle type, Arguments &arguments) {
+  std::vector<std::pair<nb::object, Value>> members;
+  nb::object missing = nb::module_::import_("dataclasses").attr("MISSING");
+  std::vector<std::pair<std::string, Value>> named = std::move(arguments.named);
+  size_t position = 0;
+  for (auto [name, field] : nb::borrow<nb::dict>(getAttribute(type, names().__dataclass_fields__))) {
+    auto found = llvm::find_if(named, [&](const auto &item) { return item.first == toText(name); });
+    nb::object preset = getAttribute(field, names().default_), factory = field.attr("default_factory");
+    bool isInitParameter = nb::cast<bool>(field.attr("init"));
+    Value value;
+    if (isInitParameter && position < arguments.positional.size()) {
+      value = arguments.positional[position++];
+    } else if (isInitParameter && found != named.end()) {
+      value = found->second;
+      named.erase(found);
+    } else if (!preset.is(missing)) {
+      value = conversions.fromPython(preset, nullptr);
+    } else if (!factory.is(missing)) {
+      value = conversions.fromPython(factory(), nullptr);
+    } else if (isInitParameter) {
+      fail(error::kSyntax, "Missing argument '" + toText(name) + "'.");
+    } else {
+      continue; // `__post_init__` sets it
+    }
+    members.emplace_back(nb::borrow(name), std::move(value));
+  }
+  if (position < arguments.positional.size()) fail(error::kSyntax, "Too many arguments for " + toText(nb::repr(type)));
+  if (!named.empty()) fail(error::kSyntax, "Unexpected argument '" + named[0].first + "'.");
+  return members;
+}
+
+Value Instances::makeInstance(const Value &type, Arguments &arguments) {
+  Value result = makeAggregate(Kind::Instance, {});
+  result.object = type.object;
+  result.path = type.path;
+  result.aggregate->ownerBlock = builder.getInsertionBlock();
+  nb::object init = findAttribute(type.object, names().__init__), code = init ? findAttribute(init, names().__code__) : nb::object();
+  bool isGenerated =
+      findAttribute(type.object, names().__dataclass_fields__) && code && nb::str("<string>").equal(code.attr("co_filename"));
+  if (isGenerated) {
+    for (auto &[name, value] : bindFields(type.object, arguments)) storeMember(result, name, value);
+    nb::str finish("__post_init__");
+    Arguments none;
+    if (findAttribute(type.object, finish)) calls().call(instanceAttribute(result, finish), none, context.node);
+    return result;
+  }
+  calls().call(instanceAttribute(result, names().__init__), arguments, context.node);
+  return result;
+}
+
+Value Instances::instanceAttribute(const Value &base, nb::handle name) {
+  if (const Value *member = findMember(base, name)) return *member;
+  Value type = makeObject(base.object, base.path);
+  if (names().__class__.equal(name)) return type;
+  nb::object missing = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject *>(&PyBaseObject_Type)));
+  nb::object found = nb::module_::import_("inspect").attr("getattr_static")(base.object, name, missing);
+  if (found.is(missing)) {
+    std::string close = findClosest(toText(name), nb::cast(base.aggregate->names));
+    fail(error::kAttribute, "'" + toText(getAttribute(base.object, names().__name__)) + "' object has no attribute '" + toText(name) + "'" +
+                                (close.empty() ? "" : "; did you mean '" + close + "'?"));
+  }
+  const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, toText(name));
+  bool isProperty = Py_TYPE(found.ptr()) == &PyProperty_Type;
+  if (isProperty) {
+    found = found.attr("fget");
+    path = session.tracker.getStep(path, PathStep::Kind::Attribute, "fget");
+  }
+  bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+  if (!isMethod) return attributes().objectAttribute(type, name);
+  Value method = makeMethod(base, found);
+  method.path = path;
+  session.tracker.depend(path, artifact::Dependency::Kind::Function);
+  Arguments none;
+  return isProperty ? calls().callMethod(method, none, context.node) : method;
+}
+
+void Instances::storeMember(const Value &instance, nb::handle name, const Value &value) {
+  Aggregate &aggregate = *instance.aggregate;
+  auto position =
+      size_t(llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(name); }) - aggregate.names.begin());
+  bool isNew = position == aggregate.names.size();
+  bool isPlace = !isNew && (aggregate.items[position].is(Kind::Place) || aggregate.items[position].is(Kind::Struct));
+  if (isPlace) return variables().store(aggregate.items[position], value);
+  if (aggregate.ownerBlock != builder.getInsertionBlock())
+    fail(error::kSyntax,
+         "'" + toText(name) + "' is " + (isNew ? "no member of the object yet" : "known while compiling") +
+             ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
+             "the run time before, such as qd.f32(0)");
+  Value item = value.isTyped() || value.is(Kind::Struct) ? variables().declare(value, false) : value;
+  if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) collections().materialize(item, AssignmentCount());
+  if (isNew) {
+    aggregate.names.push_back(nb::borrow(name));
+    aggregate.items.push_back(std::move(item));
+  } else {
+    aggregate.items[position] = std::move(item);
+  }
+}
+
+void Instances::materializeInstances(Value &value) {
+  if (!holdsInstance(value)) return;
+  if (value.is(Kind::Instance)) value.aggregate->ownerBlock = builder.getInsertionBlock();
+  for (Value &item : value.aggregate->items)
+    if (value.is(Kind::Instance) && (item.is(Kind::Computed) || item.is(Kind::Struct)))
+      item = variables().declare(item, false);
+    else
+      materializeInstances(item);
+}
+
+Value Instances::makeNamedTuple(const Value &type, Arguments &arguments) {
+  // The class itself orders the arguments, here as stand-ins, and adds defaults.
+  std::vector<Value> given;
+  auto standIn = [&](const Value &value) {
+    given.push_back(collections().copyElement(value));
+    return session.python.standIn(given.size() - 1, conversions.describe(value).c_str());
+  };
+  nb::list positional;
+  nb::dict named;
+  for (const Value &value : arguments.positional) positional.append(standIn(value));
+  for (const auto &[name, value] : arguments.named) named[name.c_str()] = standIn(value);
+  nb::object made = checked(PyObject_Call(type.object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
+  std::vector<Value> items;
+  for (nb::handle item : made) {
+    bool isGiven = session.python.isInstance(item, session.python.standIn);
+    items.push_back(isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, nullptr));
+  }
+  Value result = makeTuple(std::move(items));
+  result.aggregate->structType = type.object;
+  result.aggregate->names = nb::cast<std::vector<nb::object>>(getAttribute(type.object, names()._fields));
+  result.path = type.path;
+  return result;
+}
+
+Value Instances::namedTupleAttribute(const Value &base, nb::handle name) {
+  if (const Value *item = findMember(base, name)) return *item;
+  if (llvm::is_contained({"count", "index", "_replace", "_asdict"}, toText(name))) return makeMethod(base, name);
+  // Look up methods and constants of the class as for an Instance whose members are the items.
+  Value object = base;
+  object.kind = Kind::Instance;
+  object.object = base.aggregate->structType;
+  Value found = instanceAttribute(object, name);
+  if (found.is(Kind::Method)) found.aggregate->items[0] = base;
+  return found;
+}
+
+} // namespace qd::frontend

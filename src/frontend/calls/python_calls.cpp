@@ -1,0 +1,358 @@
+// python_calls.cpp: calls of callables that are no funcs: Python functions, methods, partials, objects, C functions
+//
+// In:   a callee and arguments of which some are known at run time only.
+// Out:  the result as a value, and ops in the current block.
+// Here: a Python function is compiled as a func. A callable without source runs during compilation, on stand-ins whose operators emit
+//       code; this supports C functions that only apply Python's operators, such as those of the module `operator`.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+bool PythonCalls::isKnownCall(const Arguments &arguments) {
+  auto isKnown = [&](const Value &value) {
+    nb::object object = conversions.toPython(value);
+    return object && !session.python.isInstance(object, session.python.func) &&
+           !session.python.isInstance(object, session.python.boundFunc);
+  };
+  return llvm::all_of(arguments.positional, isKnown) &&
+         llvm::all_of(arguments.named, [&](const auto &named) { return isKnown(named.second); });
+}
+
+std::optional<Value> PythonCalls::callWrapped(const Value &callee, Arguments &arguments, nb::handle at) {
+  const PythonObjects &python = session.python;
+  nb::handle object = callee.object;
+  auto partOf = [&](const nb::object &name) {
+    nb::object part = getAttribute(object, name);
+    const PathNode *path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, toText(name));
+    session.tracker.read(path, part);
+    return makeObject(part, path);
+  };
+  if (python.isInstance(object, python.partialClass)) {
+    Arguments all;
+    Value positional = partOf(names().args), named = partOf(names().keywords);
+    for (const Value &value : collections().listItems(positional, "unpack")) all.positional.push_back(value);
+    llvm::append_range(all.positional, arguments.positional);
+    for (auto [name, item] : nb::borrow<nb::dict>(named.object)) {
+      bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == toText(name); });
+      const PathNode *path = session.tracker.getStep(named.path, PathStep::Kind::Item, toText(name));
+      session.tracker.read(path, item);
+      if (!isGiven) all.named.emplace_back(toText(name).str(), conversions.fromPython(item, path));
+    }
+    // Another dict may have more names, so the partial's identity is a dependency.
+    if (nb::len(named.object) != 0) session.tracker.depend(callee.path, artifact::Dependency::Kind::Identity);
+    llvm::append_range(all.named, arguments.named);
+    return calls().call(partOf(names().func), all, at);
+  }
+  if (isKnownCall(arguments)) return std::nullopt;
+  bool isMethod = python.isInstance(object, python.methodClass);
+  bool isStatic = Py_TYPE(object.ptr()) == &PyStaticMethod_Type;
+  if (isMethod || isStatic) {
+    Value function = partOf(names().func_);
+    if (isStatic) return calls().call(function, arguments, at);
+    Value self = partOf(names().__self__), method = makeMethod(self, function.object);
+    method.path = function.path;
+    bool isPythonFunction = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
+    if (isPythonFunction) return calls().callMethod(method, arguments, at);
+  }
+  if (PyType_Check(object.ptr()) || python.isInstance(object, python.functionClass) || PyCFunction_Check(object.ptr())) return std::nullopt;
+  nb::object wrapped = findAttribute(object, names().__wrapped__);
+  if (wrapped && python.isInstance(wrapped, python.functionClass))
+    return calls().call(partOf(names().__wrapped__), arguments, at); // functools.cache
+  nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
+  nb::object callMember = findAttribute(type, names().__call__);
+  if (!callMember || !python.isInstance(callMember, python.functionClass)) return std::nullopt;
+  Value method = makeMethod(callee, callMember);
+  method.path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
+  session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
+  return calls().callMethod(method, arguments, at);
+}
+
+Value PythonCalls::callPlain(const Value &function, const Value *self, Arguments &arguments) {
+  nb::handle object = function.object;
+  auto found = session.plainFunctions.find({object.ptr(), false});
+  if (found == session.plainFunctions.end()) {
+    session.keptAlive.push_back(nb::borrow(object));
+    found = session.plainFunctions.emplace(std::pair(object.ptr(), false), session.python.asFunc(object)).first;
+  }
+  std::string name = toText(getAttribute(object, names().__name__)).str();
+  if (found->second.is_none()) {
+    readCaptured(object, function.path, self);
+    session.tracker.refuseCache();
+    return callWithOperands(object, name, self, arguments);
+  }
+  // No warning for constructors, because the class calls them.
+  if (name != "__init__" && name != "__post_init__")
+    session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
+                 PyExc_SyntaxWarning);
+  Value func = makeObject(found->second);
+  func.path = function.path;
+  // The loops of such a function are no tasks.
+  Enter inside(context);
+  nesting.isOrdered = true;
+  return functions().callFunc(func, self, arguments);
+}
+
+Value PythonCalls::makePartial(const Value &type, Arguments &arguments) {
+  Value result = makeAggregate(Kind::Method, {});
+  for (const Value &value : arguments.positional) result.aggregate->items.push_back(collections().copyElement(value));
+  for (const auto &[name, value] : arguments.named) {
+    result.aggregate->names.push_back(nb::str(name.c_str()));
+    result.aggregate->items.push_back(collections().copyElement(value));
+  }
+  session.keptAlive.insert(session.keptAlive.end(), result.aggregate->names.begin(), result.aggregate->names.end());
+  result.object = type.object;
+  return result;
+}
+
+Value PythonCalls::callPartial(const Value &partial, Arguments &arguments, nb::handle at) {
+  const Aggregate &aggregate = *partial.aggregate;
+  size_t namedStart = aggregate.items.size() - aggregate.names.size();
+  Arguments all;
+  all.positional.assign(aggregate.items.begin() + 1, aggregate.items.begin() + int64_t(namedStart));
+  llvm::append_range(all.positional, arguments.positional);
+  for (size_t index = 0; index < aggregate.names.size(); ++index) {
+    std::string name = toText(aggregate.names[index]).str();
+    bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == name; });
+    if (!isGiven) all.named.emplace_back(name, aggregate.items[namedStart + index]);
+  }
+  llvm::append_range(all.named, arguments.named);
+  return calls().call(aggregate.items[0], all, at);
+}
+
+Value PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
+  llvm::StringRef name = toText(getAttribute(decorator, names().__name__));
+  bool isReal = name == "real_func";
+  const Value *given = arguments.positional.size() == 1 && arguments.named.empty() ? &arguments.positional[0] : nullptr;
+  if (!given) fail(error::kSyntax, "qd." + name + " takes one function in kernels");
+  bool isLocal = given->is(Kind::Method) && session.python.isInstance(given->object, session.python.localFunc);
+  if (isLocal && !isReal) return *given;
+  if (!given->isObject() || !session.python.isInstance(given->object, session.python.functionClass))
+    fail(error::kType, "qd." + name + " takes a function that is defined outside of the kernel, got " + conversions.describe(*given));
+  nb::object &made = session.plainFunctions[{given->object.ptr(), isReal}];
+  if (!made || made.is_none()) {
+    session.keptAlive.push_back(given->object);
+    made = nb::borrow(decorator)(given->object);
+  }
+  return makeObject(made, given->path);
+}
+
+void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const Value *self) {
+  const PythonObjects &python = session.python;
+  llvm::DenseSet<PyObject *> seen;
+  std::string library = toText(nb::module_::import_("sysconfig").attr("get_path")("stdlib")).str();
+  std::function<void(nb::handle, const PathNode *)> visitFunction = [&](nb::handle callable, const PathNode *functionPath) {
+    nb::object file = getAttribute(callable, names().__code__).attr("co_filename");
+    // Functions of installed packages do not change.
+    if (!seen.insert(callable.ptr()).second || toText(file).starts_with(library) || toText(file).contains("site-packages")) return;
+    auto record = [&](const PathNode *place, nb::handle object) {
+      bool isFunction = python.isInstance(object, python.functionClass);
+      if (!isFunction && !python.isNumber(object) && !PyUnicode_Check(object.ptr())) return;
+      session.tracker.read(place, object);
+      if (isFunction && !python.isOfPackage(object)) visitFunction(object, place);
+    };
+    nb::object code = getAttribute(callable, names().__code__), globals = getAttribute(callable, names().__globals__);
+    nb::object members = self && self->isObject() ? findAttribute(self->object, names().__dict__) : nb::object();
+    const PathNode *root = session.tracker.getFunctionRoot(callable, functionPath);
+    for (nb::handle name : code.attr("co_names")) {
+      if (PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr()))
+        record(session.tracker.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
+      if (PyObject *found = members && PyDict_Check(members.ptr()) ? PyDict_GetItem(members.ptr(), name.ptr()) : nullptr)
+        record(session.tracker.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
+    }
+    size_t position = 0;
+    for (nb::handle name : getAttribute(code, names().co_freevars)) {
+      nb::object cell = getAttribute(callable, names().__closure__)[position++];
+      nb::object content = nb::steal(PyCell_Get(cell.ptr()));
+      const PathNode *step = session.tracker.getStep(functionPath, PathStep::Kind::FunctionClosure, toText(name));
+      if (content) record(session.tracker.getCellRoot(cell, step), content);
+    }
+  };
+  if (python.isInstance(function, python.functionClass) && !python.isOfPackage(function)) visitFunction(function, path);
+}
+
+Value PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Value> &given, Arguments &named) {
+  if (name == "call") {
+    named.positional.assign(given.begin() + 1, given.end());
+    return calls().call(given[0], named, context.node);
+  }
+  if (name == "getattr") return attributes().getAttributeOf(given[0], conversions.known(given[1]));
+  if (name == "getitem") {
+    bool isTuple = given[1].is(Kind::Sequence) && given[1].aggregate->isTuple;
+    std::vector<Value> indices = isTuple ? given[1].aggregate->items : std::vector<Value>{given[1]};
+    for (Value &index : indices) {
+      if (!index.isObject() || !PySlice_Check(index.object.ptr())) continue;
+      nb::object slice = index.object;
+      index = makeAggregate(Kind::Range, {makeObject(getAttribute(slice, names().start)), makeObject(getAttribute(slice, names().stop)),
+                                          makeObject(getAttribute(slice, names().step))});
+    }
+    return conversions.load(subscripts().subscriptValues(given[0], indices, isTuple));
+  }
+  if (name == "iter") return makeTuple(collections().listItems(given[0], "iterate over"));
+  if (name == "neg") return operators().negate(given[0]);
+  if (name == "pos") return given[0];
+  if (name == "invert") return operators().unary(UnaryKind::bit_not, given[0], "bit_not");
+  if (name == "matmul") return operators().matmul(given[0], given[1]);
+  if (auto kind = ir::findKind<BinaryKind>(name)) return operators().binary(*kind, given[0], given[1], name);
+  named.positional = given;
+  PyObject *function = PyDict_GetItem(session.python.builtins.ptr(), nb::str(name.data(), name.size()).ptr());
+  return builtinCalls().callPythonBuiltin(name, makeObject(function), named); // len, abs, round, divmod
+}
+
+namespace {
+/// The values behind the stand-ins of one call. Stand-ins may outlive the call, but their operators fail afterwards.
+struct Operands {
+  std::vector<Value> values;
+  std::optional<CompileError> mistake;
+  nb::object apply;
+  bool isFinished = false;
+};
+} // namespace
+
+Value PythonCalls::callWithOperands(nb::handle object, const std::string &name, const Value *self, Arguments &arguments) {
+  const PythonObjects &python = session.python;
+  auto operands = std::make_shared<Operands>();
+  std::function<nb::object(const Value &)> box = [&](const Value &value) -> nb::object {
+    bool isList = value.is(Kind::Sequence) && !value.aggregate->structType;
+    if (isList || value.is(Kind::Dictionary)) {
+      nb::list items;
+      for (const Value &item : value.aggregate->items) items.append(box(item));
+      if (isList) return value.aggregate->isTuple ? nb::object(nb::tuple(items)) : nb::object(items);
+      nb::dict pairs;
+      for (auto [key, item] : llvm::zip(value.aggregate->names, items)) pairs[key] = item;
+      return pairs;
+    }
+    nb::object known = conversions.isTensor(value) ? nb::object() : conversions.toPython(value);
+    if (known && !python.isInstance(known, python.func) && !python.isInstance(known, python.boundFunc)) return known;
+    operands->values.push_back(conversions.load(value));
+    return python.operandClass(operands->apply, operands->values.size() - 1, conversions.describe(value).c_str());
+  };
+  std::function<Value(nb::handle)> unbox = [&](nb::handle item) -> Value {
+    if (python.isInstance(item, python.operandClass)) return operands->values.at(nb::cast<size_t>(getAttribute(item, names().index)));
+    bool isTuple = PyTuple_CheckExact(item.ptr());
+    if (!isTuple && !PyList_CheckExact(item.ptr())) return makeObject(item);
+    Value list = makeAggregate(Kind::Sequence, {});
+    list.aggregate->isTuple = isTuple;
+    for (nb::handle part : item) list.aggregate->items.push_back(unbox(part));
+    return list;
+  };
+  operands->apply = nb::cpp_function([&, operands = operands.get()](nb::handle what, nb::args given, nb::kwargs named) -> nb::object {
+    if (operands->isFinished || operands->mistake) nb::raise("the kernel whose value this is has been compiled");
+    try {
+      Arguments keywords;
+      for (auto [key, value] : named) keywords.named.emplace_back(toText(key).str(), unbox(value));
+      std::vector<Value> values;
+      for (nb::handle operand : given) values.push_back(unbox(operand));
+      return box(applyOperator(toText(what), values, keywords));
+    } catch (CompileError &error) { operands->mistake = std::move(error); }
+    nb::raise("a call in '%s' cannot be compiled", name.c_str());
+  });
+  struct Closer { // `apply` refers to variables of this function
+    Operands &operands;
+    ~Closer() {
+      operands.isFinished = true;
+      operands.apply.reset();
+    }
+  } closer{*operands};
+  session.keptAlive.push_back(operands->apply);
+  nb::list positional;
+  nb::dict named;
+  if (self) positional.append(box(*self));
+  for (const Value &value : arguments.positional) positional.append(box(value));
+  for (const auto &[key, value] : arguments.named) named[key.c_str()] = box(value);
+  nb::object result = nb::steal(PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
+  if (operands->mistake) {
+    PyErr_Clear();
+    throw std::move(*operands->mistake);
+  }
+  if (!result) {
+    bool isPythonFunction = python.isInstance(object, python.functionClass);
+    nb::python_error problem;
+    if (!isPythonFunction && (problem.matches(PyExc_TypeError) || problem.matches(PyExc_AttributeError))) failRuntimeOperands(object, name);
+    session.failFromPython(problem, " when calling `" + name + "`");
+  }
+  return unbox(result);
+}
+
+/// Calls the callable in Python. None if an argument is not known, or if the callable calls a func among its arguments.
+std::optional<Value> PythonCalls::tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
+  auto isObject = [&](const Value &value) { return bool(conversions.toPython(value)); };
+  bool areObjects = llvm::all_of(arguments.positional, isObject) &&
+                    llvm::all_of(arguments.named, [&](const auto &named) { return isObject(named.second); });
+  if (!areObjects) return std::nullopt;
+  try {
+    return runPython(callable, callee, name, arguments);
+  } catch (CompileError &error) {
+    bool callsFunc = llvm::StringRef(error.diagnostic.message).contains("is a qd.func and cannot be called from Python scope");
+    if (!callsFunc || isKnownCall(arguments)) throw;
+  }
+  return std::nullopt;
+}
+
+/// Whether the function stops in its caller's frame, as debuggers and consoles do.
+static bool isDebugger(llvm::StringRef name, nb::handle object) {
+  nb::object module = findAttribute(object, nb::str("__module__"));
+  llvm::StringRef package = module && PyUnicode_Check(module.ptr()) ? toText(module).split('.').first : "";
+  return llvm::is_contained({"breakpoint", "breakpointhook", "set_trace"}, name) ||
+         llvm::is_contained({"pdb", "bdb", "ipdb", "pudb", "debugpy", "pydevd", "code"}, package);
+}
+
+Value PythonCalls::callPython(const Value &callee, Arguments &arguments) {
+  const PythonObjects &python = session.python;
+  nb::handle object = callee.object;
+  nb::object qualified = findAttribute(object, names().__name__);
+  std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
+  if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
+  if (!session.options.isInterpreted && isDebugger(name, object))
+    fail(error::kSyntax, "'" + name + "' stops in a frame of Python: a compiled kernel has none");
+  bool isFunction = python.isInstance(object, python.functionClass);
+  if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(context.source.function.object)) {
+    // Kernels may call constructors of types and queries of options. Any other function of the package is a builtin or not allowed.
+    nb::object owner = findAttribute(object, names().__module__);
+    llvm::StringRef module = toText(owner);
+    if (module == "quadrants._language.func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name))
+      return declareFunc(object, arguments);
+    bool isAllowed = isFunction &&
+                     (module == "quadrants._values.types" || module == "quadrants._values.struct" || module == "quadrants._values.matrix" ||
+                      module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
+    if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
+  }
+  if (std::optional<Value> result = tryPython(object, callee, name, arguments)) return *result;
+  if (isFunction) return callPlain(callee, nullptr, arguments);
+  if (PyType_Check(object.ptr())) failRuntimeOperands(object, name);
+  return callWithOperands(object, name, nullptr, arguments);
+}
+
+Value PythonCalls::runPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
+  nb::list positional;
+  nb::dict named;
+  for (const Value &argument : arguments.positional) positional.append(conversions.toPython(argument));
+  for (const auto &[key, argument] : arguments.named) named[key.c_str()] = conversions.toPython(argument);
+  // The dependencies of a user's function beyond its arguments are known only in part.
+  const Value *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
+  bool isPythonFunction = session.python.isInstance(callee.object, session.python.functionClass) ||
+                          session.python.isInstance(callable, session.python.methodClass);
+  if (isPythonFunction && !session.python.isOfPackage(callable)) {
+    session.tracker.refuseCache();
+    readCaptured(callee.object, callee.path, self);
+  }
+  PyObject *result = PyObject_Call(callable.ptr(), nb::tuple(positional).ptr(), named.ptr());
+  if (!result) {
+    nb::python_error problem;
+    session.failFromPython(problem, " when calling `" + name + "`");
+  }
+  return conversions.fromPython(nb::steal(result), nullptr);
+}
+
+void PythonCalls::failRuntimeOperands(nb::handle callable, const std::string &name) {
+  nb::object module = findAttribute(callable, names().__module__);
+  std::string owner = module && PyUnicode_Check(module.ptr()) ? toText(module).str() + "." : "";
+  std::string hint;
+  nb::object package = nb::steal(PyImport_ImportModule("quadrants"));
+  if (package && nb::hasattr(package, name.c_str())) hint = ". Did you mean to use `qd." + name + "` instead of `" + owner + name + "`?";
+  PyErr_Clear();
+  fail(error::kType, "TypeError when calling `" + name + "`: a run-time value cannot be passed to a non-quadrants function" + hint);
+}
+
+} // namespace qd::frontend

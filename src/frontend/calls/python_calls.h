@@ -1,0 +1,36 @@
+// python_calls.h: calls of Python callables that are no funcs: run now, or compiled as a func
+#pragma once
+
+#include "frontend/function_part.h"
+
+namespace qd::frontend {
+
+class PythonCalls : FunctionPart {
+public:
+  using FunctionPart::FunctionPart;
+
+  Value callPython(const Value &callee, Arguments &arguments);
+  /// Whether Python can evaluate the call now: all arguments are known and none is a func.
+  bool isKnownCall(const Arguments &arguments);
+  std::optional<Value> tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments);
+  Value runPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments);
+  [[noreturn]] void failRuntimeOperands(nb::handle callable, const std::string &name);
+  /// Calls an object that wraps another callable: a method, a partial, an object with `__call__`. None for any other callee.
+  std::optional<Value> callWrapped(const Value &callee, Arguments &arguments, nb::handle node);
+  /// Calls a Python function with run-time values: compiles it as a func, or, if that is impossible, runs it on stand-ins.
+  Value callPlain(const Value &function, const Value *self, Arguments &arguments);
+  /// `functools.partial` with run-time values: a Method whose items are the callee, positional arguments and named arguments.
+  Value makePartial(const Value &type, Arguments &arguments);
+  Value callPartial(const Value &partial, Arguments &arguments, nb::handle node);
+
+private:
+  /// Calls `object` in Python with stand-ins for run-time values, whose operators emit code.
+  Value callWithOperands(nb::handle object, const std::string &name, const Value *self, Arguments &arguments);
+  Value applyOperator(llvm::StringRef name, const std::vector<Value> &given, Arguments &named);
+  /// `qd.func(function)` in a kernel.
+  Value declareFunc(nb::handle decorator, Arguments &arguments);
+  /// Records the globals, closure variables and attributes that the code of a Python function names.
+  void readCaptured(nb::handle function, const PathNode *path, const Value *self);
+};
+
+} // namespace qd::frontend

@@ -1,0 +1,95 @@
+// special_methods.cpp: operators of users' classes, such as `__add__`
+//
+// In:   an operator and its operands, of which one is an object of a user's class.
+// Out:  the result of the method, or none if there is no such method.
+// Here: the order of methods is Python's: first that of the left operand, then the reflected method of the right operand; vice versa if
+//       the class of the right operand is derived from that of the left. The methods are compiled as any others.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+nb::object Instances::findUserClass(const Value &value) {
+  if (value.is(Kind::Instance)) return value.object;
+  if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers and texts
+  auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(value.object.ptr())));
+  return isUserClass(type) ? type : nb::object();
+}
+
+std::optional<Value> Instances::callSpecial(const Value &value, const std::string &name, std::vector<Value> operands) {
+  nb::object type = findUserClass(value);
+  if (!type) return std::nullopt;
+  nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
+  if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
+    return std::nullopt;
+  Value method = makeMethod(value, found);
+  const PathNode *classPath =
+      value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
+  method.path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
+  session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
+  Arguments arguments;
+  arguments.positional = std::move(operands);
+  Value result = calls().callMethod(method, arguments, context.node);
+  return result.isObject() && result.object.ptr() == Py_NotImplemented ? std::nullopt : std::optional(result);
+}
+
+namespace {
+struct SpecialName {
+  NodeKind node;
+  llvm::StringLiteral name, reflected;
+};
+} // namespace
+
+static const SpecialName kSpecialNames[] = {
+    {NodeKind::Add, "__add__", "__radd__"},
+    {NodeKind::Sub, "__sub__", "__rsub__"},
+    {NodeKind::Mult, "__mul__", "__rmul__"},
+    {NodeKind::MatMult, "__matmul__", "__rmatmul__"},
+    {NodeKind::Div, "__truediv__", "__rtruediv__"},
+    {NodeKind::FloorDiv, "__floordiv__", "__rfloordiv__"},
+    {NodeKind::Mod, "__mod__", "__rmod__"},
+    {NodeKind::Pow, "__pow__", "__rpow__"},
+    {NodeKind::LShift, "__lshift__", "__rlshift__"},
+    {NodeKind::RShift, "__rshift__", "__rrshift__"},
+    {NodeKind::BitAnd, "__and__", "__rand__"},
+    {NodeKind::BitOr, "__or__", "__ror__"},
+    {NodeKind::BitXor, "__xor__", "__rxor__"},
+    {NodeKind::Lt, "__lt__", "__gt__"},
+    {NodeKind::LtE, "__le__", "__ge__"},
+    {NodeKind::Gt, "__gt__", "__lt__"},
+    {NodeKind::GtE, "__ge__", "__le__"},
+    {NodeKind::Eq, "__eq__", "__eq__"},
+    {NodeKind::NotEq, "__ne__", "__ne__"},
+};
+
+std::optional<Value> Instances::callOperator(NodeKind node, const Value &lhs, const Value &rhs) {
+  nb::object left = findUserClass(lhs), right = findUserClass(rhs);
+  if (!left && !right) return std::nullopt;
+  const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
+  if (special == std::end(kSpecialNames)) return std::nullopt;
+  auto callLeft = [&] { return callSpecial(lhs, special->name.str(), {collections().copyElement(rhs)}); };
+  auto callRight = [&] { return callSpecial(rhs, special->reflected.str(), {collections().copyElement(lhs)}); };
+  bool isDerived = left && right && !left.is(right) && PyObject_IsSubclass(right.ptr(), left.ptr()) == 1;
+  std::optional<Value> result = isDerived ? callRight() : callLeft();
+  if (!result && !(left && left.is(right) && special->name == special->reflected)) result = isDerived ? callLeft() : callRight();
+  if (result || node != NodeKind::NotEq) return result;
+  std::optional<Value> isEqual = callOperator(NodeKind::Eq, lhs, rhs);
+  return isEqual ? std::optional(operators().logicalNot(*isEqual)) : std::nullopt;
+}
+
+std::optional<Value> Instances::callInPlace(NodeKind node, const Value &target, const Value &value) {
+  const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
+  if (special == std::end(kSpecialNames)) return std::nullopt;
+  std::optional<Value> result = callSpecial(target, ("__i" + special->name.drop_front(2)).str(), {value});
+  return result ? result : callOperator(node, target, value);
+}
+
+std::optional<Value> Instances::truthOfInstance(const Value &value) {
+  if (!value.is(Kind::Instance)) return std::nullopt;
+  if (std::optional<Value> truth = callSpecial(value, "__bool__", {})) return truth;
+  std::optional<Value> length = callSpecial(value, "__len__", {});
+  return length ? length : makeObject(nb::bool_(true));
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,340 @@
+// expressions.cpp: names, literals, comparisons, and expressions that evaluate only some of their operands
+//
+// In:   the syntax node of an expression.
+// Out:  its value; ops in the current block for what is known at run time only.
+// Here: `visitNode` dispatches on the node's class; operators, collections, subscripts, attributes and calls have files of their own.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+Value Expressions::visit(nb::handle at) {
+  At here(context, at);
+  Enter inside(context);
+  if (++nesting.expressionDepth > 400) fail(error::kSyntax, "the expression is nested too deeply: split it into several statements");
+  try {
+    return visitNode(at);
+  } catch (nb::python_error &problem) { session.failFromPython(problem); }
+}
+
+Value Expressions::visitNode(nb::handle at) {
+  switch (kindOf(at)) {
+  case NodeKind::Constant: return makeObject(getAttribute(at, names().value));
+  case NodeKind::Name: return visitName(at);
+  case NodeKind::BinOp: return visitBinary(at);
+  case NodeKind::UnaryOp: {
+    Value operand = visit(getAttribute(at, names().operand));
+    NodeKind kind = kindOf(getAttribute(at, names().op));
+    if (kind == NodeKind::Not) return operators().logicalNot(operand);
+    if (conversions.isConstant(operand) && operand.isObject()) {
+      auto *compute = kind == NodeKind::USub ? PyNumber_Negative : kind == NodeKind::UAdd ? PyNumber_Positive : PyNumber_Invert;
+      return makeObject(checked(compute(session.python.toPythonScalar(operand.object).ptr())));
+    }
+    if (kind == NodeKind::UAdd) return instances().callSpecial(operand, "__pos__", {}).value_or(conversions.load(operand));
+    return kind == NodeKind::USub ? operators().negate(operand) : operators().unary(UnaryKind::bit_not, operand, "bit_not");
+  }
+  case NodeKind::Compare: return visitCompare(at);
+  case NodeKind::BoolOp: return visitBoolean(at);
+  case NodeKind::IfExp: return visitConditional(at);
+  case NodeKind::Call: return calls().visitCall(at);
+  case NodeKind::Attribute: return attributes().visitAttribute(at);
+  case NodeKind::Subscript: return subscripts().visitSubscript(at);
+  case NodeKind::List: return collections().visitDisplay(at, false);
+  case NodeKind::Set: return collections().makeSet(collections().visitDisplay(at, false));
+  case NodeKind::Tuple: return collections().visitDisplay(at, true);
+  case NodeKind::Dict: return collections().visitDictionary(at);
+  case NodeKind::SetComp: return collections().makeSet(collections().visitComprehension(at));
+  case NodeKind::ListComp:
+  case NodeKind::DictComp:
+  case NodeKind::GeneratorExp: return collections().visitComprehension(at);
+  case NodeKind::NamedExpr: {
+    Value value = visit(getAttribute(at, names().value));
+    assignments().assignName(getAttribute(at, names().target), value);
+    return visitName(getAttribute(at, names().target));
+  }
+  case NodeKind::Lambda: return functions().makeLocalFunc(at);
+  case NodeKind::JoinedStr: return printing().visitFormatted(at);
+  case NodeKind::Starred: fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
+  default: {
+    std::string name = toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(at.ptr()))), names().__name__)).str();
+    fail(error::kSyntax, "Unsupported node \"" + name + "\"");
+  }
+  }
+}
+
+Value Expressions::visitName(nb::handle at) {
+  nb::object name = getAttribute(at, names().id);
+  if (scopes.isPoisoned(name.ptr())) throw CompileError{};
+  Binding *binding = scopes.find(name.ptr());
+  if (!binding) return lookUpGlobal(name);
+  if (binding->kind == Binding::Kind::Merged) return variables().merge(*binding, name.ptr());
+  if (binding->kind == Binding::Kind::Partial && binding->line == 0)
+    fail(error::kName, "Name \"" + toText(name) + "\" is not defined: it was deleted");
+  if (binding->kind == Binding::Kind::Partial && !binding->missing)
+    fail(error::kName, "Name \"" + toText(name) + "\" is not defined after the loop in line " + std::to_string(binding->line) +
+                           ", which has a variable of its own: assign it before the `if`, too, so that all are one");
+  if (binding->kind == Binding::Kind::Partial)
+    fail(error::kName, "Name \"" + toText(name) + "\" is not defined on every path: the `if` in line " + std::to_string(binding->line) +
+                           " assigns it in one branch only, " + binding->missing);
+  return binding->value;
+}
+
+Value Expressions::lookUpGlobal(nb::handle name) {
+  llvm::StringRef text = toText(name);
+  nb::handle callable = context.source.function.object;
+  DependencyTracker &tracker = session.tracker;
+  bool isPackageCode = toText(nb::str(getAttribute(callable, names().__module__))).starts_with("quadrants");
+  auto refuseFloat = [&](nb::handle found) {
+    if (!isPackageCode && session.options.raiseOnTemplatedFloats && PyFloat_Check(found.ptr()))
+      fail(error::kCompilation, "Not permitted to access floats as global values: \"" + text + "\"");
+  };
+  nb::object cells = getAttribute(callable, names().__closure__);
+  nb::object freeNames = getAttribute(getAttribute(callable, names().__code__), names().co_freevars);
+  for (size_t position = 0; position < nb::len(freeNames); ++position) {
+    if (!nb::object(freeNames[position]).equal(name)) continue;
+    nb::object cell = cells[position], content = findAttribute(cell, nb::str("cell_contents"));
+    if (!content) break;
+    const PathNode *path = tracker.getCellRoot(cell, tracker.getStep(context.source.function.path, PathStep::Kind::FunctionClosure, text));
+    if (!path) tracker.refuseCache();
+    tracker.read(path, content);
+    refuseFloat(content);
+    return makeObject(content, path);
+  }
+  nb::object globals = getAttribute(callable, names().__globals__);
+  const PathNode *path =
+      tracker.getStep(tracker.getFunctionRoot(callable, context.source.function.path), PathStep::Kind::FunctionGlobal, text);
+  if (PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr())) {
+    if (!isPackageCode) tracker.read(path, found);
+    refuseFloat(found);
+    return makeObject(found, path);
+  }
+  if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr())) return makeObject(found);
+  nb::list visible(globals);
+  for (const std::string &local : scopes.listNames()) visible.insert(0, nb::str(local.c_str()));
+  std::string close = findClosest(text, visible);
+  fail(error::kName, "Name \"" + text + "\" is not defined" + (close.empty() ? "" : "; did you mean \"" + close + "\"?"));
+}
+
+Value Expressions::visitBinary(nb::handle at) {
+  // A loop over the left operands instead of recursion, so that sums of any length compile.
+  SmallVector<nb::object> spine;
+  nb::object left = nb::borrow(at);
+  while (kindOf(left) == NodeKind::BinOp) {
+    spine.push_back(left);
+    left = getAttribute(left, names().left);
+  }
+  Value value = visit(left);
+  for (nb::object &step : llvm::reverse(spine)) {
+    At here(context, step);
+    // A place is loaded before the right operand may change it.
+    if (kindOf(getAttribute(step, names().right)) != NodeKind::Constant) value = conversions.load(value);
+    Value right = visit(getAttribute(step, names().right));
+    NodeKind kind = kindOf(getAttribute(step, names().op));
+    if (kind == NodeKind::MatMult) {
+      value = operators().matmul(value, right);
+      continue;
+    }
+    bool isFormat = kind == NodeKind::Mod && value.isObject() && PyUnicode_Check(value.object.ptr()) && !conversions.isConstant(right);
+    if (isFormat) fail(error::kSyntax, "'%' on a text is supported in print and assert only");
+    const Operator &op = *findOperator(kind);
+    value = operators().binary(op.kind, value, right, op.symbol);
+  }
+  return value;
+}
+
+Value Expressions::visitCompare(nb::handle at) {
+  nb::object symbols = getAttribute(at, names().ops), comparators = getAttribute(at, names().comparators);
+  size_t count = nb::len(symbols);
+  auto isVector = [&](const Value &term) { return isa_and_nonnull<VectorType>(conversions.findType(term)); };
+  // As with `and`, operands after a false comparison are not evaluated.
+  std::function<Value(size_t, const Value &)> compareFrom = [&](size_t link, const Value &left) -> Value {
+    Value right = visit(nb::object(comparators[link]));
+    if (link + 1 < count) right = conversions.load(right);
+    Value term = compare(kindOf(nb::object(symbols[link])), left, right);
+    if (link + 1 == count) return term;
+    if (conversions.isConstant(term)) return conversions.isTrue(term) ? compareFrom(link + 1, right) : term;
+    auto rest = [&] {
+      Value next = compareFrom(link + 1, right);
+      if (isVector(term) || isVector(next)) fail(error::kType, "vectors cannot be compared in a chain");
+      return makeComputed(operators().truth(next, "compare"));
+    };
+    if (isVector(term)) rest();
+    mlir::Value condition = operators().truth(term, "compare");
+    if (!session.options.shortCircuit) return makeComputed(create<ir::BinaryOp>(BinaryKind::bit_and, condition, rest().ir));
+    return chooseBranch(condition, rest, [&] { return makeObject(nb::bool_(false)); });
+  };
+  return compareFrom(0, conversions.load(visit(getAttribute(at, names().left))));
+}
+
+Value Expressions::compare(NodeKind kind, const Value &left, const Value &right) {
+  if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
+    auto isKnown = [&](const Value &operand) { return conversions.isConstant(operand) || conversions.isTensor(operand); };
+    llvm::StringRef symbol = kind == NodeKind::Is ? "is" : "is not";
+    if ((!isKnown(left) || !isKnown(right)) && nesting.staticDepth > 0)
+      fail(error::kSyntax, "Operator \"" + symbol +
+                               "\" inside `qd.static` requires a direct `qd.template()` or `qd.Tensor` kernel argument and `None`, "
+                               "or other objects known while compiling");
+    if (!isKnown(left) || !isKnown(right))
+      fail(error::kSyntax,
+           "Operator \"" + symbol + "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
+    if (conversions.isTensor(left) && conversions.isTensor(right))
+      for (const Value *operand : {&left, &right}) session.tracker.depend(operand->path, artifact::Dependency::Kind::Identity);
+    nb::object first = conversions.toPython(left), second = conversions.toPython(right);
+    bool isSame = first && second && first.is(second);
+    return makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
+  }
+  if (kind == NodeKind::In || kind == NodeKind::NotIn) {
+    nb::object item = conversions.toPython(left),
+               container = right.is(Kind::Dictionary) ? nb::cast(right.aggregate->names) : conversions.toPython(right);
+    if (!item || !container)
+      fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
+                               " is only supported inside `qd.static`. Both sides must be known while compiling");
+    int found = PySequence_Contains(container.ptr(), item.ptr());
+    if (found < 0) throw nb::python_error();
+    return makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
+  }
+  const Operator &op = *findOperator(kind);
+  return operators().binary(op.kind, left, conversions.load(right), op.symbol);
+}
+
+bool Expressions::isSpeculatable(Block &block) {
+  // Checked builds add assertions to arithmetic, and an operation that the program does not execute must not fail.
+  bool isChecked = session.options.debug || session.options.checksNans;
+  auto isCheap = [&](Operation &op) {
+    if (isChecked && isa<ir::BinaryOp, ir::UnaryOp, ir::CastOp>(op)) return ir::getScalar(op.getResult(0).getType()).isInteger(1);
+    // Loads of variables cannot fail. Elements, calls and integer divisions may fail, and nested branches are too expensive.
+    if (auto load = dyn_cast<ir::LoadOp>(op)) return load.getRef().getDefiningOp<ir::LocalOp>() != nullptr;
+    if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
+      static constexpr BinaryKind kDivisions[] = {BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod};
+      BinaryKind kind = binary.getBinaryKind();
+      if (llvm::is_contained(kDivisions, kind)) return ir::isFloatScalar(ir::getScalar(binary.getType()));
+      return kind != BinaryKind::pow && kind != BinaryKind::atan2;
+    }
+    if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
+      using enum UnaryKind;
+      static constexpr UnaryKind kCheap[] = {neg, abs, bit_not, logical_not, floor};
+      return llvm::is_contained(kCheap, unary.getUnaryKind());
+    }
+    return isa<ir::ConstantOp, ir::CastOp, ir::SelectOp, ir::VectorOp, ir::ExtractOp, ir::BroadcastOp, ir::ArgumentOp>(op);
+  };
+  return llvm::hasNItemsOrLess(block, 12) && llvm::all_of(block, isCheap);
+}
+
+Value Expressions::chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second) {
+  auto branches = create<ir::IfOp>(condition);
+  Value values[2];
+  SmallVector<mlir::Value> typed[2]; // for a struct: its members
+  mlir::Block *blocks[2];
+  for (int side = 0; side < 2; ++side) {
+    OpBuilder::InsertionGuard guard(builder);
+    blocks[side] = builder.createBlock(side == 0 ? &branches.getThenRegion() : &branches.getElseRegion());
+    Enter inside(context);
+    scopes.push();
+    ++nesting.runtimeDepth;
+    values[side] = side == 0 ? first() : second();
+    if (values[side].isObject() && session.python.isInstance(values[side].object, session.python.structValue))
+      values[side] = structs().structOfObject(values[side]);
+    if (values[side].is(Kind::Struct))
+      functions().flatten(values[side], typed[side], nullptr);
+    else
+      typed[side].push_back(conversions.emit(values[side]));
+  }
+  structs().requireSameMembers(values[0], values[1]);
+  SmallVector<Type> types;
+  for (auto [first, second] : llvm::zip_equal(typed[0], typed[1])) {
+    auto one = dyn_cast<VectorType>(first.getType()), other = dyn_cast<VectorType>(second.getType());
+    if (one && other && one.getShape() != other.getShape())
+      fail(error::kCompilation,
+           "Cannot broadcast tensor to tensor: the branches are '" + ir::describe(one) + "' and '" + ir::describe(other) + "'");
+    types.push_back(ir::withScalar(one ? Type(one) : second.getType(), emitter.promote(first.getType(), second.getType())));
+  }
+  SmallVector<mlir::Value> results;
+  if (isSpeculatable(*blocks[0]) && isSpeculatable(*blocks[1])) {
+    // Both branches are cheap and cannot fail: compute both and select one result.
+    for (mlir::Block *block : blocks) branches->getBlock()->getOperations().splice(branches->getIterator(), block->getOperations());
+    branches->erase();
+    for (auto [type, first, second] : llvm::zip_equal(types, typed[0], typed[1]))
+      results.push_back(create<ir::SelectOp>(type, condition, emitter.convert(first, type), emitter.convert(second, type)));
+  } else {
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(branches);
+      for (Type type : types) results.push_back(create<ir::LocalOp>(ir::RefType::get(type)));
+    }
+    for (int side = 0; side < 2; ++side) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(blocks[side]);
+      for (auto [type, value, place] : llvm::zip_equal(types, typed[side], results))
+        create<ir::StoreOp>(emitter.convert(value, type), place);
+      create<ir::YieldOp>();
+    }
+    for (auto [type, place] : llvm::zip_equal(types, results)) place = create<ir::LoadOp>(type, place);
+  }
+  if (!values[0].is(Kind::Struct)) return makeComputed(results[0]);
+  size_t position = 0;
+  return functions().rebuild(values[0], [&] { return results[position++]; }, false);
+}
+
+Value Expressions::visitBoolean(nb::handle at) {
+  bool isAnd = kindOf(getAttribute(at, names().op)) == NodeKind::And;
+  nb::object operands = getAttribute(at, names().values);
+  llvm::StringRef symbol = isAnd ? "&&" : "||";
+  BinaryKind kind = isAnd ? BinaryKind::bit_and : BinaryKind::bit_or;
+  size_t count = nb::len(operands);
+  auto isHostMatrix = [&](const Value &value) {
+    return value.isObject() && session.python.isInstance(value.object, session.python.matrix);
+  };
+  auto isVector = [&](const Value &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(conversions.findType(value)); };
+  // With a vector operand, the truth of each operand is computed per component.
+  auto asTruth = [&](const Value &value) {
+    mlir::Value number = conversions.emit(value);
+    Type scalar = ir::getScalar(number.getType());
+    if (isVector(value) && !scalar.isInteger(1) && !ir::isIntegerScalar(scalar))
+      fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + ir::describe(number.getType()) + "'");
+    return makeComputed(emitter.nonZero(number));
+  };
+  std::function<Value(size_t)> evaluate = [&](size_t index) -> Value {
+    Value value = conversions.load(visit(nb::object(operands[index])));
+    if (index + 1 == count) return value;
+    if (conversions.isConstant(value) && !isHostMatrix(value)) {
+      if (conversions.isTrue(value) != isAnd) return value;
+      Value rest = evaluate(index + 1);
+      return isVector(rest) ? asTruth(rest) : rest;
+    }
+    value = makeComputed(conversions.emit(value));
+    if (isVector(value)) {
+      Value left = asTruth(value);
+      return operators().binary(kind, left, asTruth(evaluate(index + 1)), symbol);
+    }
+    if (!session.options.shortCircuit) {
+      Value rest = evaluate(index + 1);
+      return isVector(rest) ? operators().binary(kind, asTruth(value), asTruth(rest), symbol)
+                            : operators().binary(kind, value, rest, symbol);
+    }
+    mlir::Value condition = operators().truth(value, isAnd ? "and" : "or");
+    Value right;
+    auto rest = [&] {
+      right = evaluate(index + 1);
+      return isVector(right) ? asTruth(right) : right;
+    };
+    auto own = [&] { return value; };
+    Value chosen = isAnd ? chooseBranch(condition, rest, own) : chooseBranch(condition, own, rest);
+    return isVector(right) ? makeComputed(emitter.nonZero(conversions.emit(chosen))) : chosen;
+  };
+  return evaluate(0);
+}
+
+Value Expressions::visitConditional(nb::handle at) {
+  Value test = visit(getAttribute(at, names().test));
+  nb::object first = getAttribute(at, names().body), second = getAttribute(at, names().orelse);
+  if (std::optional<Value> decisive = instances().truthOfInstance(test)) test = *decisive;
+  if (conversions.isConstant(test) || test.isStatic) return visit(conversions.isTrue(test) ? first : second);
+  mlir::Value condition = conversions.emit(test);
+  if (isa<VectorType>(condition.getType()))
+    fail(error::kSyntax, "the condition of a conditional expression is a vector. Please use \"qd.select\" instead.");
+  condition = operators().truth(makeComputed(condition), "if");
+  return chooseBranch(condition, [&] { return conversions.load(visit(first)); }, [&] { return conversions.load(visit(second)); });
+}
+
+} // namespace qd::frontend

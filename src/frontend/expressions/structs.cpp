@@ -1,0 +1,187 @@
+// structs.cpp: struct values: construction, conversion, elements of struct fields
+//
+// In:   a struct type, dataclass or Python object, and values of members.
+// Out:  a value of kind Struct, with one value per member.
+// Here: structs exist only in the frontend; the IR has their members.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+Value Structs::makeMembers(nb::handle members, llvm::function_ref<Value(nb::handle name, nb::handle member)> make) {
+  Value result = makeAggregate(Kind::Struct, {});
+  for (auto [name, member] : nb::borrow<nb::dict>(members)) {
+    result.aggregate->names.push_back(nb::borrow(name));
+    result.aggregate->items.push_back(make(name, member));
+  }
+  return result;
+}
+
+Value Structs::makeStructOf(nb::handle structType, llvm::function_ref<Value(nb::handle name, nb::handle type)> make) {
+  Value result = makeMembers(getAttribute(structType, names().members), make);
+  result.aggregate->structType = nb::borrow(structType);
+  return result;
+}
+
+Type Structs::memberType(nb::handle annotation) {
+  Type type = session.findValueType(annotation);
+  if (!type) fail(error::kType, "Invalid data type " + toText(nb::repr(annotation)) + " of a struct member");
+  return type;
+}
+
+Value Structs::zeroOf(nb::handle type) {
+  if (session.python.isStructType(type)) {
+    Arguments none;
+    return makeStruct(type, none);
+  }
+  return makeComputed(emitter.convert(emitter.constant(0, session.types.i32), memberType(type)));
+}
+
+std::optional<std::vector<std::pair<nb::object, Value>>> Structs::findNamedItems(const Value &value) {
+  std::vector<std::pair<nb::object, Value>> items;
+  if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return findNamedItems(structOfObject(value));
+  if (value.isObject() && PyDict_Check(value.object.ptr())) {
+    for (auto [name, item] : nb::borrow<nb::dict>(value.object)) items.emplace_back(nb::borrow(name), makeObject(item));
+  } else if (value.isObject() && session.python.isDataclassInstance(value.object)) {
+    for (nb::handle name : nb::list(getAttribute(value.object, names().__dataclass_fields__)))
+      items.emplace_back(nb::borrow(name), attributes().getAttributeOf(value, name));
+  } else if (value.is(Kind::Struct) || value.is(Kind::Dictionary)) {
+    for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) items.emplace_back(name, item);
+  } else {
+    return std::nullopt;
+  }
+  return items;
+}
+
+Value Structs::convertMember(nb::handle type, const Value &value) {
+  if (!session.python.isStructType(type)) return makeComputed(conversions.convert(value, memberType(type)));
+  Arguments members;
+  if (value.is(Kind::Sequence))
+    members.positional = value.aggregate->items;
+  else if (findNamedItems(value))
+    members.positional = {value};
+  else if (value.isTyped() || conversions.canEmit(value))
+    members.positional = {value}; // the value of the first member
+  else
+    fail(error::kType, "Argument " + conversions.describe(value) + " cannot be converted into required type " + toText(nb::repr(type)));
+  return makeStruct(type, members);
+}
+
+Value Structs::makeStruct(nb::handle structType, Arguments &arguments) {
+  if (arguments.positional.size() == 1 && arguments.named.empty()) {
+    nb::object members = getAttribute(structType, names().members);
+    auto items = findNamedItems(arguments.positional[0]);
+    bool isFirst = items && !items->empty() && nb::len(members) != 0 &&
+                   session.python.isStructType(nb::object(nb::list(members.attr("values")())[0])) &&
+                   llvm::none_of(*items, [&](const auto &item) { return PyDict_Contains(members.ptr(), item.first.ptr()) == 1; });
+    if (items && !isFirst) {
+      Arguments unpacked;
+      for (auto &[name, item] : *items) unpacked.named.emplace_back(toText(name).str(), item);
+      return makeStruct(structType, unpacked);
+    }
+  }
+  size_t count = nb::len(getAttribute(structType, names().members)), position = 0;
+  if (arguments.positional.size() > count)
+    fail(error::kSyntax, toText(nb::repr(structType)) + " has " + std::to_string(count) + " members, got " +
+                             std::to_string(arguments.positional.size()) + " values");
+  std::vector<bool> used(arguments.named.size());
+  nb::object defaults = getAttribute(structType, names().defaults);
+  Value result = makeStructOf(structType, [&](nb::handle name, nb::handle type) {
+    const Value *given = position < arguments.positional.size() ? &arguments.positional[position] : nullptr;
+    ++position;
+    for (size_t index = 0; index < used.size(); ++index) {
+      if (arguments.named[index].first != toText(name)) continue;
+      if (given) fail(error::kSyntax, "'" + toText(name) + "' is given twice");
+      given = &arguments.named[index].second;
+      used[index] = true;
+    }
+    if (given) return convertMember(type, *given);
+    PyObject *value = PyDict_GetItem(defaults.ptr(), name.ptr());
+    return value ? convertMember(type, conversions.fromPython(value, nullptr)) : zeroOf(type);
+  });
+  for (size_t index = 0; index < used.size(); ++index)
+    if (!used[index]) fail(error::kSyntax, "'" + arguments.named[index].first + "' is no member of " + toText(nb::repr(structType)));
+  return result;
+}
+
+Value Structs::makeAnonymousStruct(Arguments &arguments) {
+  Value result = makeAggregate(Kind::Struct, {});
+  auto add = [&](nb::object name, const Value &value) {
+    bool isStruct = value.isObject() && session.python.isInstance(value.object, session.python.structValue);
+    result.aggregate->names.push_back(std::move(name));
+    result.aggregate->items.push_back(isStruct                                       ? structOfObject(value)
+                                      : value.is(Kind::Sequence) || value.isObject() ? makeComputed(conversions.emit(value))
+                                                                                     : conversions.copy(value));
+  };
+  for (const Value &argument : arguments.positional) {
+    auto items = findNamedItems(argument);
+    if (!items) fail(error::kType, "qd.Struct takes members by name or a dict, got " + conversions.describe(argument));
+    for (auto &[name, item] : *items) add(name, item);
+  }
+  for (const auto &[name, value] : arguments.named) add(nb::steal(PyUnicode_InternFromString(name.c_str())), value);
+  return result;
+}
+
+Value Structs::makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments) {
+  Value result = makeAggregate(Kind::Struct, {});
+  if (!valueType.is_none()) result.aggregate->structType = valueType;
+  nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type);
+  for (auto &[name, value] : instances().bindFields(type, arguments)) {
+    nb::object annotation = hints[name];
+    bool isConverted = session.python.isStructType(annotation) || session.findValueType(annotation);
+    result.aggregate->names.push_back(name);
+    result.aggregate->items.push_back(isConverted ? convertMember(annotation, value) : conversions.copy(value));
+  }
+  return result;
+}
+
+Value Structs::structOfObject(const Value &object) {
+  nb::object type = findAttribute(object.object, names()._type);
+  bool isTyped = type && !type.is_none();
+  if (isTyped) session.tracker.recordType(type, session.tracker.getStep(object.path, PathStep::Kind::Attribute, "_type"));
+  nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
+  Value result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
+    Value item = makeObject(member, session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
+    session.tracker.read(item.path, member);
+    if (types.contains(name)) return convertMember(nb::object(types[name]), item);
+    return session.python.isInstance(member, session.python.structValue) ? structOfObject(item) : makeComputed(conversions.emit(item));
+  });
+  if (isTyped) result.aggregate->structType = type;
+  return result;
+}
+
+Value Structs::structFieldMember(const Value &structField, nb::handle name, nb::handle field) {
+  bool isAttribute = findAttribute(structField.object, name).is(field); // false if all struct fields have an attribute of this name
+  const PathNode *owner =
+      isAttribute ? structField.path : session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
+  Value member =
+      makeObject(field, session.tracker.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
+  session.tracker.read(member.path, field);
+  member.isClamped = structField.isClamped;
+  return member;
+}
+
+Value Structs::structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element) {
+  Value result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
+    Value member = structFieldMember(structField, name, field);
+    return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
+  });
+  nb::object type = findAttribute(structField.object, names().dtype);
+  if (type && session.python.isStructType(type)) {
+    session.tracker.recordType(type, session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
+    result.aggregate->structType = type;
+  }
+  return result;
+}
+
+void Structs::requireSameMembers(const Value &first, const Value &second) {
+  if (!first.is(Kind::Struct) && !second.is(Kind::Struct)) return;
+  auto list = [&](const Value &value) {
+    return value.is(Kind::Struct) ? toText(nb::repr(nb::cast(value.aggregate->names))).str() : conversions.describe(value);
+  };
+  if (list(first) != list(second)) fail(error::kType, "Member mismatch between structs " + list(first) + ", " + list(second));
+  for (auto [one, other] : llvm::zip_equal(first.aggregate->items, second.aggregate->items)) requireSameMembers(one, other);
+}
+
+} // namespace qd::frontend

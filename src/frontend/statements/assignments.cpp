@@ -1,0 +1,293 @@
+// assignments.cpp: assignments to variables, components, elements and members, and unpacking
+//
+// In:   the syntax node of a target and the assigned value.
+// Out:  a new or changed binding, or stores and atomic updates.
+// Here: only this file decides whether a name becomes a variable (a place), a compile-time object, or an alias of its value.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+void Assignments::assignName(nb::handle target, const Value &given, Type declared) {
+  nb::object name = getAttribute(target, names().id);
+  llvm::StringRef text = toText(name);
+  auto failHere = [&](const llvm::Twine &message) {
+    At here(context, target);
+    fail(error::kSyntax, message);
+  };
+  Binding *binding = variables().findTarget(target);
+  Value value = declared ? makeComputed(conversions.convert(given, declared)) : given;
+  bool isContainer = value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) ||
+                     value.is(Kind::Tensor) || value.is(Kind::View) || value.is(Kind::Instance);
+  bool isObject = value.isObject() && !conversions.canEmit(value);
+  Binding made;
+  if (value.isStatic || isContainer || isObject) {
+    if (isObject && !value.isStatic) {
+      PyObject *object = value.object.ptr();
+      if (PyUnicode_Check(object) || PyBytes_Check(object) || PyComplex_Check(object) || object == Py_Ellipsis)
+        fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
+    }
+    bool isVariable = binding && binding->kind == Binding::Kind::Variable;
+    if (isVariable && isContainer && binding->value.is(Kind::Place)) return variables().store(binding->value, value);
+    bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == nesting.runtimeDepth;
+    if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
+      failHere("Recreating variables is not allowed: '" + text + "' is already defined");
+    collections().materialize(value, value.isStatic ? AssignmentCount() : context.assignmentCounts->lookup(name.ptr()));
+    if (isSameTime) {
+      binding->value = value;
+      return;
+    }
+    made.kind = Binding::Kind::Static;
+    made.runtimeDepth = nesting.runtimeDepth;
+    made.value = value;
+  } else if (binding) {
+    bool isPlace = binding->value.is(Kind::Place) || binding->value.is(Kind::Struct) || binding->value.is(Kind::Components);
+    bool isObjectBefore =
+        binding->kind == Binding::Kind::Static && !binding->value.isStatic && binding->runtimeDepth == nesting.runtimeDepth;
+    if (isObjectBefore) { // a name of None or a list becomes a variable
+      binding->kind = Binding::Kind::Variable;
+      binding->value = variables().declare(value, false);
+      return;
+    }
+    if (binding->kind == Binding::Kind::Static || !isPlace)
+      failHere("Variable '" + text + "' cannot be assigned. Maybe it is not a Quadrants object?");
+    return variables().store(binding->value, value);
+  } else {
+    made.value = variables().declare(value, context.assignmentCounts->lookup(name.ptr()).count < 2);
+  }
+  scopes.bind(name.ptr(), std::move(made));
+}
+
+Value Assignments::memberTarget(const Value &base, nb::handle name) {
+  if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
+    const PathNode *root = base.path;
+    while (root->parent) root = root->parent;
+    std::string member = DependencyTracker::describe(base.path) + "." + toText(name).str();
+    if (base.hasRuntimeMembers)
+      for (size_t dot; (dot = member.rfind('.')) != std::string::npos;) member.replace(dot, 1, "__qd_");
+    if (base.hasRuntimeMembers) variables().failImmutable("__qd_" + member);
+    if (root->root == artifact::Path::Root::Argument) variables().failImmutable(member);
+    variables().failCaptured(member);
+  }
+  if (base.is(Kind::Argument)) variables().requirePlace(base);
+  return attributes().getAttributeOf(base, name);
+}
+
+std::optional<Value> Assignments::visitTarget(nb::handle target, const Value &value) {
+  At here(context, target);
+  Value place;
+  if (kindOf(target) == NodeKind::Attribute) {
+    Value base = expressions().visit(getAttribute(target, names().value));
+    nb::object name = getAttribute(target, names().attr);
+    if (base.is(Kind::Instance)) {
+      instances().storeMember(base, name, value);
+      return std::nullopt;
+    }
+    place = memberTarget(base, name);
+  } else if (kindOf(target) == NodeKind::Subscript) {
+    if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
+    Value base = expressions().visit(getAttribute(target, names().value));
+    nb::object index = getAttribute(target, names().slice);
+    if (base.is(Kind::Sequence) && base.aggregate->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
+    if ((base.is(Kind::Sequence) && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary)) {
+      Value key = expressions().visit(index), *item = collections().findItem(base, key);
+      if (item && (item->is(Kind::Place) || item->is(Kind::Struct))) return *item;
+      collections().assignItem(base, key, value);
+      return std::nullopt;
+    }
+    if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
+      variables().failCaptured(DependencyTracker::describe(base.path));
+    if (base.is(Kind::Argument)) variables().requirePlace(base);
+    if (base.is(Kind::Instance) &&
+        instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value}))
+      return std::nullopt;
+    if (registerTiles().isRegisterTile(base) && kindOf(index) == NodeKind::Slice) {
+      registerTiles().loadTile(base, index, value);
+      return std::nullopt;
+    }
+    place = subscripts().subscript(base, index);
+    if (place.is(Kind::View) && registerTiles().isRegisterTile(value)) {
+      registerTiles().callRegisterTile(value, "_store", {views().clippedView(place)});
+      return std::nullopt;
+    }
+  } else {
+    fail(error::kSyntax, kindOf(target) == NodeKind::Starred ? "a starred target must be in a list or tuple" : "this cannot be assigned");
+  }
+  variables().requirePlace(place);
+  return place;
+}
+
+std::vector<std::pair<nb::object, Value>> Assignments::pairTargets(nb::handle targets, const Value &value) {
+  std::vector<Value> items = collections().listItems(value, "unpack");
+  size_t count = nb::len(targets), starred = SIZE_MAX;
+  for (size_t index = 0; index < count; ++index) {
+    if (kindOf(nb::object(targets[index])) != NodeKind::Starred) continue;
+    if (starred != SIZE_MAX) fail(error::kSyntax, "only one target may be starred");
+    starred = index;
+  }
+  if (starred == SIZE_MAX ? items.size() != count : items.size() + 1 < count)
+    fail(error::kSyntax, "The number of targets is not equal to value length: " + std::to_string(count) + " targets, " +
+                             std::to_string(items.size()) + " values");
+  std::vector<std::pair<nb::object, Value>> pairs;
+  auto item = items.begin();
+  for (size_t index = 0; index < count; ++index) {
+    nb::object target = targets[index];
+    if (index == starred) {
+      auto end = item + int64_t(items.size() + 1 - count);
+      pairs.emplace_back(getAttribute(target, names().value), makeAggregate(Kind::Sequence, {item, end}));
+      item = end;
+    } else {
+      pairs.emplace_back(std::move(target), *item++);
+    }
+  }
+  return pairs;
+}
+
+void Assignments::assign(nb::handle target, const Value &value) {
+  if (kindOf(target) == NodeKind::Name) return assignName(target, value);
+  if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
+    auto pairs = pairTargets(getAttribute(target, names().elts), value);
+    // The right side is evaluated completely before the first target changes.
+    for (auto &[part, item] : pairs) {
+      item = conversions.load(item);
+      item.isStatic = item.isStatic || value.isStatic;
+    }
+    for (auto &[part, item] : pairs) assign(part, item);
+    return;
+  }
+  if (std::optional<Value> place = visitTarget(target, value)) variables().store(*place, value);
+}
+
+void Assignments::visitAssign(nb::handle at) {
+  nb::object expression = getAttribute(at, names().value);
+  Value value = expressions().visit(expression);
+  // Errors from here on are located at the value; `findTarget` and `visitTarget` locate theirs at the target.
+  At here(context, expression);
+  nb::object targets = getAttribute(at, names().targets);
+  if (nb::len(targets) > 1) value = conversions.copy(value);
+  // A name that is assigned from the name of a static number is not static; only a call of qd.static makes it so.
+  if (kindOf(expression) == NodeKind::Name && value.isObject() && conversions.canEmit(value)) value.isStatic = false;
+  for (nb::handle target : targets) assign(target, value);
+}
+
+void Assignments::visitAnnotatedAssign(nb::handle at) {
+  nb::object target = getAttribute(at, names().target), expression = getAttribute(at, names().value);
+  nb::object annotation = conversions.toPython(expressions().visit(getAttribute(at, names().annotation)));
+  Type type = annotation ? session.findValueType(annotation) : Type();
+  if (expression.is_none()) fail(error::kSyntax, "a declaration needs a value");
+  Value value = expressions().visit(expression);
+  if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on annotated assignment");
+  if (!type) {
+    if (annotation && session.python.isInstance(annotation, session.python.structType))
+      return assign(target, structs().convertMember(annotation, value));
+    fail(error::kSyntax, "the annotation is no data type of the kernel language");
+  }
+  if (kindOf(target) != NodeKind::Name) fail(error::kSyntax, "only variables can be declared");
+  if (Type read = session.valueType(type); read != type) {
+    value = conversions.rounded(makeComputed(conversions.convert(value, type)));
+    type = read;
+  }
+  Binding *binding = scopes.find(getAttribute(target, names().id).ptr());
+  if (binding && binding->kind == Binding::Kind::Variable && binding->value.isTyped() && binding->value.type != type)
+    fail(error::kSyntax, "Static assign cannot have type overloading: '" + toText(getAttribute(target, names().id)) + "' is '" +
+                             ir::describe(binding->value.type) + "'");
+  At here(context, expression);
+  assignName(target, value, type);
+}
+
+void Assignments::augment(const Value &place, BinaryKind kind, const Value &value, llvm::StringRef symbol) {
+  if (place.is(Kind::Struct)) {
+    for (auto [index, member] : llvm::enumerate(place.aggregate->items))
+      augment(member, kind, value.is(Kind::Struct) ? value.aggregate->items[index] : value, symbol);
+    return;
+  }
+  if (!place.is(Kind::Place) && !place.is(Kind::Components)) return variables().store(place, value);
+  if (place.isReadOnly) variables().failImmutable(place.path ? DependencyTracker::describe(place.path) : "parameter");
+  std::optional<ir::AtomicKind> atomic;
+  Type scalar = ir::getScalar(place.type);
+  if (kind != BinaryKind::min && kind != BinaryKind::max)
+    if (auto found = ir::findKind<ir::AtomicKind>(ir::getOpInfo(kind).name)) atomic = Emitter::getAtomicKind(*found, scalar);
+  mlir::Value operand = conversions.emit(value, place.type);
+  bool isFloat = ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()));
+  auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(place.type);
+  if ((ir::getOpInfo(kind).operand == ir::OperandClass::Integer && isFloat) ||
+      (shape && (!placeShape || placeShape.getShape() != shape.getShape())))
+    fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" +
+                           ir::describe(operand.getType()) + "'");
+  const Value &whole = place.is(Kind::Components) ? place.aggregate->items[0] : place;
+  if (atomic && (whole.isElement || (whole.isKernelVariable && nesting.isInsideParallel)))
+    return variables().forEachPlace(place, emitter.convert(operand, place.type),
+                                    [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
+  mlir::Value old = conversions.emit(place);
+  // An operator with an atomic form converts its operand first, so that `x += 1.9` is the same for a variable and an element.
+  if (atomic && kind != BinaryKind::mul) operand = emitter.cast(operand, scalar);
+  variables().storeTyped(place,
+                         kind == BinaryKind::pow
+                             ? conversions.emit(operators().power(makeComputed(old), value.isObject() ? value : makeComputed(operand)))
+                             : emitter.binaryTyped(kind, old, operand, symbol));
+}
+
+void Assignments::visitAugmentedAssign(nb::handle at) {
+  nb::object target = getAttribute(at, names().target);
+  NodeKind kind = kindOf(getAttribute(at, names().op));
+  const Operator *op = findOperator(kind);
+  if (kindOf(target) == NodeKind::Name) {
+    nb::object name = getAttribute(target, names().id);
+    if (scopes.isPoisoned(name.ptr())) throw CompileError{};
+    Binding *binding = variables().findTarget(target);
+    if (!scopes.find(name.ptr())) {
+      expressions().lookUpGlobal(name);
+      variables().failCaptured(toText(name));
+    }
+    if (binding && binding->kind == Binding::Kind::Static && binding->value.is(Kind::Instance)) {
+      Value owner = binding->value, value = collections().copyElement(expressions().visit(getAttribute(at, names().value)));
+      std::optional<Value> result = instances().callInPlace(kind, owner, value);
+      if (!result) operators().failOperands(op ? llvm::StringRef(op->symbol) : "@", owner, value);
+      if (result->aggregate != owner.aggregate) assignName(target, *result);
+      return;
+    }
+    if (binding && binding->kind == Binding::Kind::Static) {
+      if (!binding->value.is(Kind::Sequence) || !op)
+        fail(error::kSyntax, "Variable '" + toText(name) + "' cannot be assigned. Maybe it is not a Quadrants object?");
+      if (binding->runtimeDepth != nesting.runtimeDepth)
+        fail(error::kSyntax, "Recreating variables is not allowed: '" + toText(name) + "'");
+      binding->value = operators().binary(op->kind, binding->value, expressions().visit(getAttribute(at, names().value)), op->symbol);
+      return;
+    }
+  }
+  if (op && kindOf(target) == NodeKind::Subscript && kindOf(getAttribute(target, names().value)) == NodeKind::Name) {
+    Value base = expressions().visit(getAttribute(target, names().value));
+    bool isList = (base.is(Kind::Sequence) && !base.aggregate->isTuple && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary);
+    if (isList) {
+      Value key = expressions().visit(getAttribute(target, names().slice)), *item = collections().findItem(base, key);
+      if (item && !item->is(Kind::Place) && !item->is(Kind::Struct)) {
+        Value old = *item, value = expressions().visit(getAttribute(at, names().value));
+        return collections().assignItem(base, key, operators().binary(op->kind, old, value, op->symbol));
+      }
+    }
+  }
+  bool isMember = kindOf(target) == NodeKind::Attribute && !functions().isSuperCall(getAttribute(target, names().value));
+  Value owner = isMember ? expressions().visit(getAttribute(target, names().value)) : Value();
+  auto memberOf = [&] {
+    At here(context, target);
+    return attributes().getAttributeOf(owner, getAttribute(target, names().attr));
+  };
+  Value place = isMember ? memberOf() : expressions().visit(target);
+  if (op && isMember && owner.is(Kind::Instance) && (place.isObject() || place.is(Kind::Sequence) || place.is(Kind::Instance))) {
+    Value value = expressions().visit(getAttribute(at, names().value));
+    std::optional<Value> result =
+        place.is(Kind::Instance) ? instances().callInPlace(kind, place, collections().copyElement(value)) : std::nullopt;
+    if (result && result->aggregate == place.aggregate) return;
+    return instances().storeMember(owner, getAttribute(target, names().attr),
+                                   result ? *result : operators().binary(op->kind, place, value, op->symbol));
+  }
+  if (place.isObject() || place.is(Kind::Argument)) return variables().store(place, place);
+  if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
+  if (registerTiles().isRegisterTile(place)) return registerTiles().augmentTile(place, at);
+  Value value = expressions().visit(getAttribute(at, names().value));
+  if (!op) return variables().store(place, operators().matmul(makeComputed(conversions.emit(place)), value));
+  augment(place, op->kind, value, op->symbol);
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,27 @@
+// assignments.h: assignments to names, elements and members
+#pragma once
+
+#include "frontend/function_part.h"
+
+namespace qd::frontend {
+
+class Assignments : FunctionPart {
+public:
+  using FunctionPart::FunctionPart;
+
+  void visitAssign(nb::handle node);
+  void visitAugmentedAssign(nb::handle node);
+  void visitAnnotatedAssign(nb::handle node);
+  void assignName(nb::handle target, const Value &value, mlir::Type declared = {});
+  /// The targets of an unpacking and their values; the value of a starred target is a list.
+  std::vector<std::pair<nb::object, Value>> pairTargets(nb::handle targets, const Value &value);
+
+private:
+  void assign(nb::handle target, const Value &value);
+  Value memberTarget(const Value &base, nb::handle name);
+  /// The element or member that an assignment changes. An item of a compile-time list or dict is assigned here; then the result is none.
+  std::optional<Value> visitTarget(nb::handle target, const Value &value);
+  void augment(const Value &place, BinaryKind kind, const Value &value, llvm::StringRef symbol);
+};
+
+} // namespace qd::frontend

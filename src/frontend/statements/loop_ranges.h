@@ -1,0 +1,50 @@
+// loop_ranges.h: what a loop iterates over: ranges, containers, and parts of containers
+#pragma once
+
+#include "frontend/function_part.h"
+
+namespace qd::frontend {
+
+/// The iterations of a loop: a box of indices.
+struct Box {
+  std::vector<mlir::Value> lower, upper, steps;
+  std::vector<int32_t> axes;  ///< order of the loops, outermost first; empty: in order of the axes
+  bool isGrouped = false;     ///< the loop variable is an index vector
+  bool isNdrange = false;     ///< its loop variables can be assigned
+  std::vector<bool> isBiased; ///< per axis: the bounds and the indices of the op are `biased`; empty: none
+};
+
+class LoopRanges : FunctionPart {
+public:
+  using FunctionPart::FunctionPart;
+
+  /// Inverts the sign bit of an i64, which turns the unsigned order into the signed one; its own inverse.
+  mlir::Value biased(mlir::Value value);
+  /// The part of a container that indices and slices select; the loop's indices are those of the container.
+  Box boxOfSlice(const Value &container, const std::vector<Value> &indices, nb::handle target);
+  /// One of two ranges, selected at run time.
+  Value chooseRange(nb::handle node, mlir::Value condition);
+  /// The iterations of a loop; none if it is unrolled.
+  std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
+  static size_t countAxes(const Value &container); ///< for a tensor or view
+  Value leafTensor(Value container);               ///< for a container of structs: its first container of numbers
+  bool isContainer(const Value &value);
+  Value toRange(const Value &object);
+  Value makeRange(const Arguments &arguments);
+  Value makeNdrange(const Arguments &arguments);
+  Value makeZip(const Arguments &arguments);
+
+private:
+  Box boxOfRange(const Value &range, nb::handle target);
+  mlir::Value clipped(const Value &value); ///< a u64 as an i64; clips counts that no loop can reach
+  void requireStep(mlir::Value step);      ///< fails the launch if the step is 0
+  Box boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target);
+  std::pair<mlir::Value, mlir::Value> findBounds(const Value &container, size_t axis);
+  /// The first index and the end of each axis of a container, or of the cells of a node.
+  std::vector<std::pair<mlir::Value, mlir::Value>> listBounds(Value container);
+  size_t countTargets(nb::handle target);
+  void checkIndices(const Box &box, nb::handle target);
+  mlir::Type boundType(llvm::ArrayRef<Value> bounds);
+};
+
+} // namespace qd::frontend

@@ -1,0 +1,335 @@
+// loops.cpp: loops over ranges, containers and compile-time items
+//
+// In:   the syntax node of a `for` or `while` statement.
+// Out:  qd.for, qd.while or qd.repeat, or the repeated body of an unrolled loop.
+// Here: a loop at the kernel's top level becomes `qd.for parallel`; in a run-time construct it is sequential; over a compile-time iterable
+//       (qd.static, lists, vectors) it is unrolled.
+#include "frontend/builder.h"
+#include "ir/attributes.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+void Loops::checkLoopTarget(nb::handle target) {
+  At here(context, target);
+  if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
+    for (nb::handle part : getAttribute(target, names().elts)) checkLoopTarget(part);
+    return;
+  }
+  if (kindOf(target) != NodeKind::Name) fail(error::kSyntax, "the target of a loop must be a name");
+  nb::object name = getAttribute(target, names().id);
+  if (Variables::isVisible(scopes.find(name.ptr())) && toText(name) != "_")
+    fail(error::kSyntax, "Variable '" + toText(name) + "' is already declared in the outer scope and cannot be used as loop variable");
+}
+
+void Loops::bindLoopVariable(nb::handle target, const Value &value) {
+  At here(context, target);
+  if (kindOf(target) == NodeKind::Name) {
+    Binding binding;
+    binding.kind = Binding::Kind::LoopVariable;
+    binding.value = value;
+    binding.value.isReadOnly = true;
+    scopes.bind(getAttribute(target, names().id).ptr(), std::move(binding));
+    return;
+  }
+  if (kindOf(target) != NodeKind::Tuple && kindOf(target) != NodeKind::List) fail(error::kSyntax, "the target of a loop must be a name");
+  for (auto &[part, item] : assignments().pairTargets(getAttribute(target, names().elts), value)) bindLoopVariable(part, item);
+}
+
+void Loops::bindIndices(nb::handle target, const Value &value, nb::handle body) {
+  if (kindOf(target) != NodeKind::Name) {
+    for (auto &[part, item] : assignments().pairTargets(getAttribute(target, names().elts), value)) bindIndices(part, item, body);
+    return;
+  }
+  nb::object name = getAttribute(target, names().id);
+  bool isVariable = value.isTyped() && context.assignmentCounts->lookup(name.ptr()).count > 1 && syntax().isAssignedIn(body, name);
+  if (!isVariable) return bindLoopVariable(target, value);
+  At here(context, target);
+  Binding binding;
+  binding.value = variables().declare(value, false);
+  scopes.bind(name.ptr(), std::move(binding));
+}
+
+void Loops::unroll(nb::handle at, const Value &iterable) {
+  nb::object target = getAttribute(at, names().target), body = getAttribute(at, names().body);
+  std::vector<Value> items;
+  {
+    At here(context, getAttribute(at, names().iter));
+    items = collections().listItems(iterable, "loop over");
+  }
+  if (session.options.unrollingLimit > 0 && int64_t(items.size()) > session.options.unrollingLimit)
+    session.warn("You are unrolling more than " + std::to_string(session.options.unrollingLimit) +
+                     " iterations, so the compile time may be extremely long.",
+                 PyExc_SyntaxWarning);
+  context.loops.push_back({Loop::Kind::Unrolled, {}, nesting.runtimeDepth});
+  for (const Value &item : items) {
+    scopes.push();
+    bindLoopVariable(target, conversions.load(item)); // loads the item's value of this iteration
+    statements().visitBody(body);
+    statements().invalidateMerged(scopes.pop());
+    Loop &loop = context.loops.back();
+    if (loop.skip || loop.leave) context.isTerminated = false;
+    loop.skip = false;
+    if (loop.leave || context.isTerminated) break;
+  }
+  bool hadBreak = context.loops.back().leave;
+  context.loops.pop_back();
+  if (!hadBreak && !context.isTerminated) statements().visitBlock(getAttribute(at, names().orelse));
+}
+
+void Loops::visitLoopControl(NodeKind kind) {
+  bool isBreak = kind == NodeKind::Break;
+  std::string word = isBreak ? "break" : "continue";
+  if (context.loops.empty()) fail(error::kSyntax, "'" + word + "' outside of a loop");
+  Loop &loop = context.loops.back();
+  context.isTerminated = true;
+  if (loop.kind == Loop::Kind::Unrolled) {
+    if (nesting.runtimeDepth != loop.runtimeDepth)
+      fail(error::kSyntax,
+           "You are trying to `" + word + "` a static `for` loop, but the `" + word + "` statement is inside a non-static `if`.");
+    (isBreak ? loop.leave : loop.skip) = true;
+    return;
+  }
+  if (!isBreak) {
+    create<ir::ContinueOp>();
+    return;
+  }
+  if (loop.kind == Loop::Kind::Parallel)
+    fail(error::kSyntax,
+         "Cannot break in the outermost loop: its iterations run in parallel (qd.loop_config(serialize=True) makes it serial)");
+  if (loop.breakFlag) create<ir::StoreOp>(emitter.constant(1, session.types.u1), loop.breakFlag);
+  create<ir::BreakOp>();
+}
+
+mlir::Value Loops::makeBreakFlag(nb::handle at) {
+  if (nb::len(getAttribute(at, names().orelse)) == 0) return {};
+  mlir::Value flag = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
+  create<ir::StoreOp>(emitter.constant(0, session.types.u1), flag);
+  return flag;
+}
+
+void Loops::visitElse(nb::handle at, mlir::Value breakFlag) {
+  if (!breakFlag) return;
+  mlir::Value left = create<ir::LoadOp>(session.types.u1, breakFlag);
+  auto op = create<ir::IfOp>(create<ir::UnaryOp>(UnaryKind::logical_not, left));
+  statements().invalidateMerged(
+      statements().runBranch(op.getThenRegion(), [&] { statements().visitBody(getAttribute(at, names().orelse)); }).bindings);
+}
+
+void Loops::visitFor(nb::handle at) {
+  nb::object iterNode = getAttribute(at, names().iter), target = getAttribute(at, names().target);
+  Value iterable;
+  if (kindOf(iterNode) == NodeKind::Subscript) {
+    Value base = expressions().visit(getAttribute(iterNode, names().value)), leaf = loopRanges().leafTensor(base);
+    bool isWhole = conversions.isTensor(base) || base.is(Kind::View);
+    if (conversions.isTensor(leaf)) leaf = conversions.toTensor(leaf);
+    if (leaf.is(Kind::Tensor) || leaf.is(Kind::View)) {
+      std::vector<Value> indices = subscripts().visitIndices(getAttribute(iterNode, names().slice));
+      llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
+      bool isElement = isWhole && indices.size() == LoopRanges::countAxes(leaf) &&
+                       llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
+      if (!isElement) return loopOver(at, loopRanges().boxOfSlice(leaf, indices, target));
+      iterable = conversions.load(leaf.is(Kind::View) ? views().subscriptView(leaf, indices) : subscripts().subscriptTensor(leaf, indices));
+    }
+  }
+  if (kindOf(iterNode) == NodeKind::IfExp) {
+    Value test = expressions().visit(getAttribute(iterNode, names().test));
+    if (!conversions.isConstant(test) && !test.isStatic) iterable = loopRanges().chooseRange(iterNode, operators().truth(test, "if"));
+  }
+  if (!iterable.isGiven()) iterable = expressions().visit(iterNode);
+  if (std::optional<Box> box = loopRanges().findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
+  unroll(at, iterable);
+}
+
+void Loops::configureLoop(const Arguments &arguments) {
+  if (!arguments.positional.empty()) fail(error::kType, "loop_config() takes keyword arguments only");
+  context.nextLoop = {};
+  for (const auto &[name, value] : arguments.named) {
+    nb::object object = conversions.toPython(value);
+    if (!object) fail(error::kType, "loop_config() needs values that are known while compiling");
+    if (object.is_none() || name == "block_dim_adaptive" || name == "bit_vectorize") continue;
+    std::optional<int64_t> number = conversions.findInteger(value);
+    if (name == "block_dim") {
+      if (!number || *number < 1 || *number > 1024)
+        fail(error::kSyntax, "block_dim must be an integer between 1 and 1024, got " + toText(nb::repr(object)));
+      context.nextLoop.blockDim = int32_t(*number);
+    } else if (name == "serialize") {
+      context.nextLoop.isSerial = context.nextLoop.isSerial || conversions.isTrue(value);
+    } else if (name == "parallelize") {
+      if (!number || *number < 1) fail(error::kSyntax, "parallelize must be a positive number of threads, got " + toText(nb::repr(object)));
+      context.nextLoop.isSerial = context.nextLoop.isSerial || *number == 1;
+      context.nextLoop.maxThreads = int32_t(*number);
+    } else if (name == "name") {
+      context.nextLoop.name = toText(nb::str(object)).str();
+    } else {
+      fail(error::kType, "loop_config() got an unexpected keyword argument '" + name + "'");
+    }
+  }
+}
+
+void Loops::loopOver(nb::handle at, Box box) {
+  nb::object target = getAttribute(at, names().target);
+  checkLoopTarget(target);
+  LoopOptions options = std::exchange(context.nextLoop, {});
+  bool isParallel = context.isTopLevel() && !nesting.isInsideParallel && !options.isSerial;
+  bool isNested =
+      nesting.isInsideParallel || llvm::any_of(context.loops, [](const Loop &loop) { return loop.kind != Loop::Kind::Unrolled; });
+  if (!options.name.empty() && isNested)
+    session.warn("qd.loop_config(name=\"" + options.name +
+                     "\") is set on a loop inside of another loop: the name is ignored, only outermost loops have one",
+                 PyExc_UserWarning);
+  size_t rank = box.lower.size();
+  if (rank == 0) {
+    // One iteration, for the only element of a container without axes.
+    box.lower = {emitter.constant(0, session.types.i32)};
+    box.upper = {emitter.constant(1, session.types.i32)};
+  }
+  if (!box.axes.empty()) {
+    Box written = box;
+    for (auto [position, axis] : llvm::enumerate(box.axes)) {
+      box.lower[position] = written.lower[size_t(axis)];
+      box.upper[position] = written.upper[size_t(axis)];
+      if (!box.steps.empty()) box.steps[position] = written.steps[size_t(axis)];
+    }
+  }
+  mlir::Value breakFlag = isParallel ? mlir::Value() : makeBreakFlag(at);
+  auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
+  auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
+                              integer(options.maxThreads), options.name.empty() ? StringAttr() : builder.getStringAttr(options.name));
+  mlir::Block &block = op.getBody().emplaceBlock();
+  for (mlir::Value lower : box.lower) block.addArgument(lower.getType(), loc());
+  Branch body = statements().runBranch(op.getBody(), [&] {
+    nesting.isInsideParallel |= isParallel;
+    context.loops.push_back({isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential, breakFlag});
+    std::vector<Value> indices(rank);
+    for (size_t position = 0; position < rank; ++position) {
+      size_t axis = box.axes.empty() ? position : size_t(box.axes[position]);
+      mlir::Value index = block.getArgument(unsigned(position));
+      indices[axis] = makeComputed(axis < box.isBiased.size() && box.isBiased[axis] ? loopRanges().biased(index) : index);
+    }
+    Value value = makeTuple(indices);
+    if (box.isGrouped && rank != 0)
+      value = makeComputed(conversions.emitSequence(value));
+    else if (!box.isGrouped && kindOf(target) == NodeKind::Name)
+      value = indices[0];
+    nb::object nodes = getAttribute(at, names().body);
+    box.isNdrange ? bindIndices(target, value, nodes) : bindLoopVariable(target, value);
+    statements().visitBody(nodes);
+  });
+  statements().invalidateMerged(body.bindings);
+  if (isParallel) materializeSharedVariables(context, op);
+  if (isParallel)
+    statements().visitBlock(getAttribute(at, names().orelse));
+  else
+    visitElse(at, breakFlag);
+}
+
+nb::object Loops::findRepeat(nb::handle test) {
+  if (kindOf(test) != NodeKind::Call) return {};
+  nb::object callee = getAttribute(test, names().func), root = callee;
+  while (kindOf(root) == NodeKind::Attribute) root = getAttribute(root, names().value);
+  if (kindOf(root) != NodeKind::Name) return {};
+  Binding *binding = scopes.find(getAttribute(root, names().id).ptr());
+  if (binding && binding->kind != Binding::Kind::Static) return {}; // the test calls a method of a variable
+  Value function = expressions().visit(callee);
+  return function.isObject() && syntax().builtinName(function.object) == "graph_do_while" ? callee : nb::object();
+}
+
+Value Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
+  At here(context, call);
+  constexpr llvm::StringLiteral kName = "qd.graph.do_while()";
+  bool isFlat = toText(getAttribute(callee, kindOf(callee) == NodeKind::Name ? names().id : names().attr)) == "graph_do_while";
+  if (isFlat)
+    session.warn("qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead.", PyExc_DeprecationWarning);
+  if (!nb::cast<bool>(getAttribute(nb::borrow(session.request.source), names().is_graph)))
+    fail(error::kSyntax, kName + " requires @qd.kernel(graph=True)");
+  if (!context.isTopLevel() || nesting.isInsideParallel)
+    fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of another " + kName);
+  if (nesting.sections == Sections::Inside) fail(error::kSyntax, kName + " cannot appear inside a qd.graph.parallel() section");
+  Arguments arguments;
+  try {
+    arguments = calls().visitArguments(call);
+  } catch (CompileError &error) {
+    Diagnostic &found = error.diagnostic;
+    bool isMissing = found.className == error::kName || found.className == error::kAttribute;
+    if (!isMissing) throw;
+    fail(error::kSyntax, kName + ": the flag does not resolve to an ndarray kernel parameter: " + found.message);
+  }
+  Value flag = calls().bind(kName.drop_back(2), arguments, calls().getParameters(expressions().visit(callee).object))[0];
+  if (!conversions.isTensor(flag))
+    fail(error::kSyntax,
+         kName + ": '" + conversions.describe(flag) + "' does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray");
+  flag = conversions.toTensor(flag);
+  auto type = cast<ir::TensorType>(flag.type);
+  if (type.getRank() != 0 || !ir::isIntegerScalar(type.getElement()))
+    fail(error::kType, kName + ": the flag is a 0-d array of integers, got " + conversions.describe(flag));
+  return flag;
+}
+
+void Loops::checkRounds(const Value &rounds, const Value &flag) {
+  int64_t limit = session.options.maxRounds;
+  Value count = operators().binary(BinaryKind::add, rounds, makeObject(nb::int_(1)), "+");
+  variables().storeTyped(rounds, conversions.emit(count));
+  Value isDone = operators().binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
+        isWithinLimit =
+            operators().binary(BinaryKind::bit_or, isDone,
+                               operators().binary(BinaryKind::lt, conversions.load(rounds), makeObject(nb::int_(limit)), "<"), "|");
+  Fragments fragments;
+  fragments.text(builder, "qd.graph.do_while() has run " + std::to_string(limit) +
+                              " rounds, and its flag is not zero: set the option graph_max_iterations where it needs more");
+  create<ir::AssertOp>(conversions.emit(isWithinLimit), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments),
+                       fragments.values);
+}
+
+void Loops::visitRepeat(nb::handle at, nb::handle callee) {
+  Value flag = visitRepeatFlag(getAttribute(at, names().test), callee);
+  mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
+  Value rounds;
+  if (session.options.maxRounds > 0) {
+    rounds = makePlace(create<ir::LocalOp>(ir::RefType::get(session.types.i64)));
+    variables().storeTyped(rounds, emitter.constant(0, session.types.i64));
+  }
+  auto op = create<ir::RepeatOp>(again);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&op.getBody());
+    auto outerLoops = std::exchange(context.loops, {});
+    {
+      Enter inside(context);
+      ++nesting.repeatDepth;
+      statements().visitBlock(getAttribute(at, names().body));
+    }
+    context.loops = std::move(outerLoops);
+    Value left = conversions.load(subscripts().subscriptTensor(flag, {}));
+    create<ir::StoreOp>(emitter.nonZero(conversions.emit(left)), again);
+    if (rounds.ir) checkRounds(rounds, left);
+  }
+  statements().visitBlock(getAttribute(at, names().orelse));
+}
+
+void Loops::visitWhile(nb::handle at) {
+  if (nb::object callee = findRepeat(getAttribute(at, names().test)); callee) return visitRepeat(at, callee);
+  mlir::Value breakFlag = makeBreakFlag(at);
+  auto op = create<ir::WhileOp>();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&op.getConditionRegion());
+    Enter inside(context);
+    scopes.push();
+    ++nesting.runtimeDepth;
+    nb::object expression = getAttribute(at, names().test);
+    Value test = expressions().visit(expression);
+    At here(context, expression);
+    create<ir::ConditionOp>(conversions.isConstant(test) ? emitter.constant(conversions.isTrue(test), session.types.u1)
+                                                         : operators().truth(test, "while"));
+  }
+  Branch body = statements().runBranch(op.getBody(), [&] {
+    context.loops.push_back({Loop::Kind::Sequential, breakFlag});
+    statements().visitBody(getAttribute(at, names().body));
+  });
+  statements().invalidateMerged(body.bindings);
+  visitElse(at, breakFlag);
+}
+
+} // namespace qd::frontend

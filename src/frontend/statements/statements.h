@@ -1,0 +1,40 @@
+// statements.h: sequences of statements, branches, returns and assertions
+#pragma once
+
+#include "frontend/function_part.h"
+
+namespace qd::frontend {
+
+struct Branch {
+  std::vector<std::pair<PyObject *, Binding>> bindings; ///< names that the branch declares
+  bool isTerminated = false;
+};
+
+class Statements : FunctionPart {
+public:
+  using FunctionPart::FunctionPart;
+
+  void visitBody(nb::handle statements);
+  void visitBlock(nb::handle statements); ///< in a new scope
+  /// Emits one region of a run-time construct in a new scope.
+  Branch runBranch(mlir::Region &region, const std::function<void()> &emit);
+  /// Marks outer Merged names that a loop has assigned as Partial: their merged values would be outdated after the loop.
+  void invalidateMerged(const std::vector<std::pair<PyObject *, Binding>> &made);
+
+private:
+  /// Compiles a statement of the kernel. Records a mistake in it, so that the next statements are compiled to find more.
+  void visitRecovering(nb::handle statement);
+  void visitStatement(nb::handle statement);
+  void visitStatementNode(nb::handle statement);
+  void visitIf(nb::handle node);
+  /// `otherwise` may be empty.
+  void emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise);
+  void visitReturn(nb::handle node);
+  void visitAssert(nb::handle node);
+  void visitExpressionStatement(nb::handle node);
+  [[noreturn]] void failUnsupported(nb::handle node);
+  void visitDelete(nb::handle node);
+  void mergeBranches(ir::IfOp op, Branch (&branches)[2]);
+};
+
+} // namespace qd::frontend

@@ -1,0 +1,17 @@
+// stopped_gradients.h: `qd.stop_grad`: containers into which no gradient flows
+#pragma once
+
+#include "frontend/function_part.h"
+
+namespace qd::frontend {
+
+class StoppedGradients : FunctionPart {
+public:
+  using FunctionPart::FunctionPart;
+
+  void stopGradient(const Value &container);
+  bool isStopped(mlir::Value place);
+  mlir::Value withoutDerivative(mlir::Value value);
+};
+
+} // namespace qd::frontend

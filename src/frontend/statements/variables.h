@@ -1,0 +1,29 @@
+// variables.h: places of variables: their declaration, and stores to them
+#pragma once
+
+#include "frontend/function_part.h"
+
+namespace qd::frontend {
+
+class Variables : FunctionPart {
+public:
+  using FunctionPart::FunctionPart;
+
+  void requirePlace(const Value &place); ///< fails if it cannot be assigned
+  void store(const Value &place, const Value &value);
+  void storeTyped(const Value &place, mlir::Value value);
+  /// Calls `act` for a place, or for the place of each component, with the corresponding part of the value.
+  void forEachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act);
+  Value declare(const Value &value, bool isAssignedOnce);
+  Value merge(Binding &binding, PyObject *name);
+  [[noreturn]] void failImmutable(const llvm::Twine &name);
+  [[noreturn]] void failCaptured(const llvm::Twine &name);
+  static bool isVisible(const Binding *binding);
+  /// The variable that an assignment to the name changes; null if the assignment declares it. Fails if the name cannot be assigned.
+  Binding *findTarget(nb::handle target);
+
+private:
+  Value makeLocal(mlir::Type type);
+};
+
+} // namespace qd::frontend
