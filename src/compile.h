@@ -4,18 +4,27 @@
 #include "artifact/artifact.h"
 #include "backends/stages.h"
 #include "frontend/frontend.h"
+#include "support/options.h"
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
-namespace qd::support {
-class Options;
-}
 namespace qd::backends {
 class Target;
 }
 
 namespace qd {
+
+/// What to compile, for which target.
+struct CompileRequest {
+  frontend::Request kernel;
+  support::Options options;
+  std::shared_ptr<const backends::Target> target;
+  std::string sourceText; ///< for a dump
+  std::string cacheScope; ///< part of the cache keys that does not depend on the kernel; empty: no cache
+};
 
 /// Why there is no artifact.
 struct CompileFailure {
@@ -30,6 +39,12 @@ struct CompileFailure {
   frontend::Diagnostic diagnostic;
 };
 
+struct CompileResult {
+  std::optional<artifact::Artifact> artifact;
+  CompileFailure failure;                    ///< without an artifact
+  std::vector<backends::Stages::Time> times; ///< of the stages, in their order; empty if the frontend or the caller ended the compilation
+};
+
 /// Callbacks from the compiler to the thread that waits for it.
 class CompileObserver {
 public:
@@ -40,13 +55,9 @@ public:
   virtual bool keepWaiting() = 0;
 };
 
-/// Compiles a kernel. `cacheScope` (empty: no cache) is the part of the cache key that does not depend on the kernel; `times` gets the
-/// stages in their order. The caller holds the GIL. Exceptions of Python code that runs at compile time, for instance KeyboardInterrupt,
+/// Compiles a kernel. The caller holds the GIL. Exceptions of Python code that runs at compile time, for instance KeyboardInterrupt,
 /// propagate. After an interruption LLVM finishes in the background.
-std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
-                                                std::shared_ptr<const backends::Target> target, llvm::StringRef sourceText,
-                                                llvm::StringRef cacheScope, CompileObserver &observer,
-                                                std::vector<backends::Stages::Time> &times, CompileFailure &failure);
+CompileResult compileKernel(const CompileRequest &request, CompileObserver &observer);
 
 /// The frontend's IR as text: the dump of the option stop_after=frontend.
 std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure);

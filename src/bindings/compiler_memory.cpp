@@ -90,6 +90,13 @@ void *__wrap_realloc(void *block, size_t bytes) {
   return moved;
 }
 
+/// The C library's own version would call its `malloc` without this file.
+char *__wrap_strdup(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  void *copy = __wrap_malloc(bytes);
+  return copy ? static_cast<char *>(memcpy(copy, text, bytes)) : nullptr;
+}
+
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
   void *block = __real_aligned_alloc(alignment, bytes);
   return block ? block : pool::allocate(bytes, alignment);

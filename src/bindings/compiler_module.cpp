@@ -74,20 +74,19 @@ nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, n
                   nb::str cacheScope, int mode) {
   std::shared_ptr<const backends::Target> found = backends::findTarget(readText(target));
   if (!found) throw nb::value_error(("there is no target named " + readText(target)).c_str());
-  std::vector<backends::Stages::Time> times;
-  CompileFailure failure;
+  CompileRequest request{makeRequest(source, parameters, arguments, results, options, mode), readOptions({}, options), found, "",
+                         readText(cacheScope)};
+  if (!request.options.getText(support::Option::dump).empty()) request.sourceText = readSourceText(source);
+  CompileResult result;
   std::vector<uint8_t> bytes;
   {
     Waiter waiter;
-    support::Options values = readOptions({}, options);
-    std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
-    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options, mode), values,
-                                                               found, text, readText(cacheScope), waiter, times, failure);
-    if (artifact) bytes = artifact::serialize(*artifact);
+    result = compileKernel(request, waiter);
+    if (result.artifact) bytes = artifact::serialize(*result.artifact);
   }
-  if (bytes.empty()) raise(failure);
+  if (!result.artifact) raise(result.failure);
   nb::list stages;
-  for (const backends::Stages::Time &time : times) stages.append(nb::make_tuple(time.stage, time.seconds));
+  for (const backends::Stages::Time &time : result.times) stages.append(nb::make_tuple(time.stage, time.seconds));
   return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), stages);
 }
 
@@ -115,4 +114,8 @@ NB_MODULE(_compiler, m) {
         "launcher cannot key is looked for on disk by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "mode"_a = 0,
         "The frontend's IR as text.");
+  // Functions live as long as the process: they would be freed by the code of nanobind in `_runtime`, whose `free` does not know the
+  // emergency pool.
+  nb::set_leak_warnings(false);
+  for (const char *name : {"compile", "frontend_ir"}) m.attr(name).inc_ref();
 }

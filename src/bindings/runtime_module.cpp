@@ -3,23 +3,24 @@
 // In:   options, containers and calls of kernels from Python.
 // Out:  the runtime half of the package: everything but the compiler. Types that take part in a launch use CPython's API directly: a slot
 // adds no cost, while the dispatch of a binding layer costs as much as a whole launch may take.
-#include "backends/cpu/device.h"
-#include "backends/cuda/device.h"
 #include "bindings/read_options.h"
-#include "launch/binding.h"
-#include "launch/data_type.h"
-#include "launch/dlpack.h"
+#include "launch/containers/data_type.h"
+#include "launch/containers/dlpack.h"
+#include "launch/containers/tensor_object.h"
+#include "launch/containers/transfer.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
-#include "launch/saved_memory.h"
 #include "launch/specialize.h"
 #include "launch/state.h"
-#include "launch/tensor_object.h"
-#include "launch/transfer.h"
-#include "launch/undo_log.h"
+#include "launch/tape/binding.h"
+#include "launch/tape/saved_memory.h"
+#include "launch/tape/tape_context.h"
 #include "runtime/buffer.h"
+#include "runtime/device.h"
 #include "runtime/thread_pool.h"
 #include "support/log.h"
+
+#include <algorithm>
 
 namespace nb = nanobind;
 
@@ -52,19 +53,30 @@ void applyOptions(launch::State &state) {
   state.cache = std::make_shared<artifact::DiskCache>(artifact::readCacheOptions(state.options));
 }
 
-std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
-  using support::Option;
-  if (options.getText(Option::arch) != "cuda") return cpu::makeDevice();
-  cuda::DeviceOptions wanted;
-  wanted.library = options.getText(Option::cuda_driver);
-  wanted.ordinal = int(options.getInt(Option::device_id));
-  wanted.stackBytes = options.getInt(Option::cuda_stack_limit);
-  wanted.maxRegisters = options.getInt(Option::gpu_max_reg);
-  wanted.usesGraphs = options.getBool(Option::graph);
-  return cuda::makeDevice(wanted);
+const runtime::Backend *findBackend(std::string_view name) {
+  std::span<const runtime::Backend> backends = runtime::getBackends();
+  auto found = std::ranges::find(backends, name, &runtime::Backend::name);
+  return found == backends.end() ? nullptr : &*found;
 }
 
-/// "cpu", or the target with its processor: "cuda:sm_90".
+std::string findProblem(nb::str name, nb::dict given) {
+  const runtime::Backend *backend = findBackend(readText(name));
+  return backend ? backend->findProblem(readOptions({}, given)) : "there is no such backend";
+}
+
+std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
+  // The processor has several names.
+  const runtime::Backend *backend = findBackend(options.getText(support::Option::arch));
+  return (backend ? *backend : runtime::getBackends().front()).makeDevice(options);
+}
+
+nb::tuple getDeviceLimits() {
+  launch::requireActive();
+  runtime::DeviceLimits limits = launch::getState().device->getLimits();
+  return nb::make_tuple(limits.subgroupSize, limits.sharedBytes);
+}
+
+/// The name of the target, with its processor after a colon.
 std::string getTarget() {
   const launch::State &state = launch::getState();
   launch::requireActive();
@@ -118,11 +130,6 @@ void setRandomSeed(int64_t seed) {
 void synchronize() {
   launch::requireActive();
   launch::synchronize();
-}
-
-nb::object exchange(PyObject *&slot, nb::object next) {
-  PyObject *before = std::exchange(slot, next.is_none() ? nullptr : next.release().ptr());
-  return before ? nb::steal(before) : nb::none();
 }
 
 nb::dict getStatistics() {
@@ -233,37 +240,45 @@ NB_MODULE(_runtime, m) {
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "The target of compilation, as _compiler.compile accepts it.");
-  m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
-  nb::class_<launch::UndoLog>(m, "UndoLog", "The contents of memory before it was overwritten, for tapes (launch/undo_log.h).")
-      .def(nb::init<bool>(), "keeps_all"_a = false)
-      .def("enter", &launch::UndoLog::enter)
-      .def("leave", &launch::UndoLog::leave)
-      .def("close", &launch::UndoLog::close)
-      .def("hide", &launch::UndoLog::deferReads)
-      .def("show", &launch::UndoLog::recordDeferredReads)
-      .def("mark", &launch::UndoLog::getPosition)
-      .def("undo", &launch::UndoLog::undo, "mark"_a)
-      .def("begin_replay", &launch::UndoLog::beginReplay, "before"_a, "after"_a)
-      .def("end_replay", &launch::UndoLog::endReplay)
-      .def("redo", &launch::UndoLog::redo)
-      .def("take_binding",
-           [](launch::UndoLog &undoLog) -> nb::object {
-             launch::Ref binding = undoLog.takeBinding();
-             return binding ? nb::steal(binding.release()) : nb::none();
-           })
+  m.def("find_problem", bindings::findProblem, "arch"_a, "options"_a, "Why there is no device of this name; empty when there is one.");
+  m.def("device_limits", bindings::getDeviceLimits, "Of the current device: (lanes of a subgroup, bytes that a block shares or 0).");
+  using launch::TapeContext;
+  auto own = [](launch::Ref &&found) { return found ? nb::steal(found.release()) : nb::none(); };
+  nb::class_<TapeContext>(m, "TapeContext", "The state of a tape or a forward mode (docs/design/tapes.md).")
+      .def(
+          "__init__",
+          [](TapeContext *made, nb::handle owner, bool recordsMemory, bool recordsAll) {
+            new (made) TapeContext(owner.ptr(), recordsMemory, recordsAll);
+          },
+          "owner"_a, "records_memory"_a, "records_all"_a = false)
+      .def("enter", [=](TapeContext &tape) { return own(launch::Ref::borrow(tape.enter())); })
+      .def("close", &TapeContext::close)
+      .def("begin_backward", &TapeContext::beginBackward)
+      .def("leave", &TapeContext::leave)
+      .def("hide", &TapeContext::hide)
+      .def("show", &TapeContext::show)
+      .def_prop_ro("position", &TapeContext::getPosition)
+      .def("undo", &TapeContext::undo, "position"_a)
+      .def("redo", &TapeContext::redo)
+      .def("begin_replay", &TapeContext::beginReplay, "begin"_a, "end"_a)
+      .def("end_replay", &TapeContext::endReplay)
+      .def("take_binding", [=](TapeContext &tape) { return own(tape.takeBinding()); })
       .def(
           "added_only_to",
-          [](const launch::UndoLog &undoLog, nb::handle container, uint64_t minMicroseconds) {
-            return undoLog.addedOnlyTo(container.ptr(), minMicroseconds);
+          [](const TapeContext &tape, nb::handle container, uint64_t minMicroseconds) {
+            return tape.addedOnlyTo(container.ptr(), minMicroseconds);
           },
           "container"_a, "min_microseconds"_a)
       .def(
           "launch_fused",
-          [](launch::UndoLog &undoLog, nb::handle kernel, nb::handle arguments, nb::handle loss) {
-            return undoLog.launchFused(kernel.ptr(), arguments.ptr(), loss.ptr());
+          [](TapeContext &tape, nb::handle kernel, nb::handle arguments, nb::handle loss) {
+            return tape.launchFused(kernel.ptr(), arguments.ptr(), loss.ptr());
           },
           "kernel"_a, "arguments"_a, "loss"_a)
-      .def("accept", &launch::UndoLog::commit);
+      .def("commit", &TapeContext::commit);
+  m.def(
+      "current_tape", [=] { return own(launch::Ref::borrow(TapeContext::getCallHandler())); },
+      "The tape or forward mode that handles the calls of this thread, or None.");
   m.def(
       "launch_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
@@ -287,15 +302,6 @@ NB_MODULE(_runtime, m) {
       "note_saved_write", [](nb::handle object) { launch::noteSavedWrite(object.ptr()); }, "object"_a,
       "Increase the version counter of such tensors that share memory with this container or array.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
-  m.def(
-      "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },
-      "watcher"_a.none(),
-      "Set the function that is called before this thread writes to containers from Python, as watcher(container, index or None); returns "
-      "the previous one.");
-  m.def(
-      "set_watcher", [](nb::object watcher) { return bindings::exchange(launch::watcher, std::move(watcher)); }, "watcher"_a.none(),
-      "Set the function that is called instead of the kernels that this thread calls, as watcher(kernel, arguments, keywords); returns the "
-      "previous one.");
   m.def("cache_scope", launch::makeCacheScope,
         "The part of cache keys that does not depend on the kernel, as text; empty when the disk cache is disabled.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");

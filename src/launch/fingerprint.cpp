@@ -5,11 +5,11 @@
 // that no two different objects have the same bytes.
 #include "launch/fingerprint.h"
 
-#include "launch/data_type.h"
+#include "launch/containers/data_type.h"
+#include "launch/containers/tensor_object.h"
 #include "launch/kernel.h"
 #include "launch/numpy.h"
 #include "launch/path.h"
-#include "launch/tensor_object.h"
 
 #include <algorithm>
 #include <initializer_list>

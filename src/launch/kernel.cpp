@@ -5,9 +5,10 @@
 // launchPrepared  Python checks the arguments (and raises errors); then memory, disk cache and compiler supply a version, in this order
 #include "launch/kernel.h"
 
+#include "launch/containers/tensor_object.h"
 #include "launch/specialize.h"
 #include "launch/state.h"
-#include "launch/tensor_object.h"
+#include "launch/tape/tape_context.h"
 #include "support/error.h"
 
 #include <cstddef>
@@ -119,22 +120,18 @@ static void hideOwnFrames() noexcept {
   PyErr_Restore(type, value, traceback);
 }
 
-/// A call under a tape: passes the call to the tape, which calls the kernel.
-static PyObject *callWatched(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-  struct Pause {
-    PyObject *held = std::exchange(watcher, nullptr);
-    ~Pause() { Py_XSETREF(watcher, held); }
-  } pause;
+/// A call under a tape or a forward mode.
+static PyObject *callTaped(TapeContext &tape, PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Ref positional = makeTuple(arguments, count);
   Ref keywords = names ? makeKeywords(arguments, count, names, true) : Ref::borrow(Py_None);
-  return PyObject_CallFunctionObjArgs(pause.held, self, positional.get(), keywords.get(), nullptr);
+  return tape.handleCall(self, positional.get(), keywords.get());
 }
 
 static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t countAndFlag, PyObject *names) {
   PyObject *result = guard([&]() -> PyObject * {
     KernelObject &kernel = kernelObject(self);
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
-    if (watcher) return callWatched(self, arguments, count, names);
+    if (TapeContext *tape = TapeContext::findCallHandler()) return callTaped(*tape, self, arguments, count, names);
     if (!names && count == kernel.plainCount && kernel.epoch == getState().epoch && !kernel.specializations->empty()) {
       // A copy of the reference: reading a member may run Python code that resets the runtime.
       std::shared_ptr<Specialization> latest = kernel.specializations->latest();
@@ -175,6 +172,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.results = Py_NewRef(results);
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
     kernel.mode = support::AutodiffMode(mode);
+    kernel.modeObject = call("quadrants._base.autodiff_mode", "AutodiffMode", "i", mode).release();
     kernel.epoch = getState().epoch;
     return self.release();
   });
@@ -190,6 +188,8 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.reverse);
   Py_VISIT(kernel.forward);
   Py_VISIT(kernel.replay);
+  Py_VISIT(kernel.fused);
+  Py_VISIT(kernel.endsTapes);
   if (!kernel.ofPrograms) return 0;
   for (const auto &[program, specializations] : *kernel.ofPrograms)
     for (const std::shared_ptr<Specialization> &specialization : specializations)
@@ -218,6 +218,8 @@ static int clearKernel(PyObject *self) {
   Py_CLEAR(kernel.reverse);
   Py_CLEAR(kernel.forward);
   Py_CLEAR(kernel.replay);
+  Py_CLEAR(kernel.fused);
+  Py_CLEAR(kernel.endsTapes);
   return 0;
 }
 
@@ -232,6 +234,7 @@ static void deleteKernel(PyObject *self) {
   }
   Py_CLEAR(kernel.function);
   Py_CLEAR(kernel.name);
+  Py_CLEAR(kernel.modeObject);
   PyTypeObject *type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -254,8 +257,6 @@ static PyObject *getFunction(PyObject *self, void *) { return Py_NewRef(kernelOb
 static PyObject *getSelf(PyObject *self, void *) { return Py_NewRef(self); }
 static PyObject *getTrue(PyObject *, void *) { Py_RETURN_TRUE; }
 
-static PyObject *getMode(PyObject *self, void *) { return PyLong_FromLong(long(kernelObject(self).mode)); }
-
 /// The derived kernel of the given mode, which Python makes on first use.
 static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::AutodiffMode mode) {
   return guard([&]() -> PyObject * {
@@ -271,6 +272,8 @@ static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::
 static PyObject *getReverse(PyObject *self, void *) { return derive(self, &KernelObject::reverse, support::AutodiffMode::Reverse); }
 static PyObject *getReplay(PyObject *self, void *) { return derive(self, &KernelObject::replay, support::AutodiffMode::Replay); }
 static PyObject *getForward(PyObject *self, void *) { return derive(self, &KernelObject::forward, support::AutodiffMode::Forward); }
+
+static PyObject *getFused(PyObject *self, void *) { return derive(self, &KernelObject::fused, support::AutodiffMode::Fused); }
 
 static PyObject *listSpecializations(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
@@ -291,11 +294,11 @@ void addKernelType(PyObject *module) {
                                   {}};
   static PyGetSetDef properties[] = {
       {"specialization_count", countSpecializations, nullptr, "Number of compiled versions.", nullptr},
-      {"mode", getMode, nullptr, "0: the kernel of the function itself, 2: its tangents, 3 or 5: its adjoints.", nullptr},
       {"grad", getReverse, nullptr,
        "The kernel that adds to the gradients of the containers that this one reads, from those that it writes.", nullptr},
       {"_adjoint", getReverse, nullptr, "The same as `grad`.", nullptr},
       {"_replayed", getReplay, nullptr, "The same as `grad`, for tapes, which restore what the kernel overwrites.", nullptr},
+      {"_fused", getFused, nullptr, "The kernel together with its gradient, for the last call of a tape.", nullptr},
       {"_tangent", getForward, nullptr, "The kernel that computes the results of this one and their tangents (`.dual`).", nullptr},
       {"fn", getFunction, nullptr, "The Python function.", nullptr},
       {"wrapper", getSelf, nullptr, "The kernel itself.", nullptr},
@@ -307,6 +310,10 @@ void addKernelType(PyObject *module) {
       {"function", T_OBJECT_EX, offsetof(KernelObject, function), READONLY, "The Python function."},
       {"parameters", T_OBJECT_EX, offsetof(KernelObject, parameters), READONLY, "One Parameter for each argument."},
       {"results", T_OBJECT_EX, offsetof(KernelObject, results), READONLY, "Annotations of the returned values, or None."},
+      {"mode", T_OBJECT_EX, offsetof(KernelObject, modeObject), READONLY, "The AutodiffMode: how it is derived from the function."},
+      {"_ends_tapes", T_OBJECT, offsetof(KernelObject, endsTapes), 0,
+       "Whether it may be fused with its gradient as the last call of a tape; None while that is not known."},
+      {"_needs_overwritten", T_BOOL, offsetof(KernelObject, needsOverwritten), 0, "Whether its gradient under a tape is `_replayed`."},
       {"name", T_OBJECT_EX, offsetof(KernelObject, name), READONLY, "Qualified name."},
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
       {"__dictoffset__", T_PYSSIZET, offsetof(KernelObject, dict), READONLY, nullptr},

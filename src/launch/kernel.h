@@ -16,8 +16,11 @@ struct KernelObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *dict, *weakReferences;
   PyObject *function, *parameters, *results, *name;
-  PyObject *reverse, *forward, *replay; ///< kernels derived from this one, made on request
-  support::AutodiffMode mode;           ///< how this kernel is derived from its function
+  PyObject *reverse, *forward, *replay, *fused; ///< kernels derived from this one, made on request
+  PyObject *endsTapes;                          ///< True, False or null: whether it is fused with its gradient when it ends a tape
+  bool needsOverwritten;                        ///< its gradient under a tape reads overwritten primals
+  support::AutodiffMode mode;                   ///< how this kernel is derived from its function
+  PyObject *modeObject;                         ///< the same as a quadrants._base.autodiff_mode.AutodiffMode
   Py_ssize_t parameterCount;
   Py_ssize_t plainCount; ///< number of arguments when all are positional; -1: some must be named
   uint64_t epoch;        ///< epoch of the program that `specializations` belongs to

@@ -4,9 +4,9 @@
 // Out:  the object that the step leads to now, or empty when it is missing.
 #include "launch/path.h"
 
-#include "launch/external_array.h"
+#include "launch/containers/external_array.h"
+#include "launch/containers/tensor_object.h"
 #include "launch/kernel.h"
-#include "launch/tensor_object.h"
 
 #include <string>
 

@@ -6,18 +6,17 @@
 //       and keeps Python responsive during a long launch.
 #include "launch/specialization.h"
 
-#include "launch/binding.h"
-#include "launch/data_type.h"
-#include "launch/fused_launch.h"
+#include "launch/containers/data_type.h"
+#include "launch/containers/tensor_object.h"
+#include "launch/containers/transfer.h"
 #include "launch/kernel.h"
 #include "launch/launch_frame.h"
 #include "launch/numpy.h"
-#include "launch/saved_memory.h"
 #include "launch/single_launcher.h"
 #include "launch/state.h"
-#include "launch/tensor_object.h"
-#include "launch/transfer.h"
-#include "launch/undo_log.h"
+#include "launch/tape/binding.h"
+#include "launch/tape/fused_launch.h"
+#include "launch/tape/saved_memory.h"
 #include "launch/watchdog.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
@@ -220,8 +219,10 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
   Frame frame;
   place(frame);
   if (kernel.mode == support::AutodiffMode::Fused) [[unlikely]] {
-    if (!fusedLaunch) throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
-    (frame.guards.fused = fusedLaunch)->begin();
+    frame.guards.fused = TapeContext::findFused();
+    if (!frame.guards.fused)
+      throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
+    frame.guards.fused->begin();
   }
   GuardResult fit = guards->read(arguments, frame.guards);
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
@@ -255,7 +256,7 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
 [[gnu::always_inline]] inline GuardResult Specialization::runFrame(KernelObject &kernel, Frame &frame, PyObject *&result) {
   if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
     noteSavedWrites(guards->listAccesses(frame.guards));
-  if (UndoLog::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
+  if (TapeContext::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
     return runRecorded(kernel, frame, result);
   if (frame.guards.fused) return runFused(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "artifact/artifact.h"
-#include "launch/guards.h"
+#include "launch/guards/launch_guards.h"
 #include "runtime/device.h"
 
 #include <memory>

@@ -4,10 +4,10 @@
 // Out:  a launch of the version whose guards hold; false when there is none, and the caller makes one (specialize.cpp).
 #include "launch/specializations.h"
 
-#include "launch/external_array.h"
+#include "launch/containers/external_array.h"
+#include "launch/containers/tensor_object.h"
 #include "launch/fingerprint.h"
 #include "launch/kernel.h"
-#include "launch/tensor_object.h"
 #include "support/error.h"
 
 #include <algorithm>

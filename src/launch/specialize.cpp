@@ -5,11 +5,11 @@
 // Here: the disk cache comes first; then the compiler, under a lock, so that processes that need the same kernel compile it once.
 #include "launch/specialize.h"
 
-#include "launch/data_type.h"
+#include "launch/containers/data_type.h"
+#include "launch/containers/tensor_object.h"
 #include "launch/fingerprint.h"
 #include "launch/numpy.h"
 #include "launch/state.h"
-#include "launch/tensor_object.h"
 #include "launch/version_report.h"
 #include "support/error.h"
 #include "support/log.h"

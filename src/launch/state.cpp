@@ -4,9 +4,9 @@
 // Out:  the current State; after a reset, containers without memory and kernels without code.
 #include "launch/state.h"
 
+#include "launch/containers/tensor_object.h"
+#include "launch/containers/transfer.h"
 #include "launch/kernel.h"
-#include "launch/tensor_object.h"
-#include "launch/transfer.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 

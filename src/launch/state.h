@@ -35,10 +35,6 @@ void giveBackState(State &state);
 State &switchState(State &next);
 /// The stream for launches of this thread; null: the default one.
 inline thread_local void *currentStream = nullptr;
-/// Called instead of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None). Disabled while it runs. Owned.
-inline thread_local PyObject *watcher = nullptr;
-/// Called before Python writes to a container, as writeWatcher(container, index or None). Disabled while it runs. Owned.
-inline thread_local PyObject *writeWatcher = nullptr;
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
 /// Ends the runtime: containers lose their memory, kernels their code. Throws PythonError when Ctrl-C ends the wait for running launches.

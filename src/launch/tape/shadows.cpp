@@ -1,0 +1,101 @@
+// shadows.cpp: gradients and tangents of containers; a tape sets all gradients to zero when it begins
+//
+// In:   containers marked as shadows, and notes of writes from Python.
+// Out:  cleared shadows. Every buffer counts the writes through this package, so a gradient that was not written since it was zero needs no
+// clearing. A gradient that the last call of a tape will overwrite is marked as lazily zeroed: zeros are stored only if other code reads it
+// first.
+#include "launch/containers/tensor_object.h"
+#include "launch/state.h"
+#include "launch/tape/tape_context.h"
+#include "runtime/copy.h"
+
+#include <vector>
+
+namespace qd::launch {
+
+using runtime::Buffer;
+
+static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<TensorObject *>(self); }
+
+static uint8_t readKind(PyObject *kind) {
+  long value = PyLong_AsLong(kind);
+  if (value == -1 && PyErr_Occurred()) throw PythonError{};
+  return uint8_t(value);
+}
+
+PyObject *markShadow(PyObject *self, PyObject *kind) {
+  return guard([&]() -> PyObject * {
+    tensorObject(self).shadow = readKind(kind);
+    Py_RETURN_NONE;
+  });
+}
+
+void noteHostWrite(PyObject *container, PyObject *index) {
+  getTensor(container).buffer->noteWrite();
+  TapeContext::noteWrite(container, index);
+}
+
+bool isWriteWatched() { return TapeContext::isAnyActive(); }
+
+bool isZero(const TensorObject &object) {
+  if (object.tensor.state == runtime::Tensor::State::LazilyZeroed) return true;
+  uint64_t writes = object.tensor.buffer->getWrites();
+  return writes == object.clearedAt && writes != Buffer::kUncounted;
+}
+
+/// Sets all elements to zero; false when the elements are not packed.
+static bool tryClear(TensorObject &object) {
+  const runtime::Tensor &tensor = object.tensor;
+  auto size = size_t(tensor.range.end - tensor.range.begin);
+  if (!isPacked(tensor)) return false;
+  unsigned char *data = tensor.data + tensor.range.begin;
+  if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
+    memory->fill(data, 0, size);
+  else
+    runtime::clearMemory(data, size);
+  return true;
+}
+
+bool isUniqueOwner(const TensorObject &object) {
+  const runtime::BufferRef &buffer = object.tensor.buffer;
+  return !object.isSubview && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
+}
+
+void materializeZeros(TensorObject &object) {
+  object.tensor.markAlive();
+  object.isReplaced = false;
+  tryClear(object);
+  object.tensor.buffer->noteWrite();
+  object.clearedAt = object.tensor.buffer->getWrites();
+}
+
+PyObject *clearShadows(PyObject *, PyObject *kindObject) {
+  return guard([&]() -> PyObject * {
+    uint8_t kind = readKind(kindObject);
+    std::vector<Ref> scattered; // filled after the walk, because filling may run any Python code
+    for (TensorObject *object = getFirstTensor(); object; object = object->next) {
+      auto *self = reinterpret_cast<PyObject *>(object);
+      if (object->shadow != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||
+          Py_REFCNT(self) == 0 || isZero(*object))
+        continue;
+      if (object->isReplaced && isUniqueOwner(*object)) {
+        object->tensor.markLazilyZeroed();
+        continue;
+      }
+      if (tryClear(*object))
+        object->clearedAt = object->tensor.buffer->getWrites();
+      else
+        scattered.push_back(Ref::borrow(self));
+    }
+    Ref zero = Ref::adopt(PyLong_FromLong(0));
+    for (Ref &container : scattered) {
+      Ref::adopt(PyObject_CallMethod(container.get(), "fill", "O", zero.get()));
+      TensorObject &object = tensorObject(container.get());
+      if (!object.tensor.buffer) continue; // the runtime was reset meanwhile
+      object.clearedAt = object.tensor.buffer->getWrites();
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+} // namespace qd::launch

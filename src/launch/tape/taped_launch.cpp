@@ -1,0 +1,84 @@
+// taped_launch.cpp: launches under a tape
+//
+// In:   a frame whose guards hold.
+// Out:  a launch whose accesses the undo log has recorded (`runRecorded`); a gradient that runs on the overwritten primals (`runReplayed`);
+// or a kernel run together with its gradient (`runFused`).
+#include "launch/launch_frame.h"
+#include "launch/state.h"
+#include "launch/tape/binding.h"
+#include "launch/tape/fused_launch.h"
+
+namespace qd::launch {
+
+/// Runs a gradient that needs some containers as they were before the call.
+GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  hold(frame);
+  std::vector<PyObject *> objects;
+  for (const LaunchGuards::Access &access : guards->listAccesses(frame.guards))
+    if (!access.input->read.isEmpty) objects.push_back(access.object);
+  if (!objects.empty()) TapeContext::exchange(objects, false);
+  runDirectly(kernel, frame, result);
+  if (!result || objects.empty()) return GuardResult::Passed;
+  Ref returned = Ref::adopt(std::exchange(result, nullptr));
+  TapeContext::exchange(objects, true);
+  result = returned.release();
+  return GuardResult::Passed;
+}
+
+/// Passes the binding of the launch to the tapes.
+void Specialization::noteBinding(const Frame &frame) {
+  if (!TapeContext::recordsBinding()) return;
+  const unsigned char *block = frame.guards.block;
+  Binding made{shared_from_this(), getState().epoch, guards->listObjects(frame.guards), {block, block + artifact.argumentBytes}};
+  TapeContext::noteBinding(makeBinding(std::move(made)));
+}
+
+/// Runs a launch that the undo logs record.
+GuardResult Specialization::runRecorded(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  hold(frame);
+  std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
+  noteBinding(frame);
+  TapeContext::noteBegin(artifact, accesses, frame.guards.block);
+  runDirectly(kernel, frame, result);
+  Ref returned = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
+  if (returned) TapeContext::noteEnd(accesses, frame.guards.block);
+  // The duration on a device is not known. It counts as long, because a saved launch is worth more there.
+  TapeContext::noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
+  result = returned.release();
+  return GuardResult::Passed;
+}
+
+/// The container that the kernel adds to, if that is its only observable effect; borrowed, else null.
+PyObject *Specialization::findSum(const std::vector<LaunchGuards::Access> &accesses) const {
+  if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty()) return nullptr;
+  PyObject *sum = nullptr;
+  for (const LaunchGuards::Access &access : accesses) {
+    if (!access.input->isWritten) continue;
+    if (sum || !access.input->isUpdated || !access.input->read.isEmpty) return nullptr;
+    sum = access.object;
+  }
+  return sum;
+}
+
+/// Runs a kernel together with its gradient under a tape. The result is True, or False when that is not possible.
+GuardResult Specialization::runFused(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  hold(frame);
+  FusedLaunch &fused = *frame.guards.fused;
+  std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
+  bool isPossible = frame.guards.hostArrays.empty() && !frame.guards.stream && fused.isPossible(accesses);
+  result = Py_NewRef(isPossible ? Py_True : Py_False);
+  if (!isPossible) return GuardResult::Passed;
+  Ref answer = Ref::adopt(std::exchange(result, nullptr));
+  fused.prepare();
+  noteBinding(frame);
+  TapeContext::noteBegin(artifact, accesses, frame.guards.block);
+  run(kernel, frame, result);
+  if (!result) return GuardResult::Passed;
+  Ref::adopt(std::exchange(result, nullptr));
+  TapeContext::noteEnd(accesses, frame.guards.block);
+  fused.finish();
+  result = answer.release();
+  return GuardResult::Passed;
+}
+
+} // namespace qd::launch
