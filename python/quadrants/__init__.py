@@ -7,6 +7,7 @@ import sys as _sys
 from typing import Any as _Any
 
 from . import types
+from ._base import compat as _compat
 from ._base.arch import Arch
 from ._base.dtypes import *  # noqa: F403 (the names of the data types)
 from ._base.errors import (
@@ -24,15 +25,16 @@ from ._containers.field import Field, MatrixField, ScalarField, field
 from ._containers.layout_tree import AXES as _axes
 from ._containers.layout_tree import FieldsBuilder, SNode, axes, root
 from ._containers.ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
+from ._containers.struct_field import StructField
 from ._containers.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 from ._language.builtins import TABLE as _builtins
 from ._language.func import func, pyfunc, real_func
-from ._language.kernel import data_oriented, kernel, kernel_from_source, pure
+from ._language.kernel import data_oriented, kernel, kernel_from_source
 from ._session.init import *  # noqa: F403
 from ._session.init import __version__, __version_str__
 from ._session.init import get_config as _get_config
 from ._values.matrix import Matrix, Vector
-from ._values.struct import Struct, StructField, dataclass
+from ._values.struct import Struct, dataclass
 from ._values.types import Layout, Template, ref, template
 
 x64, arm64, cuda, metal, vulkan, amdgpu, python = Arch
@@ -47,8 +49,8 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 _LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig".split()}
 _LAZY |= {name: "_library.math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
 _LAZY |= {
-    "get_addr": "_language.indices",
-    "rescale_index": "_language.indices",
+    "get_addr": "_library.indices",
+    "rescale_index": "_library.indices",
     "outer": "simt._tiles",
     "perf_dispatch": "_session.perf_dispatch",
     "Program": "_session.program",
@@ -60,15 +62,12 @@ _LAZY |= {
     "cache_info": "_session.disk_cache",
     "clear_cache": "_session.disk_cache",
 }
-_LAZY |= {name: "types.enums" for name in ("DeviceCapability", "Format")}
-_LAZY |= {name: "lang.mesh" for name in ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx")}
+_LAZY |= _compat.LAZY_NAMES
 _MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "simt", "sparse", "tools")
-_INTERNAL = ("lang", "_kernels")  # modules that programs for the reference import, although they are no part of the language
 
 del annotations
 
-_PUBLIC = {name for name in globals() if not name.startswith("_")}
-_PUBLIC -= {"graph_do_while", "graph_parallel", "graph_parallel_context"}  # former spellings of names in qd.graph
+_PUBLIC = {name for name in globals() if not name.startswith("_")} - _compat.HIDDEN_NAMES
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
 
 
@@ -77,7 +76,7 @@ def __getattr__(name: str) -> _Any:
         return _get_config()
     if name in _LAZY:
         value = getattr(_load(f"{__name__}.{_LAZY[name]}"), name)
-    elif name in _MODULES or name in _INTERNAL:
+    elif name in _MODULES or name in _compat.HIDDEN_MODULES:
         value = _load(f"{__name__}.{name}")
     else:
         import difflib  # imported only after a mistake

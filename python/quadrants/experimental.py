@@ -14,11 +14,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def real_func(fn: F) -> F:
-    """Same as `qd.real_func`, with a `DeprecationWarning`."""
+    """Return the func of `fn`, as `qd.real_func` does, with a `DeprecationWarning`."""
     warn("qd.experimental.real_func is deprecated because it is no longer experimental.", DeprecationWarning)
     return make_func(Func, fn, True, 2)
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -9,6 +9,4 @@ parallel = _builtins["graph_parallel"]
 parallel_context = _builtins["graph_parallel_context"]
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

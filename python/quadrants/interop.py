@@ -13,6 +13,4 @@ def get_mps_command_queue() -> int:
     return 0
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

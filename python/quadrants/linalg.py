@@ -165,7 +165,8 @@ def _svd_of(A):
 def svd(A, dt: qd.template() = None):
     """Return the singular value decomposition (U, S, V) of a square matrix up to 6x6: A = U S V^T, S diagonal and descending.
 
-    U and V are rotations, and the last entry of S has the sign of det A. For 2x2, S is not negative, and U may be a reflection.
+    U and V are rotations, and the last entry of S has the sign of det A. For 2x2, S is not negative, and U may be a reflection. `dt` is the
+    data type of the computation, by default that of `A`.
     """
     qd.static(_basics.require(A.n == A.m and A.n <= 6, "SVD only supports 2×2 and 3×3 matrices, and as an extension up to 6×6."))
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
@@ -188,7 +189,10 @@ def svd(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def polar_decompose(A, dt: qd.template() = None):
-    """Return the polar decomposition (R, P) of a square matrix up to 6x6: A = R P, R orthogonal (from 3x3 on: a rotation), P symmetric."""
+    """Return the polar decomposition (R, P) of a square matrix up to 6x6: A = R P, R orthogonal (from 3x3 on: a rotation), P symmetric.
+
+    `dt` is the data type of the computation, by default that of `A`.
+    """
     qd.static(
         _basics.require(A.n == A.m and A.n <= 6, "Polar decomposition only supports 2×2 and 3×3 matrices, and as an extension up to 6×6.")
     )
@@ -230,7 +234,10 @@ def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template
 
 @qd.pyfunc
 def sym_eig(A, dt: qd.template() = None):
-    """Return the eigenvalues of a symmetric matrix up to 12x12, ascending, and the matrix whose columns are the unit eigenvectors."""
+    """Return the eigenvalues of a symmetric matrix A up to 12x12, ascending, and the matrix whose columns are the unit eigenvectors.
+
+    `dt` is the data type of the computation, by default that of `A`.
+    """
     qd.static(
         _basics.require(
             A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12."
@@ -280,7 +287,10 @@ def _sym_eig_of(A):
 
 @qd.pyfunc
 def make_spd(A, dt: qd.template() = None):
-    """Return the nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to the symmetric matrix A."""
+    """Return the nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to the symmetric matrix A.
+
+    `dt` is the data type of the computation, by default that of `A`.
+    """
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     values, Q = _sym_eig_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
@@ -312,9 +322,13 @@ def _clamp_eigenvalues(values, Q):
 
 @qd.pyfunc
 def solve(A, b, dt: qd.template() = None, check: qd.template() = False):
-    """Return the vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite if A is singular.
+    """Return the vector (or matrix) x with A x = b, by elimination with row pivots; not finite if A is singular.
 
-    With `check`, return (x, whether all pivots are non-zero); debug mode then does not stop at a zero pivot.
+    Args:
+        A: a square matrix of at most 6x6.
+        b: a vector, or a matrix of several right sides, with as many rows.
+        dt: data type of the computation, by default that of `A`.
+        check: whether to return (x, whether all pivots are non-zero); debug mode then does not stop at a zero pivot.
     """
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
     qd.static(_basics.require(A.n <= 6, "Only 2×2 and 3×3 matrices are supported, and as an extension up to 6×6"))
@@ -394,7 +408,7 @@ def _cofactors(A, i: qd.template()):
 
 @qd.pyfunc
 def determinant(A):
-    """Return the determinant of a square matrix: in closed form up to 4x4, by elimination with row pivots beyond."""
+    """Return the determinant of the square matrix A: in closed form up to 4x4, by elimination with row pivots beyond."""
     if qd.static(A.n == 1):
         return A[0, 0]
     elif qd.static(A.n == 2):
@@ -477,6 +491,4 @@ def randn(dt: qd.template() = None):
 __all__ = _list_public(globals(), "Any", "TABLE")
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

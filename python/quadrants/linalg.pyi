@@ -1,7 +1,6 @@
 # Written by tools/write_stub.py.
 # ruff: noqa
 from typing import Any
-from ._language.builtins import Builtin
 from ._values.types import MatrixType
 def eig(A: Any, dt: Any = ...) -> Any: ...
 def cholesky(A: Any, dt: Any = ...) -> Any: ...

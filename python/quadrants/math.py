@@ -26,7 +26,7 @@ mat2, mat3, mat4 = (_matrix(n, n, float) for n in (2, 3, 4))
 
 @qd.pyfunc
 def mix(x, y, a):
-    """Returns x if a is 0, y if a is 1, and values in between by linear interpolation."""
+    """Return x if a is 0, y if a is 1, and values in between by linear interpolation."""
     return x * (1.0 - a) + y * a
 
 
@@ -36,110 +36,110 @@ abs = _TABLE["abs"]
 
 @qd.pyfunc
 def clamp(x, xmin, xmax):
-    """Returns x clamped to [xmin, xmax]."""
+    """Return x clamped to [xmin, xmax]."""
     return qd.min(xmax, qd.max(xmin, x))
 
 
 @qd.pyfunc
 def step(edge, x):
-    """Returns 1 if x is not below the edge, else 0."""
+    """Return 1 if x is not below the edge, else 0."""
     return qd.select(x >= edge, 1.0, 0.0)
 
 
 @qd.pyfunc
 def fract(x):
-    """Returns x minus the largest integer that is not greater."""
+    """Return x minus the largest integer that is not greater."""
     return x - qd.floor(x)
 
 
 @qd.pyfunc
 def smoothstep(edge0, edge1, x):
-    """Returns the Hermite interpolation between 0 at edge0 and 1 at edge1."""
+    """Return the Hermite interpolation between 0 at edge0 and 1 at edge1, at x."""
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)
 
 
 @qd.pyfunc
 def sign(x):
-    """Returns -1, 0 or 1, as a float; 0 for a NaN."""
+    """Return the sign of x, -1, 0 or 1, as a float; 0 for a NaN."""
     return qd.select(x > 0, 1.0, 0.0) - qd.select(x < 0, 1.0, 0.0)
 
 
 @qd.pyfunc
 def mod(x, y):
-    """Returns x - y floor(x / y), as a float."""
+    """Return x - y floor(x / y), as a float."""
     return x - y * qd.floor(x / y)
 
 
 @qd.pyfunc
 def degrees(x):
-    """Converts radians to degrees."""
+    """Return the angle x, in radians, in degrees."""
     return x * (180.0 / _math.pi)
 
 
 @qd.pyfunc
 def radians(x):
-    """Converts degrees to radians."""
+    """Return the angle x, in degrees, in radians."""
     return x * (_math.pi / 180.0)
 
 
 @qd.pyfunc
 def dot(x, y):
-    """Returns the sum of the products of the components of two vectors."""
+    """Return the sum of the products of the components of the vectors x and y."""
     return x.dot(y)
 
 
 @qd.pyfunc
 def cross(x, y):
-    """Returns the cross product of two vectors with three components."""
+    """Return the cross product of the vectors x and y, which have three components."""
     return x.cross(y)
 
 
 @qd.pyfunc
 def outer(x, y):
-    """Returns the matrix of the products of the components of two vectors."""
+    """Return the matrix of the products of a component of the vector x and one of the vector y."""
     return x.outer_product(y)
 
 
 @qd.pyfunc
 def any(x):
-    """Returns whether a component is non-zero, u1."""
+    """Return whether a component of x is non-zero, u1."""
     return x.any()
 
 
 @qd.pyfunc
 def all(x):
-    """Returns whether all components are non-zero, u1."""
+    """Return whether all components of x are non-zero, u1."""
     return x.all()
 
 
 @qd.pyfunc
 def length(x):
-    """Returns the Euclidean norm of a vector."""
+    """Return the Euclidean norm of the vector x."""
     return x.norm()
 
 
 @qd.pyfunc
 def distance(x, y):
-    """Returns the Euclidean norm of the difference of two vectors."""
+    """Return the Euclidean norm of the difference of the vectors x and y."""
     return (x - y).norm()
 
 
 @qd.pyfunc
 def normalize(v, eps=0.0):
-    """Returns the vector divided by its norm plus eps."""
+    """Return the vector v divided by its norm plus eps."""
     return v / (v.norm() + eps)
 
 
 @qd.pyfunc
 def reflect(x, n):
-    """Returns x mirrored at the plane with unit normal n."""
+    """Return x mirrored at the plane with unit normal n."""
     return x - 2.0 * x.dot(n) * n
 
 
 @qd.pyfunc
 def refract(x, n, eta):
-    """Returns the direction of the refracted ray, zero for total reflection; x and n are unit vectors, eta is the ratio of refractive
+    """Return the direction of the refracted ray, zero for total reflection; x and n are unit vectors, eta is the ratio of refractive
     indices.
     """
     d = x.dot(n)
@@ -149,31 +149,31 @@ def refract(x, n, eta):
 
 @qd.pyfunc
 def determinant(m):
-    """Returns the determinant of a square matrix."""
+    """Return the determinant of the square matrix m."""
     return m.determinant()
 
 
 @qd.pyfunc
 def inverse(mat):
-    """Returns the inverse of a square matrix."""
+    """Return the inverse of the square matrix mat."""
     return mat.inverse()
 
 
 @qd.pyfunc
 def eye(n: qd.template()):
-    """Returns the n x n identity matrix."""
+    """Return the n x n identity matrix."""
     return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))])
 
 
 @qd.pyfunc
 def vdir(ang):
-    """Returns the unit vector at the angle `ang` (radians)."""
+    """Return the unit vector at the angle `ang` (radians)."""
     return qd.Vector([qd.cos(ang), qd.sin(ang)])
 
 
 @qd.pyfunc
 def fns(mask, base, offset):
-    """Returns the position of a set bit of a u32 mask: the offset-th one at or above `base`, for offset < 0 at or below it; for 0, `base`
+    """Return the position of a set bit of a u32 mask: the offset-th one at or above `base`, for offset < 0 at or below it; for 0, `base`
     itself.
 
     0xFFFFFFFF if there is none.
@@ -195,50 +195,50 @@ def fns(mask, base, offset):
 
 @qd.pyfunc
 def cmul(z1, z2):
-    """Returns the product of two complex numbers."""
+    """Return the product of the complex numbers z1 and z2, vectors (re, im)."""
     return qd.Vector([z1[0] * z2[0] - z1[1] * z2[1], z1[0] * z2[1] + z1[1] * z2[0]])
 
 
 @qd.pyfunc
 def cconj(z):
-    """Returns the complex conjugate."""
+    """Return the conjugate of the complex number z, a vector (re, im)."""
     return qd.Vector([z[0], -z[1]])
 
 
 @qd.pyfunc
 def cinv(z):
-    """Returns one over a complex number."""
+    """Return one over the complex number z, a vector (re, im)."""
     return cconj(z) / z.dot(z)
 
 
 @qd.pyfunc
 def cdiv(z1, z2):
-    """Returns the quotient of two complex numbers."""
+    """Return the quotient of the complex numbers z1 and z2, vectors (re, im)."""
     return cmul(z1, cconj(z2)) / z2.dot(z2)
 
 
 @qd.pyfunc
 def cexp(z):
-    """Returns the exponential of a complex number."""
+    """Return the exponential of the complex number z, a vector (re, im)."""
     return qd.exp(z[0]) * vdir(z[1])
 
 
 @qd.pyfunc
 def clog(z):
-    """Returns the principal logarithm of a complex number."""
+    """Return the principal logarithm of the complex number z, a vector (re, im)."""
     return qd.Vector([qd.log(z.norm()), qd.atan2(z[1], z[0])])
 
 
 @qd.pyfunc
 def cpow(z, n):
-    """Returns a complex number to the power of a real one; 0 stays 0."""
+    """Return the complex number z, a vector (re, im), to the power of the real number n; 0 stays 0."""
     r = z.norm()
     return qd.select(r > 0.0, 1.0, 0.0) * qd.pow(qd.select(r > 0.0, r, 1.0), n) * vdir(n * qd.atan2(z[1], z[0]))
 
 
 @qd.pyfunc
 def csqrt(z):
-    """Returns the principal square root of a complex number."""
+    """Return the principal square root of the complex number z, a vector (re, im)."""
     return cpow(z, 0.5)
 
 
@@ -247,14 +247,14 @@ def csqrt(z):
 
 @qd.pyfunc
 def rotation2d(ang):
-    """Returns the 2x2 matrix of a counter-clockwise rotation by `ang` (radians)."""
+    """Return the 2x2 matrix of a counter-clockwise rotation by `ang` (radians)."""
     c, s = qd.cos(ang), qd.sin(ang)
     return qd.Matrix([[c, -s], [s, c]])
 
 
 @qd.pyfunc
 def rot_by_axis(axis, ang):
-    """Returns the 4x4 matrix that rotates row vectors by `ang` (radians) about an axis."""
+    """Return the 4x4 matrix that rotates row vectors by `ang` (radians) about an axis."""
     c, s = qd.cos(ang), qd.sin(ang)
     n = axis / axis.norm()
     t = (1.0 - c) * n
@@ -266,7 +266,7 @@ def rot_by_axis(axis, ang):
 
 @qd.pyfunc
 def rot_yaw_pitch_roll(yaw, pitch, roll):
-    """Returns the 4x4 matrix of three angles (radians): yaw about y, pitch about x, roll about z."""
+    """Return the 4x4 matrix of three angles (radians): yaw about y, pitch about x, roll about z."""
     ch, sh, cp, sp, cb, sb = qd.cos(yaw), qd.sin(yaw), qd.cos(pitch), qd.sin(pitch), qd.cos(roll), qd.sin(roll)
     x = [ch * cb + sh * sp * sb, sb * cp, ch * sp * sb - sh * cb, 0.0]
     y = [sh * sp * cb - ch * sb, cb * cp, sb * sh + ch * sp * cb, 0.0]
@@ -275,25 +275,23 @@ def rot_yaw_pitch_roll(yaw, pitch, roll):
 
 @qd.pyfunc
 def rotation3d(ang_x, ang_y, ang_z):
-    """Returns the 4x4 matrix of three angles (radians) about the axes: `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`."""
+    """Return the 4x4 matrix of three angles (radians) about the axes: `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`."""
     return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)
 
 
 @qd.pyfunc
 def translate(dx, dy, dz):
-    """Returns the 4x4 matrix that translates points."""
+    """Return the 4x4 matrix that translates points by (dx, dy, dz)."""
     return qd.Matrix([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
 
 
 @qd.pyfunc
 def scale(sx, sy, sz):
-    """Returns the 4x4 matrix that scales along the axes."""
+    """Return the 4x4 matrix that scales along the axes by sx, sy and sz."""
     return qd.Matrix([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
 __all__ = _list_public(globals())
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

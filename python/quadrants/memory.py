@@ -60,6 +60,4 @@ def _size(nbytes: int) -> str:
     return f"{nbytes / 1024**step:.{1 if step else 0}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[step]}"
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

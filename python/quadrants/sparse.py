@@ -6,7 +6,8 @@ from typing import Any
 
 from ._base.namespaces import list_public as _list_public
 from ._containers.field import field
-from ._values.struct import StructField, StructType
+from ._containers.struct_field import StructField
+from ._values.struct import StructType
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> StructField:
@@ -23,6 +24,4 @@ def usage(grid: StructField) -> float:
 __all__ = _list_public(globals(), "Any", "StructField", "StructType", "field")
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -39,11 +39,11 @@ class PLYWriter:
         self._indices: np.ndarray | None = None
 
     def add_vertex_channel(self, key: str, data_type: str, data: Any) -> None:
-        """Add a property of the vertices: its name, its PLY type, one value for each vertex."""
+        """Add a property of the vertices: its name `key`, its PLY type `data_type` ("float", "int", ...), and `data`, one value each."""
         self._vertices.append(_channel(key, data_type, data, self.num_vertices, "vertex"))
 
     def add_face_channel(self, key: str, data_type: str, data: Any) -> None:
-        """Add a property of the faces: its name, its PLY type, one value for each face."""
+        """Add a property of the faces: its name `key`, its PLY type `data_type` ("float", "int", ...), and `data`, one value each."""
         self._faces.append(_channel(key, data_type, data, self.num_faces, "face"))
 
     def _add_floats(self, keys: str, *columns: Any) -> None:
@@ -51,27 +51,27 @@ class PLYWriter:
             self.add_vertex_channel(key, "float", column)
 
     def add_vertex_pos(self, x: Any, y: Any, z: Any) -> None:
-        """Add the positions of the vertices."""
+        """Add the positions of the vertices, with the components `x`, `y` and `z`."""
         self._add_floats("x y z", x, y, z)
 
     def add_vertex_normal(self, nx: Any, ny: Any, nz: Any) -> None:
-        """Add the normals of the vertices."""
+        """Add the normals of the vertices, with the components `nx`, `ny` and `nz`."""
         self._add_floats("nx ny nz", nx, ny, nz)
 
     def add_vertex_vel(self, vx: Any, vy: Any, vz: Any) -> None:
-        """Add the velocities of the vertices."""
+        """Add the velocities of the vertices, with the components `vx`, `vy` and `vz`."""
         self._add_floats("vx vy vz", vx, vy, vz)
 
     def add_vertex_color(self, r: Any, g: Any, b: Any) -> None:
-        """Add the colors of the vertices, 0 to 1."""
+        """Add the colors of the vertices: red `r`, green `g` and blue `b`, 0 to 1."""
         self._add_floats("red green blue", r, g, b)
 
     def add_vertex_alpha(self, alpha: Any) -> None:
-        """Add the opacities of the vertices, 0 to 1."""
+        """Add the opacities of the vertices: `alpha`, 0 to 1."""
         self._add_floats("Alpha", alpha)
 
     def add_vertex_rgba(self, r: Any, g: Any, b: Any, a: Any) -> None:
-        """Add the colors and opacities of the vertices, 0 to 1."""
+        """Add the colors and opacities of the vertices: red `r`, green `g`, blue `b` and opacity `a`, 0 to 1."""
         self._add_floats("red green blue Alpha", r, g, b, a)
 
     def add_vertex_id(self) -> None:
@@ -79,7 +79,7 @@ class PLYWriter:
         self.add_vertex_channel("id", "int", np.arange(self.num_vertices))
 
     def add_vertex_piece(self, piece: Any) -> None:
-        """Add the number of the part to which each vertex belongs."""
+        """Add `piece`, the number of the part to which each vertex belongs."""
         self.add_vertex_channel("piece", "int", piece)
 
     def add_faces(self, indices: Any) -> None:
@@ -93,7 +93,7 @@ class PLYWriter:
         self.add_face_channel("id", "int", np.arange(self.num_faces))
 
     def add_face_piece(self, piece: Any) -> None:
-        """Add the number of the part to which each face belongs."""
+        """Add `piece`, the number of the part to which each face belongs."""
         self.add_face_channel("piece", "int", piece)
 
     def _header(self, kind: str) -> str:
@@ -116,11 +116,11 @@ class PLYWriter:
         return tables
 
     def export(self, path: Any) -> None:
-        """Write a binary PLY file, little-endian."""
+        """Write a binary PLY file, little-endian, with the name `path`."""
         Path(path).write_bytes(self._header("binary_little_endian").encode() + b"".join(table.tobytes() for table in self._tables()))
 
     def export_ascii(self, path: Any) -> None:
-        """Write a PLY file of text."""
+        """Write a PLY file of text with the name `path`."""
         rows = [" ".join(map(str, row.tolist())) + " " for table in self._tables() for row in table]
         Path(path).write_text("\n".join([self._header("ascii") + rows[0], *rows[1:], ""]))
 
@@ -129,7 +129,7 @@ class PLYWriter:
         self.export(_frame_path(series_num, path))
 
     def export_frame_ascii(self, series_num: int, path: Any) -> None:
-        """Write the text file of one frame, with the name as for `export_frame`."""
+        """Write the text file of one frame; `series_num` and `path` give its name as for `export_frame`."""
         self.export_ascii(_frame_path(series_num, path))
 
 
@@ -202,6 +202,4 @@ diagnose.main = diagnose  # type: ignore[attr-defined]  # the name that programs
 __all__ = _list_public(globals(), "Any", "Arch", "ContainerMethods", "Path", "as_array", "cpu")
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -36,4 +36,5 @@ class Arch(enum.IntEnum):
 
 cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
 gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
+GPU_NAMES = frozenset(arch.name for arch in gpu)
 NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}

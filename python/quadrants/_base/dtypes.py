@@ -29,17 +29,17 @@ _FROM_NUMPY = {BF16_BITS: bf16, **{numpy: dtype for dtype, numpy in _NUMPY.items
 
 
 def is_integral(dtype: Any) -> bool:
-    """Whether the data type `dtype` is an integer type; `u1` is one."""
+    """Return whether the data type `dtype` is an integer type; `u1` is one."""
     return to_dtype(dtype).is_integral
 
 
 def is_real(dtype: Any) -> bool:
-    """Whether the data type `dtype` is a floating-point type."""
+    """Return whether the data type `dtype` is a floating-point type."""
     return to_dtype(dtype).is_real
 
 
 def is_signed(dtype: Any) -> bool:
-    """Whether the data type `dtype` has negative values."""
+    """Return whether the data type `dtype` has negative values."""
     return to_dtype(dtype).is_signed
 
 

@@ -6,23 +6,16 @@ import os
 from typing import Any
 
 from .. import _runtime
+from . import compat as _compat
 from . import logging as _logging
 from .arch import Arch
 from .errors import QuadrantsRuntimeError, add_help
 
 _ROWS: dict[str, tuple[str, Any, str, str, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
-_SPELLINGS = {"device_index": "device_id"}
 _DATA_TYPES = {
     "default_fp": (_runtime.f32, (_runtime.f16, _runtime.f32, _runtime.f64)),
     "default_ip": (_runtime.i32, (_runtime.i32, _runtime.i64)),
 }
-_OTHER_VARIABLES = frozenset(
-    "QD_KERNEL_COVERAGE QD_COVERAGE_MAX_PROBES QD_PERFDISPATCH_FORCE QD_PERFDISPATCH_PRINT_DEBUG QD_DUMP_IR QD_DUMP_SIMPLIFY "
-    "QD_DUMP_CFG QD_DUMP_MSL QD_DUMP_AST QD_LOAD_IR QD_DEBUG_ADSTACK QD_ENABLE_AMDGPU QD_ENABLE_METAL "
-    "QD_ENABLE_VULKAN QD_ENABLE_TORCH QD_ENABLE_PYBUF QD_ENABLE_HIP_MEMPOOL QD_VISIBLE_DEVICE QD_LIB_DIR QD_TMP_DIR QD_NUM_THREADS "
-    "QD_CUDA_FORCE_FLAT_CHECKPOINT_GRAPH QD_WANTED_ARCHS QD_LITE_TEST QD_FILE_TIMING QD_VENV QD_JOBS QD_OFFLINE_CACHE".split()
-)
-_ALIASES = {"cpu_max_num_threads": "QD_NUM_THREADS", "device_id": "QD_VISIBLE_DEVICE"}
 
 current: dict[str, Any] | None = None  # values of all options, or None without a runtime; set by `qd.init` and `qd.reset`
 
@@ -45,10 +38,10 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Returns all option values, checked, and a list of warnings. Keywords override the environment, which overrides the defaults."""
-    for name in _SPELLINGS.keys() & keywords.keys():
-        if _SPELLINGS[name] in keywords:
-            raise KeyError(f"{name} and {_SPELLINGS[name]} are one option of qd.init: give one of them")
-        keywords[_SPELLINGS[name]] = keywords.pop(name)
+    for name in _compat.OPTIONS.keys() & keywords.keys():
+        if _compat.OPTIONS[name] in keywords:
+            raise KeyError(f"{name} and {_compat.OPTIONS[name]} are one option of qd.init: give one of them")
+        keywords[_compat.OPTIONS[name]] = keywords.pop(name)
     unknown = [name for name in keywords if name not in _ROWS]
     if unknown:
         import difflib  # imported only after a mistake
@@ -62,7 +55,7 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     warnings = []
     for name, (_, default, _, _, scope) in _ROWS.items():
         variable = "QD_" + name.upper()
-        variable = variable if variable in os.environ else _ALIASES.get(name, variable)
+        variable = variable if variable in os.environ else _compat.VARIABLES.get(name, variable)
         text = os.environ.get(variable, "") if scope != "keyword_only" and name not in ("arch", "default_up") else ""
         values[name] = _DATA_TYPES[name][0] if name in _DATA_TYPES else default
         if text:
@@ -127,7 +120,7 @@ def check(name: str, value: Any) -> Any:
 
 def warn_about_unknown_variables() -> None:
     """Logs one line for QD_* variables that name no option: most are spelling mistakes."""
-    known = {"QD_" + name.upper() for name in _ROWS} | _OTHER_VARIABLES
+    known = {"QD_" + name.upper() for name in _ROWS} | _compat.OTHER_VARIABLES
     unknown = sorted(name for name in os.environ if name.startswith("QD_") and name not in known)
     if unknown:
         _logging.warn(f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")
@@ -155,7 +148,7 @@ class Config:
     """`qd.cfg`: the options of the current runtime as attributes. An assignment applies to kernels that are compiled afterwards."""
 
     def __getattr__(self, name: str) -> Any:
-        name = _SPELLINGS.get(name, name)
+        name = _compat.OPTIONS.get(name, name)
         if current is None or name not in _ROWS or _ROWS[name][4] == "keyword_only":
             raise AttributeError(f"there is no option {name!r}")
         return Arch[current[name]] if name == "arch" else current[name]

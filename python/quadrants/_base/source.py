@@ -98,7 +98,8 @@ def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list
     stored = next((known for known in _stored if id(code) in known.users), None)
     if stored is None:
         linecache.checkcache(file)  # the file may have changed since it was read
-        lines = linecache.getlines(file, function.__globals__)
+        # `getlines` hides a MemoryError.
+        lines = linecache.getlines(file, function.__globals__) or linecache.updatecache(file, function.__globals__)
         if lines and (file not in _SHARED or compiles_to("".join(lines), code)):
             return file, lines
         texts = (known.text for known in _stored)

@@ -13,7 +13,7 @@ from .. import _runtime
 from .._base.dtypes import BF16_BITS, DataType, check_range, store, to_array, to_dtype, to_memory_dtype, to_numbers
 from .._base.errors import QuadrantsShapeError
 from .._values.matrix import Matrix, unwrap, view_of
-from .._values.types import MatrixType, factories
+from .._values.types import MatrixType
 from .interop import InteropMethods, as_array
 
 
@@ -134,7 +134,7 @@ class Copies:
     to_numpy: Callable[[], Any]
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
-        """The arguments of `restore`: a name in `_types.factories`, element type, shape, spec."""
+        """The arguments of `restore`: a name in `MAKERS`, element type, shape, spec."""
         raise NotImplementedError
 
     def __deepcopy__(self, memo: Any) -> Any:
@@ -149,27 +149,16 @@ class Copies:
         return (restore, (*self._description(), self.to_numpy()))
 
 
+MAKERS: dict[str, Callable[[Any, Any, ContainerSpec], Any]] = {}
+"""Functions that make containers from a description, by the names in pickles; the modules that define them add them."""
+
+
 def restore(factory: str, element: Any, shape: Any, recipe: ContainerSpec, data: Any = None) -> Any:
     """Makes a container from its description, and copies `data` into it."""
-    made = factories[factory](element, shape, recipe)
+    made = MAKERS[factory](element, shape, recipe)
     if data is not None:
         made.from_numpy(data)
     return made
-
-
-class HostAccess:
-    """Element access of one container as two functions: `getter(*index)` and `setter(value, *index)`."""
-
-    def __init__(self, container: Any):
-        self._container = container
-
-    def getter(self, *index: int) -> Any:
-        """Return the element at `index`."""
-        return self._container[index or None]
-
-    def setter(self, value: Any, *index: int) -> None:
-        """Assign `value` to the element at `index`."""
-        self._container[index or None] = value
 
 
 class ContainerMethods(InteropMethods, Shadows, Copies):
@@ -185,6 +174,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     _whole: Any = None  # the field of vectors or matrices of which this is a component, if the components are placed one by one
     _name = ""
     _shown_name = ""  # the name that the program set
+    _kind: str  # the noun in its repr, a format of the container
     _state: str
     _try_fill: Callable[[Any], bool]
 
@@ -218,7 +208,10 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         """Allocates fields of components that were created before there was memory."""
 
     def fill(self, val: Any) -> None:
-        """Set every element to `val`: a number for every component, or one element as a list, vector or matrix."""
+        """Set every element to `val`: a number for every component, or one element as a list, vector or matrix.
+
+        Raises `ValueError` for an element of another shape.
+        """
         if not isinstance(val, np.ndarray) and self._try_fill(val):
             return
         value = unwrap(val)
@@ -234,7 +227,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
             self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
 
     def copy_from(self, other: Any) -> None:
-        """Copy the elements of another container, NumPy array or torch tensor of the same shape, with the conversions of an assignment.
+        """Copy the elements of `other`, a container, NumPy array or torch tensor of the same shape, with the conversions of an assignment.
 
         Raises `TypeError` (fields) or `AssertionError` (ndarrays) for another shape.
         """
@@ -252,15 +245,10 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         return str(self.to_numpy(copy=None))
 
     def __repr__(self) -> str:
-        what = f"{self._kind_name} of {scalar_dtype(self._element_type)}"
+        what = f"{self._kind.format(self)} of {scalar_dtype(self._element_type)}"
         where = f"shape {self.shape}" if self._is_placed() else "not placed"
         name = f", name {self._shown_name!r}" if self._shown_name else ""
         return f"<{what}, {where if self._state != 'dead' else 'ended by qd.reset()'}{name}>"
-
-    @property
-    def _kind_name(self) -> str:
-        """The noun for the container in its repr."""
-        raise NotImplementedError
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
         factory = "field" if isinstance(self, _runtime.FieldBase) else "ndarray"

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.arch import GPU_NAMES
 from .._base.dtypes import BF16_BITS, bf16, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
@@ -79,12 +80,12 @@ def find_device_array(value: Any, name: str) -> DeviceArray | None:
     """
     if isinstance(value, DeviceArray):
         return value
-    if _options.get("arch") != "cuda" or isinstance(value, np.ndarray):
+    if _options.get("arch") not in GPU_NAMES or isinstance(value, np.ndarray):
         return None
     device = get_device(value)
     own = _options.get("device_id")
     if device is not None and device[0] == CUDA and device[1] != own:
-        raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on cuda:{own}: pass a copy there")
+        raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {name_device((CUDA, own))}: pass a copy there")
     if device is not None and device[0] in _ON_GPU and hasattr(value, "__dlpack__"):
         return _open_capsule(_ask_capsule(value), name)
     array = None if device is not None else getattr(value, "__cuda_array_interface__", None)
@@ -96,8 +97,7 @@ def refuse_device(value: Any, name: str) -> None:
     device = get_device(value)
     if device is None or device[0] in _READABLE:
         return
-    arch = _options.get("arch")
-    where = f"cuda:{_options.get('device_id')}" if arch == "cuda" else "the CPU"
+    where = name_device((CUDA, _options.get("device_id"))) if _options.get("arch") in GPU_NAMES else "the CPU"
     raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {where}: pass a copy there")
 
 
@@ -136,11 +136,12 @@ def _open_interface(array: dict[str, Any], value: Any) -> DeviceArray:
 
 def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns shape and strides in bytes of the scalars of a container; raises `BufferError` if there are no strides."""
-    _, _, element_shape, extents, strides, component, _, tilings = container._qd_layout
-    if tilings:
+    layout = container._qd_layout
+    if layout.tilings:
         raise StrideError("Zero-copy not available: the field lies in tiles, along which there is no stride")
-    inner = tuple(component * math.prod(element_shape[axis + 1 :]) for axis in range(len(element_shape)))
-    return extents + element_shape, strides + inner
+    shape = layout.element_shape
+    inner = tuple(layout.component_stride * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return layout.extents + shape, layout.strides + inner
 
 
 class StrideError(ValueError, BufferError, QuadrantsRuntimeError):

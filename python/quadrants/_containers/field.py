@@ -11,14 +11,15 @@ import numpy as np
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.compat import HostAccess
 from .._base.dtypes import to_shape
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from .._values import types as _types
-from .._values.struct import StructField, StructNdarray, StructType
+from .._values.struct import StructType
 from .._values.types import Layout, find_element
-from . import layout_tree as _snode
-from .container import ContainerMethods, ContainerSpec, HostAccess, attach, element_shape_of, scalar_dtype
+from . import layout_tree
+from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, scalar_dtype
 from .ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
+from .struct_field import StructField, StructNdarray
 
 _numbers = itertools.count()
 
@@ -50,7 +51,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
     def _unplaced_shape(self) -> tuple[int, ...]:
         """Returns `shape` before the tree is finalized, without finalizing it."""
         if self._leaf is None:
-            _snode.require_memory(self)
+            layout_tree.require_memory(self)
         return self._leaf.shape  # type: ignore[union-attr]
 
     def _why_unplaced(self) -> str:
@@ -68,14 +69,12 @@ class Field(ContainerMethods, _runtime.FieldBase):
 class ScalarField(Field):
     """A field of scalars."""
 
+    _kind = "qd.field"
+
     @property
     def vars(self) -> tuple[ScalarField]:
         """The field itself, as its only component."""
         return (self,)
-
-    @property
-    def _kind_name(self) -> str:
-        return "qd.field"
 
 
 class MatrixField(Field):
@@ -97,20 +96,21 @@ class MatrixField(Field):
         return self._element_type.ndim
 
     _squeezes_columns = True
+    _kind = "{0.n}x{0.m} qd.Matrix.field"
 
     def to_numpy(  # type: ignore[override]
         self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the elements as a NumPy array; one-column elements as vectors unless `keep_dims`. The other arguments are those of
-        `qd.Field`.
+        """Return the elements as a NumPy array; one-column elements as vectors unless `keep_dims`. `dtype`, `copy` and `out` as for
+        `qd.Field.to_numpy`.
         """
         return self._export(keep_dims, dtype, copy, out)
 
     def to_torch(  # type: ignore[override]
         self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True, dtype: Any = None, out: Any = None
     ) -> Any:
-        """Return the elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The other arguments are those of
-        `qd.Field`.
+        """Return the elements as a torch tensor; one-column elements as vectors unless `keep_dims`. `device`, `copy`, `dtype` and `out`
+        as for `qd.Field.to_torch`.
         """
         return self._export_torch(device, copy, keep_dims, dtype, out)
 
@@ -126,7 +126,9 @@ class MatrixField(Field):
         return tuple(make(row, column) for row in range(self.n) for column in range(self.m))
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
-        """Return the field of one component on the same memory, also in kernels. Raises `IndexError` if there is no such component.
+        """Return the field of one component on the same memory, also in kernels. `indices` are its row and, for matrices, its column.
+
+        Raises `IndexError` if there is no such component.
 
         The components of a field that is not placed may be placed one by one, in nodes of the same shape.
         """
@@ -136,9 +138,9 @@ class MatrixField(Field):
         return self.vars[row * self.m + column]
 
     def _make_component(self, row: int, column: int) -> ScalarField:
-        _, _, _, extents, strides, component_stride, _, tilings = self._qd_layout
-        place = self._byte_offset + (row * self.m + column) * component_stride
-        made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, place, self._offset, tilings)
+        own = self._qd_layout
+        place = self._byte_offset + (row * self.m + column) * own.component_stride
+        made = ScalarField(self.dtype, (), own.extents, own.strides, self.dtype.size, self._buffer, place, self._offset, own.tilings)
         made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
         made._shown_name = made._name if self._shown_name else ""
         if self.has_grad():
@@ -153,10 +155,10 @@ class MatrixField(Field):
         return made
 
     def _place_declared_parts(self) -> None:
-        _, _, _, extents, strides, component_stride, _, tilings = self._qd_layout
+        own = self._qd_layout
         for number, part in enumerate(self.__dict__.get("vars", ())):
-            place = self._byte_offset + number * component_stride
-            part._place(extents, strides, self.dtype.size, self._buffer, place, self._offset, tilings)
+            place = self._byte_offset + number * own.component_stride
+            part._place(own.extents, own.strides, self.dtype.size, self._buffer, place, self._offset, own.tilings)
             part._leaf, part._order = self._leaf, self._order
 
     def _place_parts(self) -> None:
@@ -170,16 +172,12 @@ class MatrixField(Field):
             raise QuadrantsRuntimeError(f"Members of the following field have different shapes {shapes}: {self._name!r}")
         if len({each._offset for each in leaves}) > 1:
             raise QuadrantsRuntimeError(f"the components of {self._name!r} are placed with different offsets")
-        strides = _snode.row_major_strides(leaf.shape, self.dtype.size)
+        strides = layout_tree.row_major_strides(leaf.shape, self.dtype.size)
         block = self.dtype.size * math.prod(leaf.shape)
         self._leaf, self._is_soa = leaf, True
         self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())
         for number, part in enumerate(parts):
             part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())
-
-    @property
-    def _kind_name(self) -> str:
-        return f"{self.n}x{self.m} qd.Matrix.field"
 
 
 def field(
@@ -192,15 +190,22 @@ def field(
     needs_dual: bool = False,
     layout: Layout = Layout.AOS,
 ) -> Any:
-    """Return a zero-filled field of elements of type `dtype`: scalars, vectors, matrices or structs; messages call it `name`.
+    """Return a zero-filled field of scalars, vectors, matrices or structs.
 
-    `shape` is an integer or a tuple of integers. Without it the field is only declared, and has to be placed in a tree (`qd.root`) before
-    use. `order` lists the axes from the outermost in memory to the innermost ("ji" is column-major); `offset` is the lowest index of each
-    axis; `layout=qd.Layout.SOA` stores each component of vectors and matrices, or each member of structs, in a block of its own;
-    `needs_grad` and `needs_dual` allocate adjoints and tangents.
-
-    Raises `QuadrantsSyntaxError` for `order` or `offset` without `shape`, `ValueError` for an invalid data type, `TypeError` for a shape
-    that does not consist of integers.
+    Args:
+        dtype: data type, or vector, matrix or struct type, of the elements.
+        shape: an integer or a tuple of integers. Without it the field is only declared, and has to be placed in a tree (`qd.root`) before
+            use.
+        order: the axes from the outermost in memory to the innermost, as letters: "ji" is column-major. Default: row-major.
+        name: name in messages and reports.
+        offset: lowest index of each axis, an integer or a tuple of integers. Default: 0.
+        needs_grad: whether to allocate adjoints, for floating-point elements.
+        needs_dual: whether to allocate tangents, for floating-point elements.
+        layout: `qd.Layout.SOA` stores each component of vectors and matrices, or each member of structs, in a block of its own.
+    Raises:
+        QuadrantsSyntaxError: `order` or `offset` without `shape`.
+        ValueError: an invalid data type.
+        TypeError: a shape that does not consist of integers.
     """
     if shape is None:
         for keyword, value in (("order", order), ("offset", offset)):
@@ -217,8 +222,8 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     if find_element(element) is None:
         raise ValueError(f"Invalid data type {element!r}")
     extents = () if shape is None else to_shape(shape)
-    _snode.check_extents(extents)
-    origin = _snode.to_origin(offset, extents)
+    layout_tree.check_extents(extents)
+    origin = layout_tree.to_origin(offset, extents)
     kinds = kinds or (ScalarField, MatrixField, MatrixField)
     made = _declare(element, name, axes, is_soa, kinds)
     leaves = list(made._leaves())
@@ -230,7 +235,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     if shape is None:
         for leaf in leaves:
             leaf._needs_grad, leaf._needs_dual = needs_grad, needs_dual
-            _snode.declare(leaf)
+            layout_tree.declare(leaf)
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
         if wanted and not issubclass(kinds[0], Field):  # the shadows of fields are declared at their first use
@@ -239,8 +244,8 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     if needs_grad and needs_dual and not issubclass(kinds[0], Field):
         for leaf, shadow in zip(leaves, _declare(element, "dual", axes, is_soa, kinds)._leaves(), strict=True):
             attach(leaf.grad, "dual", shadow)
-    tree = _snode.SNode("root", None)
-    tree._face = _snode.root
+    tree = layout_tree.SNode("root", None)
+    tree._face = layout_tree.root
     shadows = (
         made.grad if needs_grad else None,
         made.dual if needs_dual else None,
@@ -250,7 +255,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
         parts = [] if source is None else [[leaf] for leaf in source._leaves()] if is_soa else [list(source._leaves())]
         for part in parts:
             _add_arrays(tree, axes, extents).put(part, origin)
-    _snode.finalize(tree)
+    layout_tree.finalize(tree)
     return made
 
 
@@ -260,7 +265,7 @@ def _make_struct_ndarray(element: StructType, shape: Any, recipe: ContainerSpec)
     return make_field(element, shape, recipe, (ScalarNdarray, VectorNdarray, MatrixNdarray))
 
 
-def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:
+def _add_arrays(tree: layout_tree.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> layout_tree.SNode:
     """Adds an array of cells with these extents; an order of axes makes one node per axis."""
     if axes is None:
         return tree.dense(tuple(range(len(extents))), extents)
@@ -298,4 +303,4 @@ def _parse_order(order: str, rank: int) -> tuple[int, ...] | None:
     return axes if list(axes) != list(range(rank)) else None
 
 
-_types.factories.update({"public field": field, "field": make_field, "struct ndarray": _make_struct_ndarray})
+MAKERS.update({"field": make_field, "struct ndarray": _make_struct_ndarray})

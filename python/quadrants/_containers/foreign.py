@@ -78,10 +78,10 @@ def plain_array(array: np.ndarray) -> np.ndarray:
 
 
 def raise_version(tensor: Any) -> None:
-    """Reports to torch that the memory of a tensor has changed (called by launch/saved_memory.cpp)."""
+    """Reports to torch that the memory of a tensor has changed (called by launch/tape/saved_memory.cpp)."""
     sys.modules["torch"].autograd.graph.increment_version(tensor)
 
 
 def lacks_gradient(tensor: Any) -> bool:
-    """Whether a tensor requires a gradient and has none (called by launch/external_array.cpp)."""
+    """Whether a tensor requires a gradient and has none (called by launch/containers/external_array.cpp)."""
     return requires_grad(tensor) and grad_of(tensor) is None

@@ -21,6 +21,7 @@ from .._base.dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_memo
 from .._values.matrix import unwrap
 from . import foreign as _foreign
 from .device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
+from .layout import ContainerLayout
 
 HUGE = 4 << 20  # from this number of bytes on, copies use several threads, and their destination huge pages
 _CHUNK = 8 << 20
@@ -177,7 +178,7 @@ class InteropMethods:
     _has_view: bool
     _address: int
     _buffer: _runtime.Buffer
-    _qd_layout: tuple[Any, ...]
+    _qd_layout: ContainerLayout
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
         """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may
@@ -234,8 +235,7 @@ class InteropMethods:
         Args:
             dtype: NumPy or Quadrants type to convert to; None: unchanged.
             copy: True returns a new array; False a view of the memory, so that kernels and the array see each other's assignments, or
-            raises
-                `ValueError` if no view is possible; None returns a view if possible, else a copy.
+                raises `ValueError` if no view is possible; None returns a view if possible, else a copy.
             keep_dims: give vector elements a second axis of length one.
             out: an array of the same shape that is filled instead of a new one.
         """
@@ -277,7 +277,7 @@ class InteropMethods:
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
         # Blocked layouts have no strides, and torch has no negative ones.
-        has_view = not self._qd_layout[7] and min(self._qd_layout[4], default=0) >= 0
+        has_view = not self._qd_layout.tilings and min(self._qd_layout.strides, default=0) >= 0
         if has_view or copy is False:
             view = torch.from_dlpack(self)
         else:
@@ -318,7 +318,7 @@ class InteropMethods:
 
     def _overwrite(self, source: np.ndarray) -> None:
         """Assigns all elements from an array of the same shape."""
-        is_strided = self._device is not None and not self._qd_layout[7]
+        is_strided = self._device is not None and not self._qd_layout.tilings
         if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
             if source.strides == describe_container(self)[1]:
                 self._flush(source)  # directly from its memory
@@ -328,7 +328,7 @@ class InteropMethods:
         self._flush(elements)
 
     def from_torch(self, arr: Any) -> None:
-        """Copy the elements of a torch tensor; same as `from_numpy`."""
+        """Copy the elements of `arr`, a torch tensor; same as `from_numpy`."""
         self.from_numpy(arr)
 
     def _is_column(self, shape: tuple[int, ...]) -> bool:
@@ -366,13 +366,12 @@ class InteropMethods:
 
         Args:
             stream: for memory on a GPU, the CUDA stream of the consumer, which waits for earlier launches: None or 1 for the default
-            stream,
-                2 for the stream of the thread, -1 for no ordering.
+                stream, 2 for the stream of the thread, -1 for no ordering.
             max_version: the newest version of DLPack that the consumer supports; from (1, 0) on, the capsule has version 1.
             dl_device: (type, number) of the device that the consumer requests: the container's own, or (1, 0) for a copy on the CPU.
             copy: True returns a capsule of a copy; False raises `BufferError` if a copy is needed.
-
-        Raises `BufferError` if such a capsule is impossible.
+        Raises:
+            BufferError: such a capsule is impossible.
         """
         view = self.view() if self._has_view and self.dtype is not bf16 else None
         if view is not None and min(view.strides, default=0) >= 0:

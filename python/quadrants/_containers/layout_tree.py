@@ -13,14 +13,13 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from .. import _runtime
 from .._base import options as _options
-from .._base.dtypes import find_dtype, to_shape
+from .._base.compat import SparseNodes, also_named
+from .._base.dtypes import to_shape
 from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
-from .._base.spellings import also_named
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
 _MAX_AXES = 12
@@ -34,7 +33,7 @@ class Axis(int):
 
 
 def axes(*numbers: int) -> list[Axis]:
-    """Return the axes with these numbers, 0 to 11."""
+    """Return the axes with these `numbers`. Raises `ValueError` for any that is not in 0 to 11."""
     if not all(0 <= number < _MAX_AXES for number in numbers):
         raise ValueError(f"axes are numbered 0 to {_MAX_AXES - 1}, got {numbers}")
     return [Axis(number) for number in numbers]
@@ -82,7 +81,7 @@ def to_origin(offset: Any, extents: tuple[int, ...]) -> tuple[int, ...] | None:
     return origin
 
 
-class NodeMethods:
+class NodeMethods(SparseNodes):
     """Methods of `qd.root`, nodes and builders: they add arrays of cells and fields."""
 
     def _node(self) -> SNode:
@@ -92,7 +91,8 @@ class NodeMethods:
     def dense(self, axes: Any, dimensions: Any) -> SNode:
         """Add an array of cells along `axes` (`qd.i`, `qd.ij`, ...) to each cell of this node and return its node.
 
-        `dimensions` has an extent for each axis, or one integer for all axes.
+        `dimensions` has an extent for each axis, or one integer for all axes. Raises `ValueError` for an axis that occurs twice or has no
+        extent.
         """
         numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
         extents = to_shape(dimensions)
@@ -103,7 +103,10 @@ class NodeMethods:
         return SNode("dense", self._node(), numbers, extents)
 
     def place(self, *fields: Any, offset: Any = None) -> Any:
-        """Place fields, vector, matrix and struct fields, or lists of them, in the cells; `offset` is the lowest index of each axis."""
+        """Place `fields`, also of structs, or lists of them, in the cells and return this node. `offset` is the lowest index of each axis.
+
+        Raises `QuadrantsRuntimeError` for a field that has a place.
+        """
         node = self._node()
         leaves = list(_leaves_of(fields))
         origin = to_origin(offset, node.shape)
@@ -120,35 +123,6 @@ class NodeMethods:
     def lazy_dual(self) -> None:
         """Give every field of real numbers below this node a tangent with the same layout."""
         _mirror(self._node(), self._node(), "dual")
-
-    def deactivate_all(self) -> None:
-        """Deactivate all cells that can be deactivated; cells of dense nodes always exist."""
-
-    def _unsupported(self, kind: str, *_: Any, **__: Any) -> Any:
-        raise QuadrantsRuntimeError(f"{kind} SNode is not supported on this backend.")
-
-    @also_named(indices="axes")
-    def pointer(self, axes: Any, dimensions: Any) -> Any:
-        """An array of cells that are allocated at their first assignment: no backend supports it."""
-        return self._unsupported("Pointer")
-
-    @also_named(indices="axes")
-    def bitmasked(self, axes: Any, dimensions: Any) -> Any:
-        """A dense array with a bit per cell for its activity: no backend supports it."""
-        return self._unsupported("Bitmasked")
-
-    @also_named(index="axis")
-    def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> Any:
-        """A list in each cell: no backend supports it."""
-        return self._unsupported("Dynamic")
-
-    @also_named(indices="axes")
-    def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
-        """An array of integers with few bits: no backend supports it."""
-        return self._unsupported("Quant_array")
-
-    def _hash(self, axes: Any, dimensions: Any) -> Any:
-        raise QuadrantsRuntimeError("hash not yet supported")
 
 
 class SNode(NodeMethods):
@@ -185,7 +159,7 @@ class SNode(NodeMethods):
             _declared.discard(field)
 
     def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
-        """Adds places for containers that have none."""
+        """Add places for `containers` that have none; `origin` is the lowest index of each axis."""
         for container in containers:
             SNode("place", self, field=container, offset=origin)
 
@@ -432,7 +406,7 @@ class FieldsBuilder(NodeMethods):
         return self.root
 
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
-        """Allocate the memory of the fields; returns the tree, which can be destroyed."""
+        """Allocate the memory of the fields; returns the tree, which can be destroyed. An empty tree gives a warning if `raise_warning`."""
         root = self._node()
         if self.empty and raise_warning:
             warnings.warn("Finalizing an empty FieldsBuilder!", stacklevel=2)
@@ -504,40 +478,10 @@ def declare(field: Any) -> None:
     _declared.add(field)
 
 
-class PyQuadrants:
-    """The runtime as an object: programs extend its steps by replacing methods of this class."""
+class Runtime:
+    """The steps of a runtime that programs extend: `lang.impl.PyQuadrants` has them under the name of the reference."""
 
-    prog = SimpleNamespace(
-        synchronize=lambda: None if _options.current is None else _runtime.sync(),
-        _get_num_ndarrays=lambda: _runtime.count_containers()["ndarrays"],
-        config=lambda: None if _options.current is None else _options.cfg,
-    )
     reset_hooks: ClassVar[list[Callable[[], object]]] = []
-
-    @property
-    def ndarrays(self) -> list[Any]:
-        """The ndarrays that have memory."""
-        return [container for container, *_ in _runtime.list_containers() if isinstance(container, _runtime.NdarrayBase)]
-
-    @property
-    def default_fp(self) -> Any:
-        """The data type that `float` means."""
-        return find_dtype(float)
-
-    @property
-    def default_ip(self) -> Any:
-        """The data type that `int` means."""
-        return find_dtype(int)
-
-    def get_num_compiled_functions(self) -> int:
-        """Return how many versions of kernels this runtime has compiled or loaded from disk."""
-        from .._session.reports import compile_report  # imported only here: most programs do not need it
-
-        return sum(version.runtime == _runtime.statistics()["epoch"] for version in compile_report())
-
-    def sync(self) -> None:
-        """Wait until all launched work is done."""
-        self.prog.synchronize()
 
     def materialize(self) -> None:
         """Finalize the nodes and fields added to `qd.root` before a first launch or access; raises if a builder is not finalized."""
@@ -560,7 +504,7 @@ class PyQuadrants:
             hook()
 
 
-program = PyQuadrants()
+program = Runtime()
 
 
 def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.compat import HostAccess
 from .._base.dtypes import find_dtype
 from .._base.errors import QuadrantsRuntimeError
 from .._values import types as _types
 from .._values.types import Layout, MatrixType, StructTypeBase, make_element
-from .container import ContainerMethods, ContainerSpec, HostAccess, attach, element_shape_of, restore, scalar_dtype
+from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, restore, scalar_dtype
 from .device_arrays import DeviceArray, find_device_array
 from .interop import element_dtype, find_array
 from .layout_tree import row_major_strides, to_origin
@@ -83,16 +84,16 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 class ScalarNdarray(Ndarray):
     """An ndarray of scalars."""
 
+    _kind = "qd.ndarray"
+
     def __init__(self, dtype: Any, arr_shape: Any):
         self._allocate(dtype, arr_shape)
-
-    @property
-    def _kind_name(self) -> str:
-        return "qd.ndarray"
 
 
 class VectorNdarray(Ndarray):
     """An ndarray of vectors."""
+
+    _kind = f"{{0.n}} {Layout.AOS} qd.Vector.ndarray"
 
     def __init__(self, n: int, dtype: Any, shape: Any):
         self._allocate(_types.vector(n, dtype), shape)
@@ -102,13 +103,11 @@ class VectorNdarray(Ndarray):
         """Number of components of an element."""
         return self.element_shape[0]
 
-    @property
-    def _kind_name(self) -> str:
-        return f"{self.n} {Layout.AOS} qd.Vector.ndarray"
-
 
 class MatrixNdarray(Ndarray):
     """An ndarray of matrices."""
+
+    _kind = f"{{0.n}}x{{0.m}} {Layout.AOS} qd.Matrix.ndarray"
 
     def __init__(self, n: int, m: int, dtype: Any, shape: Any):
         self._allocate(_types.matrix(n, m, dtype), shape)
@@ -123,20 +122,21 @@ class MatrixNdarray(Ndarray):
         """Number of columns of an element."""
         return self.element_shape[1]
 
-    @property
-    def _kind_name(self) -> str:
-        return f"{self.n}x{self.m} {Layout.AOS} qd.Matrix.ndarray"
-
 
 _CLASSES = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 _NEEDS_GRAD = ("ndarray with `needs_grad=True`", "Vector.ndarray with needs_grad=True", "Matrix.ndarray with needs_grad=True")
 
 
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Any:
-    """Return a zero-filled ndarray of this `shape` with elements of type `dtype`: scalars, vectors, matrices or structs.
+    """Return a zero-filled ndarray of scalars, vectors, matrices or structs.
 
-    `shape` is an integer or a tuple of integers. `needs_grad` and `needs_dual` allocate adjoints and tangents. Raises
-    `QuadrantsRuntimeError` for an invalid type or shape.
+    Args:
+        dtype: data type, or vector, matrix or struct type, of the elements.
+        shape: an integer or a tuple of integers.
+        needs_grad: whether to allocate adjoints, for floating-point elements.
+        needs_dual: whether to allocate tangents, for floating-point elements.
+    Raises:
+        QuadrantsRuntimeError: an invalid type or shape, or no runtime.
     """
     return make_ndarray(dtype, shape, ContainerSpec(needs_grad=needs_grad, needs_dual=needs_dual))
 
@@ -144,11 +144,16 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
 def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
     """Return an ndarray on the memory of an array of another library, which it keeps allocated.
 
-    `obj` is a NumPy array, a torch tensor, or an object with DLPack, the array interface or the buffer protocol; arrays on a GPU need
-    DLPack or the CUDA array interface. `element` is a vector or matrix type for the last axes; `grad` is a second array, of the same shape
-    and data type, for the adjoints. A read-only array gives a read-only ndarray.
+    A read-only array gives a read-only ndarray.
 
-    Raises `TypeError` for data types that kernels do not support, `ValueError` for shapes that do not fit.
+    Args:
+        obj: a NumPy array, a torch tensor, or an object with DLPack, the array interface or the buffer protocol; arrays on a GPU need
+            DLPack or the CUDA array interface.
+        element: a vector or matrix type for the last axes. Default: scalar elements.
+        grad: a second array, of the same shape and data type, for the adjoints.
+    Raises:
+        TypeError: `obj` is no array, or its data type is none that kernels support.
+        ValueError: the shapes do not fit, or the elements are not aligned.
     """
     on_device = find_device_array(obj, "obj")
     array = find_array(obj, "obj") if on_device is None else on_device.make_stand_in()
@@ -192,7 +197,7 @@ def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.B
 def make_ndarray(element: Any, shape: Any, recipe: ContainerSpec) -> Any:
     """Same as `ndarray`, for any order of axes in memory and the other properties of a spec."""
     if isinstance(element, StructTypeBase):
-        return _types.factories["struct ndarray"](element, shape, recipe)
+        return MAKERS["struct ndarray"](element, shape, recipe)
     layout, is_soa, needs_grad, needs_dual, offset, name = recipe
     rank = element.ndim if isinstance(element, MatrixType) else 0
 
@@ -228,4 +233,4 @@ def unpickle(payload: dict[str, Any]) -> Any:
     return restore("ndarray", element, payload["shape"], recipe, payload["data"])
 
 
-_types.factories.update({"public ndarray": ndarray, "ndarray": make_ndarray})
+MAKERS["ndarray"] = make_ndarray

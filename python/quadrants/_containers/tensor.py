@@ -9,12 +9,12 @@ from typing import Any
 
 from .. import _runtime
 from .._values import types as _types
-from .._values.struct import StructField, StructNdarray
 from .._values.types import MatrixType
 from .container import ContainerMethods, ContainerSpec, Copies, Extents, Shadows
-from .field import Field, make_field
+from .field import Field, field, make_field
 from .interop import find_any_array
 from .ndarray import Ndarray, from_dlpack, make_ndarray
+from .struct_field import StructField, StructNdarray
 
 
 class Backend(enum.IntEnum):
@@ -48,7 +48,9 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
 
     @staticmethod
     def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Tensor:
-        """Return a tensor on the memory of an array of another library, which it keeps allocated; see `qd.from_dlpack`."""
+        """Return a tensor on the memory of an array of another library, which it keeps allocated; `obj`, `element` and `grad` as for
+        `qd.from_dlpack`.
+        """
         return wrap(from_dlpack(obj, element, grad=grad))
 
     def _unwrap(self) -> Any:
@@ -68,7 +70,7 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
     @property
     def strides(self) -> tuple[int, ...]:
         """Distance of neighbors along each axis, counted in scalars."""
-        return tuple(step // self.dtype.size for step in self._impl._qd_layout[4])
+        return tuple(step // self.dtype.size for step in self._impl._qd_layout.strides)
 
     def _shadow(self, which: str) -> Tensor | None:
         found = getattr(self._impl, which)
@@ -82,27 +84,29 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
         self._impl.fill(value)
 
     def copy_from(self, other: Any) -> None:
-        """Copy the elements of a tensor, container, NumPy array or torch tensor of the same shape, with the conversions
-        of an assignment.
+        """Copy the elements of `other`, a tensor, container, NumPy array or torch tensor of the same shape, with the conversions of an
+        assignment.
         """
         self._impl.copy_from(other._impl if isinstance(other, Tensor) else other)
 
     def to_numpy(self, *arguments: Any, **options: Any) -> Any:
-        """Return the elements as a NumPy array; the arguments are those of `qd.Field.to_numpy` or
-        `qd.Ndarray.to_numpy`: dtype, copy, out.
+        """Return the elements as a NumPy array; `arguments` and `options` are those of `qd.Field.to_numpy` or `qd.Ndarray.to_numpy`: dtype,
+        copy, out.
         """
         return self._impl.to_numpy(*arguments, **options)
 
     def from_numpy(self, arr: Any) -> None:
-        """Copy the elements of an array of shape `shape + element_shape`, with the conversions of an assignment."""
+        """Copy the elements of `arr`, an array of shape `shape + element_shape`, with the conversions of an assignment."""
         self._impl.from_numpy(arr)
 
     def to_torch(self, *arguments: Any, **options: Any) -> Any:
-        """Return the elements as a torch tensor; the arguments are those of `qd.Field.to_torch` or `qd.Ndarray.to_torch`: device, copy."""
+        """Return the elements as a torch tensor; `arguments` and `options` are those of `qd.Field.to_torch` or `qd.Ndarray.to_torch`:
+        device, copy.
+        """
         return self._impl.to_torch(*arguments, **options)
 
     def from_torch(self, arr: Any) -> None:
-        """Copy the elements of a torch tensor; same as `from_numpy`."""
+        """Copy the elements of `arr`, a torch tensor; same as `from_numpy`."""
         self._impl.from_torch(arr)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
@@ -179,11 +183,22 @@ def tensor(
     name: str = "",
     **more: Any,
 ) -> Tensor:
-    """Return a zero-filled tensor of this `shape` with elements of type `dtype`: scalars, vectors or matrices.
+    """Return a zero-filled tensor of scalars, vectors, matrices or structs.
 
-    `backend` selects a field or an ndarray as implementation; `layout` lists the axes from the outermost in memory to the innermost;
-    `element_layout` "SOA" stores each component of the elements in a block of its own; `offset` is the lowest index of each axis; `name`
-    is for reports. `needs_grad` and `needs_dual` allocate adjoints and tangents. Other keywords (`more`) raise `TypeError`.
+    Args:
+        dtype: data type, or vector, matrix or struct type, of the elements.
+        shape: an integer or a tuple of integers.
+        backend: `qd.Backend.FIELD` or `qd.Backend.NDARRAY`: the implementation.
+        layout: the axes from the outermost in memory to the innermost: (1, 0) is column-major. Default: row-major.
+        needs_grad: whether to allocate adjoints, for floating-point elements.
+        needs_dual: whether to allocate tangents, for floating-point elements.
+        element_layout: "AOS", or "SOA" to store each component of the elements in a block of its own.
+        offset: lowest index of each axis, an integer or a tuple of integers. Default: 0.
+        name: name in messages and reports.
+        more: none; other keywords raise `TypeError`.
+    Raises:
+        TypeError: an unknown keyword, or `dtype` is a container.
+        ValueError: an invalid backend, layout or element type.
     """
     if isinstance(dtype, (Tensor, ContainerMethods, StructField)):
         raise TypeError(f"qd.tensor() allocates a new tensor; to wrap an existing {type(dtype).__name__}, use qd.wrap(impl) instead")
@@ -222,4 +237,10 @@ def _compound_tensor(element: MatrixType, shape: Any, **options: Any) -> Tensor:
     return tensor(element, shape, **options)
 
 
-_types.factories["tensor"] = _compound_tensor
+def _compound_ndarray(
+    element: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False, is_soa: bool = False, offset: Any = None
+) -> Any:
+    return make_ndarray(element, shape, ContainerSpec(None, is_soa, needs_grad, needs_dual, offset))
+
+
+_types.containers.field, _types.containers.ndarray, _types.containers.tensor = field, _compound_ndarray, _compound_tensor

@@ -22,12 +22,13 @@ from .operands import call_with_operand
 class Builtin:
     """A builtin of the kernel language. Calling it from Python returns the result of NumPy.
 
-    `parameters` has their names, as in the frontend: "x dtype?" has one optional parameter, "*args" takes any number of arguments, "* name"
-    is a keyword-only parameter.
+    `parameters` lists their names, for the frontend, the interpreter, stubs and `inspect.signature`: "x dtype?" has one optional parameter,
+    "*args" takes any number of arguments, "* name" and "*args name" have a keyword-only one. `host` computes it in Python scope; None: it
+    has a meaning in kernels only.
     """
 
-    def __init__(self, name: str, doc: str, host: Callable[..., Any] | None, parameters: str = "*args"):
-        self.name, self.__doc__, self._host, self._parameters = name, doc, host, parameters
+    def __init__(self, name: str, parameters: str, doc: str, host: Callable[..., Any] | None = None):
+        self.name, self.parameters, self.__doc__, self.host = name, parameters, doc, host
 
     @property
     def __signature__(self) -> Any:
@@ -35,11 +36,10 @@ class Builtin:
 
         made = []
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        for word in self._parameters.split():
-            if word == "*":
+        for word in self.parameters.split():
+            if word.startswith("*"):
                 kind = inspect.Parameter.KEYWORD_ONLY
-            elif word.startswith("*"):
-                made.append(inspect.Parameter(word[1:], inspect.Parameter.VAR_POSITIONAL))
+                made += [inspect.Parameter(word[1:], inspect.Parameter.VAR_POSITIONAL)] if word[1:] else []
             else:
                 default = None if word.endswith("?") else inspect.Parameter.empty
                 made.append(inspect.Parameter(word.removesuffix("?"), kind, default=default))
@@ -56,7 +56,7 @@ class Builtin:
     def place(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the operands in the order of the parameters, and the other keyword arguments."""
         rest = dict(named)
-        names = itertools.takewhile(lambda word: not word.startswith("*"), self._parameters.replace("?", "").split())
+        names = itertools.takewhile(lambda word: not word.startswith("*"), self.parameters.replace("?", "").split())
         for name in list(names)[len(operands) :]:
             if name not in rest:
                 break
@@ -66,11 +66,11 @@ class Builtin:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if (result := call_with_operand(self, arguments, named)) is not None:
             return result[0]
-        if self._host is None:
+        if self.host is None:
             raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
         if named:
             arguments, named = self.place(arguments, named)
-        return self._host(*arguments, **named)
+        return self.host(*arguments, **named)
 
     def __reduce__(self) -> Any:
         return (find_builtin, (self.name,))
@@ -139,7 +139,8 @@ def _random_number(dtype: Any = float) -> Any:
     return float(to_numpy_dtype(kind).type(random.random())) if kind.is_real else cast(random.getrandbits(8 * kind.size), kind)
 
 
-def _static(x: Any, *more: Any) -> Any:
+def _static(x: Any, *more: Any, max_unroll: int | None = None) -> Any:
+    del max_unroll
     return [x, *more] if more else x
 
 
@@ -160,8 +161,7 @@ def _loop_config(**options: Any) -> None:
         raise QuadrantsSyntaxError(f"block_dim must be an integer between 1 and 1024, got {size!r}")
 
 
-def _stream_parallel() -> contextlib.AbstractContextManager[None]:
-    """`with qd.stream_parallel():` at the top level of a kernel: consecutive blocks of this kind may run concurrently on a GPU."""
+def _mark_section() -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
@@ -173,82 +173,106 @@ def _default_real(x: np.ndarray) -> np.ndarray:
     return x if x.dtype.kind == "f" else x.astype(to_numpy_dtype(_options.get("default_fp") or float))
 
 
-_TABLE: list[tuple[str, str, Callable[..., Any] | None, str]] = [
-    ("frexp", "x", _frexp, "Mantissa in [0.5, 1) and exponent."),
-    (
+# Operators that are called by name; the others have symbols. Their documentation and meaning are those of builtins.def.
+_OPERATORS = {
+    "x": "abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc isnan isinf popcnt clz ffs",
+    "x dtype?": "floor ceil round trunc", "x1 x2": "atan2 raw_div raw_mod bit_shr", "base exponent": "pow", "x n": "ldexp",
+    "x y z": "fma", "*args": "max min",
+}  # fmt: skip
+
+_FUNCTIONS = [
+    Builtin("frexp", "x", "Mantissa in [0.5, 1) and exponent.", _frexp),
+    Builtin(
         "select",
         "cond x1 x2",
+        "`x1` where the condition holds, else `x2`; both are evaluated.",
         _elementwise(lambda c, x, y: np.where(c != 0, x, y)),
-        "`x` where the condition holds, else `y`; both are evaluated.",
     ),
-    ("cast", "obj dtype", cast, "The value converted to a data type."),
-    ("bit_cast", "obj dtype", _bit_cast, "The value's bits read as another data type of the same size."),
-    ("zero", "x", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
-    ("one", "x", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
-    ("random", "dtype?", _random_number, "A random number: floats in [0, 1), integers over their full range."),
-    ("static", "x *xs", _static, "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls."),
-    ("static_assert", "cond msg?", _static_assert, "Stops compilation with a message unless a compile-time condition holds."),
-    ("static_print", "*args", print, "Prints while the kernel is compiled."),
-    ("ndrange", "*args * axes?", make_ndrange, make_ndrange.__doc__ or ""),
-    ("grouped", "x", _grouped, _grouped.__doc__ or ""),
-    (
+    Builtin("cast", "obj dtype", "The value converted to a data type.", cast),
+    Builtin("bit_cast", "obj dtype", "The value's bits read as another data type of the same size.", _bit_cast),
+    Builtin("zero", "x", "0 of the type and shape of the operand.", _elementwise(np.zeros_like)),
+    Builtin("one", "x", "1 of the type and shape of the operand.", _elementwise(np.ones_like)),
+    Builtin("random", "dtype?", "A random number: floats in [0, 1), integers over their full range.", _random_number),
+    Builtin(
+        "static",
+        "x *xs max_unroll?",
+        "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls loops of at most `max_unroll` "
+        "iterations.",
+        _static,
+    ),
+    Builtin("static_assert", "cond msg?", "Stops compilation with a message unless a compile-time condition holds.", _static_assert),
+    Builtin("static_print", "*args sep? end? file?", "Prints while the kernel is compiled.", print),
+    Builtin("ndrange", "*args axes?", make_ndrange.__doc__ or "", make_ndrange),
+    Builtin("grouped", "x", _grouped.__doc__ or "", _grouped),
+    Builtin(
         "zip",
         "*args",
-        zip,
         "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements.",
+        zip,
     ),
-    (
+    Builtin(
         "loop_config",
-        "* block_dim? serialize? parallelize? block_dim_adaptive? bit_vectorize? name?",
+        f"* {' '.join(name + '?' for name in _LOOP_OPTIONS)}",
+        f"Options of the next loop: {', '.join(_LOOP_OPTIONS)}.",
         _loop_config,
-        "Options of the next loop: block_dim, serialize, parallelize, block_dim_adaptive, bit_vectorize, name.",
     ),
-    ("stream_parallel", "", _stream_parallel, _stream_parallel.__doc__ or ""),
-    ("assume_in_range", "val base low high", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
-    ("loop_unique", "val covers?", lambda val, covers=None: val, "The value, promised to differ between iterations."),
-    ("block_local", "*args", _nothing, "Hint that tensors are read by neighboring iterations."),
-    ("cache_read_only", "*args", _nothing, "Hint that tensors are only read."),
-    ("no_activate", "*args", _nothing, "Hint that all accessed cells are active."),
-    ("is_differentiated", "", lambda: False, "True in the kernels that compute derivatives, known while compiling."),
-    ("stop_grad", "x", _nothing, "No gradient flows into the container from the loop that this stands in."),
-    (
+    Builtin(
+        "stream_parallel",
+        "",
+        "`with qd.stream_parallel():` at the top level of a kernel: consecutive blocks of this kind may run concurrently on a GPU.",
+        _mark_section,
+    ),
+    Builtin(
+        "assume_in_range",
+        "val base low high",
+        "The value, promised to lie in [base + low, base + high).",
+        lambda val, base, low, high: val,
+    ),
+    Builtin("loop_unique", "val covers?", "The value, promised to differ between iterations.", lambda val, covers=None: val),
+    Builtin("block_local", "*args", "Hint that tensors are read by neighboring iterations.", _nothing),
+    Builtin("cache_read_only", "*args", "Hint that tensors are only read.", _nothing),
+    Builtin("no_activate", "*args", "Hint that all accessed cells are active.", _nothing),
+    Builtin("is_differentiated", "", "True in the kernels that compute derivatives, known while compiling.", lambda: False),
+    Builtin("stop_grad", "x", "No gradient flows into the container from the loop that this stands in.", _nothing),
+    Builtin(
         "atomic_cas",
         "x expected desired * order? scope?",
-        None,
         "Stores to a place if it holds the expected value, atomically; returns the old value.",
     ),
-    ("atomic_load", "x * order? scope?", None, "Reads a place atomically, never from a register."),
-    ("atomic_store", "x y * order? scope?", None, "Stores to a place atomically."),
-    ("volatile_load", "target", None, "Reads a place, never from a register."),
-    (
+    Builtin("atomic_load", "x * order? scope?", "Reads a place atomically, never from a register."),
+    Builtin("atomic_store", "x y * order? scope?", "Stores to a place atomically."),
+    Builtin("volatile_load", "target", "Reads a place, never from a register."),
+    Builtin(
         "graph_do_while",
         "flag",
-        None,
         "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero.",
     ),
-    ("graph_parallel_context", "", _stream_parallel, "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
-    ("graph_parallel", "", _stream_parallel, "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`."),
-    ("global_thread_idx", "", None, "Number of the thread that runs."),
+    Builtin(
+        "graph_parallel_context",
+        "",
+        "`with qd.graph.parallel_context():` holds sections that may run at the same time.",
+        _mark_section,
+    ),
+    Builtin(
+        "graph_parallel",
+        "",
+        "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`.",
+        _mark_section,
+    ),
+    Builtin("global_thread_idx", "", "Number of the thread that runs."),
 ]
 
-_SPECIAL: dict[str, Callable[[Any], Any]] = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
-_NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc floor ceil round trunc isnan isinf
-    popcnt clz ffs pow ldexp fma atan2 max min raw_div raw_mod bit_shr"""  # operators that are called by name; the others have symbols
 
-_PARAMETERS = {"pow": "base exponent", "fma": "x y z", "ldexp": "x n", "max": "*args", "min": "*args"}
-_PARAMETERS |= dict.fromkeys(("floor", "ceil", "round", "trunc"), "x dtype?")
-
-
-def _make_operator(name: str) -> Builtin:
+def _make_operator(name: str, parameters: str) -> Builtin:
     row = OPERATORS[name]
-    parameters = _PARAMETERS.get(name) or ("x" if row.kind == "unary" else "x1 x2")
-    return Builtin(name, row.doc, _SPECIAL.get(name, _elementwise)(row.compute), parameters)
+    meaning = {"x dtype?": _with_dtype, "*args": _fold}.get(parameters, _elementwise)
+    return Builtin(name, parameters, row.doc, meaning(row.compute))
 
 
 TABLE: dict[str, Builtin] = {
-    **{name: _make_operator(name) for name in _NAMED.split()},
-    **{name: Builtin(name, f"Changes a place atomically. {row.doc}", None, "x y * order? scope?") for name, row in ATOMICS.items()},
-    **{name: Builtin(name, doc, host, parameters) for name, parameters, host, doc in _TABLE},
+    **{name: _make_operator(name, parameters) for parameters, names in _OPERATORS.items() for name in names.split()},
+    **{name: Builtin(name, "x y * order? scope?", f"Changes a place atomically. {row.doc}") for name, row in ATOMICS.items()},
+    **{builtin.name: builtin for builtin in _FUNCTIONS},
 }
 
 

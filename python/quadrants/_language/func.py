@@ -18,6 +18,7 @@ from .parameters import Parameter, check_undecorated, parse_parameters, parse_re
 class Func:
     """A function that kernels call. It is compiled with its caller and cannot be called from Python."""
 
+    _qd_func = True  # a mark for modules below this one
     source: FunctionSource | None = None  # set for a function inside another one; others are read from their files
     requires_top_level = False
     __qualname__: str
@@ -126,8 +127,15 @@ def func(*, is_real_function: bool = False, requires_top_level: bool = False) ->
 def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
     """Mark a function `fn` as callable from kernels. It is compiled as part of its callers, or separately with `is_real_function`.
 
-    With `requires_top_level`, calls are allowed only where the loops of the function are tasks of the kernel, so not under a run-time `if`,
-    `for` or `while`. Returns the func. Raises `QuadrantsSyntaxError` if `fn` is no function written with `def`.
+    Args:
+        fn: the function.
+        is_real_function: whether it is compiled separately, as by `qd.real_func`.
+        requires_top_level: whether calls are allowed only where the loops of the function are tasks of the kernel, so not under a run-time
+            `if`, `for` or `while`.
+    Returns:
+        The func or, called with keywords only, a decorator.
+    Raises:
+        QuadrantsSyntaxError: `fn` is no function written with `def`.
     """
 
     def decorate(function: Any) -> Any:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from .. import _runtime
+from .._base.autodiff_mode import AutodiffMode
+from .._base.compat import read_kernel_options
 from .._base.dtypes import find_dtype, to_numpy_dtype
-from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError, warn
+from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from .._base.source import note_text, store_text
 from .._values.matrix import view_of
 from .._values.struct import Struct, StructType
@@ -25,8 +27,7 @@ from .._values.types import MatrixType
 from .parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results, show_mistake
 
 Kernel = _runtime.Kernel
-__all__ = ["Kernel", "Parameter", "data_oriented", "kernel", "pure"]
-K = TypeVar("K")
+__all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
 
 
 if TYPE_CHECKING:
@@ -69,40 +70,30 @@ def kernel(
 ) -> Any:
     """Mark a function `fn` as a kernel. It is compiled at its first call, and its outermost loops run in parallel.
 
-    `fastcache` (formerly `pure`) is accepted and has no effect: every kernel is cached by its dependencies. `graph=True` (formerly
-    `gpu_graph`) allows `qd.graph.do_while`. Returns the kernel or, called with keywords only, a decorator. Raises `QuadrantsSyntaxError`
-    for `checkpoints=True` and for parameters without a valid annotation.
+    Args:
+        fn: the function.
+        pure: former name of `fastcache`.
+        fastcache: accepted without effect: every kernel is cached by its dependencies.
+        graph: whether the kernel may use `qd.graph.do_while` and other statements of `qd.graph`.
+        checkpoints: must be False.
+        gpu_graph: former name of `graph`.
+    Returns:
+        The kernel or, called with keywords only, a decorator.
+    Raises:
+        QuadrantsSyntaxError: `checkpoints=True`, or a parameter without a valid annotation.
     """
-    if gpu_graph is not None:
-        warn("@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`.", DeprecationWarning)
-        graph = graph or gpu_graph
-    if pure is not None:
-        warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning)
+    graph, fastcache = read_kernel_options(graph, gpu_graph, fastcache, pure)
     if checkpoints:
         raise QuadrantsSyntaxError(f"@qd.kernel(checkpoints=True) {'is not supported' if graph else 'requires graph=True'}")
-    declared_pure = bool(fastcache or pure)
 
     def make(function: Any) -> Any:
         try:
-            return _make_kernel(function, declared_pure, graph, 2)
+            return _make_kernel(function, fastcache, graph, 2)
         except QuadrantsSyntaxError as error:
             problem = show_mistake(error, getattr(function, "__func__", function))
         raise problem
 
     return make(fn) if fn is not None else lambda function: make(function)
-
-
-def pure(kernel: K) -> K:
-    """A former spelling of `@qd.kernel(fastcache=True)` above `@qd.kernel`: warns, declares the kernel pure, and returns it.
-
-    Raises:
-        QuadrantsTypeError: `kernel` is no kernel.
-    """
-    if not isinstance(kernel, Kernel):
-        raise QuadrantsTypeError(f"@qd.pure stands above @qd.kernel, got {kernel!r}")
-    warn("@qd.pure is deprecated. Please use @qd.kernel(fastcache=True).", DeprecationWarning)
-    kernel.is_pure = True
-    return kernel
 
 
 def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int) -> Any:
@@ -145,9 +136,10 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
 
 def _reduce(kernel: Kernel) -> str:
     """Kernels are copied and pickled by reference: by their name in their module."""
-    if not kernel.mode:
+    if kernel.mode == AutodiffMode.NONE:
         return kernel.__qualname__
-    name = {2: "_tangent", 4: "_tangent", 5: "_replayed"}.get(kernel.mode, "grad")
+    is_tangent = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
+    name = "_tangent" if is_tangent else "_replayed" if kernel.mode == AutodiffMode.REPLAY else "grad"
     return f"{_reduce(kernel.primal)}.{name}"
 
 
@@ -181,19 +173,20 @@ class BoundKernel:
 
 
 def derive(primal: Any, mode: int) -> Kernel:
-    """Returns the derivative of the kernel `primal`, with the same parameters. `mode` (as in `AutodiffMode`) 2 gives tangents, 3 adjoints,
+    """Returns the derivative of the kernel `primal`, with the same parameters; `mode` is an `AutodiffMode`.
 
-    5 adjoints under a tape, which provides overwritten primals, and 6 the kernel fused with its adjoints, for the last call of a tape.
     Kernels of adjoints return nothing. Their tangents exist; there are no other second derivatives.
     """
-    if primal.mode and (primal.mode, mode) not in ((3, 2), (5, 2)):
+    is_of_adjoint = primal.mode in (AutodiffMode.REVERSE, AutodiffMode.REPLAY)
+    if primal.mode != AutodiffMode.NONE and not (is_of_adjoint and mode == AutodiffMode.FORWARD):
         raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")
-    mode = 4 if primal.mode else mode
-    made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'dual' if mode in (2, 4) else 'grad'}", mode)
+    suffix = "dual" if mode == AutodiffMode.FORWARD else "grad"
+    mode = AutodiffMode.SECOND if is_of_adjoint else mode
+    made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{suffix}", mode)
     functools.update_wrapper(made, primal.function)
     made.is_pure, made._is_classkernel, made.use_graph = primal.is_pure, primal._is_classkernel, primal.use_graph
     made.primal = primal
-    if mode == 2 and (build := vars(primal).get("build_result")):
+    if mode == AutodiffMode.FORWARD and (build := vars(primal).get("build_result")):
         made.build_result = build
     return made
 
@@ -226,8 +219,7 @@ def data_oriented(cls: type | None = None, *, template_primitives: bool = True, 
     """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, and its members are captured.
 
     With `template_primitives=False`, number members are read at each launch and are never part of the code. `stable_members` is accepted
-    and
-    has no effect: replacing a member by another object is always detected. Returns the class.
+    and has no effect: replacing a member by another object is always detected. Returns the class.
     """
     del stable_members
 

@@ -12,8 +12,8 @@ import numpy as np
 from .._base.dtypes import i32
 from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from .._containers.container import ContainerMethods
+from .._containers.struct_field import StructField
 from .._values.matrix import Vector
-from .._values.struct import StructField
 
 
 class _Ndrange:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-_BINARY = {
+BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod", "pow": "pow",
     "lshift": "shl", "rshift": "shr", "and": "bit_and", "or": "bit_or", "xor": "bit_xor", "matmul": "matmul", "divmod": "divmod",
 }  # fmt: skip
@@ -70,7 +70,7 @@ def _define(method: str, name: str, is_reflected: bool = False) -> None:
     setattr(Operand, f"__{'r' if is_reflected else ''}{method}__", apply)
 
 
-for _method, _name in _BINARY.items():
+for _method, _name in BINARY.items():
     _define(_method, _name)
     _define(_method, _name, is_reflected=True)
 for _method in _COMPARE:

@@ -21,7 +21,7 @@ def _epsilon(dtype: Any) -> float:
 
 @qd.pyfunc
 def eig(A, dt: qd.template() = None):
-    """Returns the eigenvalues and eigenvectors of a square matrix up to 6x6, computed in the data type `dt` (default: that of `A`).
+    """Return the eigenvalues and eigenvectors of a square matrix up to 6x6, computed in the data type `dt` (default: that of `A`).
 
     The rows of the first result are (Re, Im), by descending real part; of a conjugate pair, the one above the real axis is first. The
     columns of the second are the unit eigenvectors (re0, im0, re1, im1, ...). Both have derivatives for 2x2 matrices.

@@ -9,7 +9,7 @@ from . import linalg_basics as _basics
 
 @qd.pyfunc
 def cholesky(A, dt: qd.template() = None):
-    """Returns the lower triangular L with L transposed(L) = A, for a symmetric positive definite matrix up to 16x16; not finite for others.
+    """Return the lower triangular L with L transposed(L) = A, for a symmetric positive definite matrix up to 16x16; not finite for others.
 
     `dt` is the data type of the computation, by default that of `A`.
     """
@@ -34,7 +34,7 @@ def cholesky(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def solve_spd(A, b, dt: qd.template() = None):
-    """Returns the vector x with A x = b, for a symmetric positive definite matrix up to 16x16, by Cholesky; not finite for others.
+    """Return the vector x with A x = b, for a symmetric positive definite matrix up to 16x16, by Cholesky; not finite for others.
 
     `dt` is the data type of the computation, by default that of `A`.
     """
@@ -58,7 +58,7 @@ def solve_spd(A, b, dt: qd.template() = None):
 
 @qd.pyfunc
 def qr(A, dt: qd.template() = None):
-    """Returns (Q, R) with A = Q R for a matrix up to 16x16: Q square and orthogonal, R upper triangular with a diagonal that is not
+    """Return (Q, R) with A = Q R for a matrix up to 16x16: Q square and orthogonal, R upper triangular with a diagonal that is not
     negative.
 
     Uses Householder reflections (Golub, Van Loan, "Matrix Computations", algorithm 5.2.1). With full column rank, the columns of Q are
@@ -111,7 +111,7 @@ def qr(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def lu(A, dt: qd.template() = None):
-    """Returns (P, L, U) with A = P L U for a square matrix up to 16x16: P a permutation, L unit lower triangular, U upper triangular.
+    """Return (P, L, U) with A = P L U for a square matrix up to 16x16: P a permutation, L unit lower triangular, U upper triangular.
 
     Row pivoting bounds the entries of L by 1; U has a 0 on its diagonal if A is singular. `dt` is the data type of the computation, by
     default that of `A`.

@@ -26,13 +26,13 @@ def _with_sign_of(x, y):
 
 @qd.pyfunc
 def copysign(x, y):
-    """Returns the magnitude of x with the sign of y, including zeros."""
+    """Return the magnitude of x with the sign of y, including zeros."""
     return _with_sign_of(qd.abs(x), y)
 
 
 @qd.pyfunc
 def log1p(x):
-    """Returns log(1 + x), exact to rounding near 0: 2 atanh(x / (2 + x)) by its series for |x| < 0.4."""
+    """Return log(1 + x), exact to rounding near 0: 2 atanh(x / (2 + x)) by its series for |x| < 0.4."""
     small = qd.abs(x) < 0.4
     s = qd.select(small, x, 0.0) / (2 + qd.select(small, x, 0.0))
     z = s * s
@@ -44,7 +44,7 @@ def log1p(x):
 
 @qd.pyfunc
 def expm1(x):
-    """Returns exp(x) - 1, exact to rounding near 0: by the hyperbolic tangent of x / 2 for |x| < 0.5."""
+    """Return exp(x) - 1, exact to rounding near 0: by the hyperbolic tangent of x / 2 for |x| < 0.5."""
     small = qd.abs(x) < 0.5
     t = qd.tanh(qd.select(small, x, 0.0) / 2)
     return qd.select(small, 2 * t / (1 - t), qd.exp(x) - 1)
@@ -52,13 +52,13 @@ def expm1(x):
 
 @qd.pyfunc
 def log10(x):
-    """Returns the logarithm of x to base 10."""
+    """Return the logarithm of x to base 10."""
     return qd.log(x) / qd.log(qd.one(x) * 10)
 
 
 @qd.pyfunc
 def asinh(x):
-    """Returns the inverse of sinh."""
+    """Return the inverse of sinh at x."""
     a = qd.abs(x)
     near = qd.select(a < _LARGE, a, 0.0)
     value = qd.select(a < _LARGE, log1p(near + near * near / (1 + qd.sqrt(1 + near * near))), qd.log(a) + qd.log(qd.one(x) * 2))
@@ -67,21 +67,21 @@ def asinh(x):
 
 @qd.pyfunc
 def acosh(x):
-    """Returns the inverse of cosh for x >= 1, which is not negative; NaN for x < 1."""
+    """Return the inverse of cosh for x >= 1, which is not negative; NaN for x < 1."""
     t = qd.select(x < _LARGE, x, 1.0) - 1
     return qd.select(x < _LARGE, log1p(t + qd.sqrt(2 * t + t * t)), qd.log(x) + qd.log(qd.one(x) * 2))
 
 
 @qd.pyfunc
 def atanh(x):
-    """Returns the inverse of tanh for |x| <= 1; infinite for |x| = 1."""
+    """Return the inverse of tanh for |x| <= 1; infinite for |x| = 1."""
     a = qd.abs(x)
     return _with_sign_of(log1p(2 * a / (1 - a)) / 2, x)
 
 
 @qd.pyfunc
 def cbrt(x):
-    """Returns the cube root, also of negative numbers: a power, refined by a step of Newton's method."""
+    """Return the cube root of x, also of a negative one: a power, refined by a step of Newton's method."""
     a = qd.abs(x)
     is_plain = (a > 0) & (a < qd.math.inf)
     plain = qd.select(is_plain, a, 1.0)
@@ -92,7 +92,7 @@ def cbrt(x):
 
 @qd.pyfunc
 def hypot(x, y):
-    """Returns sqrt(x x + y y) without intermediate overflow."""
+    """Return sqrt(x x + y y) without intermediate overflow."""
     a, b = qd.max(qd.abs(x), qd.abs(y)), qd.min(qd.abs(x), qd.abs(y))
     is_plain = (a > 0) & (a < qd.math.inf)
     r = b / qd.select(is_plain, a, 1.0)
@@ -101,26 +101,26 @@ def hypot(x, y):
 
 @qd.pyfunc
 def saturate(x):
-    """Returns x clamped to [0, 1]."""
+    """Return x clamped to [0, 1]."""
     return qd.min(1.0, qd.max(0.0, x))
 
 
 @qd.pyfunc
 def faceforward(n, i, nref):
-    """Returns the normal n, turned so that it faces against i: -n if i and nref point in the same direction."""
+    """Return the normal n, turned so that it faces against i: -n if i and nref point in the same direction."""
     return qd.select(nref.dot(i) < 0, 1.0, -1.0) * n
 
 
 @qd.func
 def ctz(x):
-    """Returns the number of trailing zero bits of an integer, i32; for 0 the width of its type."""
+    """Return the number of trailing zero bits of the integer x, i32; for 0 the width of its type."""
     lowest = qd.math.ffs(x)
     return qd.select(lowest == 0, qd.math.clz(qd.zero(x)), lowest - 1)
 
 
 @qd.func
 def rotl(x, n):
-    """Returns an integer with its bits rotated by n positions towards the highest bit."""
+    """Return the integer x with its bits rotated by n positions towards the highest bit."""
     width = qd.math.clz(qd.zero(x))
     count = qd.i32(n) & (width - 1)
     moved = qd.bit_shr(x, (width - count) & (width - 1))
@@ -129,13 +129,13 @@ def rotl(x, n):
 
 @qd.func
 def rotr(x, n):
-    """Returns an integer with its bits rotated by n positions towards the lowest bit."""
+    """Return the integer x with its bits rotated by n positions towards the lowest bit."""
     return rotl(x, qd.math.clz(qd.zero(x)) - (qd.i32(n) & (qd.math.clz(qd.zero(x)) - 1)))
 
 
 @qd.func
 def bit_reverse(x):
-    """Returns an integer with its bits in reverse order."""
+    """Return the integer x with its bits in reverse order."""
     width = qd.math.clz(qd.zero(x))
     result, rest = qd.zero(x), x
     qd.loop_config(serialize=True)
@@ -150,20 +150,20 @@ def bit_reverse(x):
 
 @qd.pyfunc
 def rot_axis_angle(axis, angle):
-    """Returns the 3x3 matrix that rotates column vectors by `angle` (radians) about an axis of any length (Rodrigues)."""
+    """Return the 3x3 matrix that rotates column vectors by `angle` (radians) about an axis of any length (Rodrigues)."""
     return quat_to_matrix(quat_from_axis_angle(axis, angle))
 
 
 @qd.pyfunc
 def quat_from_axis_angle(axis, angle):
-    """Returns the unit quaternion (w, x, y, z) of a rotation by `angle` (radians) about an axis of any length."""
+    """Return the unit quaternion (w, x, y, z) of a rotation by `angle` (radians) about an axis of any length."""
     n = axis * (qd.sin(angle / 2) / axis.norm())
     return qd.Vector([qd.cos(angle / 2), n[0], n[1], n[2]])
 
 
 @qd.pyfunc
 def quat_mul(p, q):
-    """Returns the product of two quaternions (w, x, y, z): the rotation q, then p."""
+    """Return the product of two quaternions (w, x, y, z): the rotation q, then p."""
     u, v = qd.Vector([p[1], p[2], p[3]]), qd.Vector([q[1], q[2], q[3]])
     r = p[0] * v + q[0] * u + u.cross(v)
     return qd.Vector([p[0] * q[0] - u.dot(v), r[0], r[1], r[2]])
@@ -171,13 +171,13 @@ def quat_mul(p, q):
 
 @qd.pyfunc
 def quat_conjugate(q):
-    """Returns the conjugate of a quaternion (w, x, y, z): for a unit quaternion, the inverse rotation."""
+    """Return the conjugate of the quaternion q, (w, x, y, z): for a unit quaternion, the inverse rotation."""
     return qd.Vector([q[0], -q[1], -q[2], -q[3]])
 
 
 @qd.pyfunc
 def quat_rotate(q, v):
-    """Returns a 3-vector rotated by a unit quaternion (w, x, y, z)."""
+    """Return the 3-vector v rotated by the unit quaternion q, (w, x, y, z)."""
     u = qd.Vector([q[1], q[2], q[3]])
     t = 2 * u.cross(v)
     return v + q[0] * t + u.cross(t)
@@ -185,7 +185,7 @@ def quat_rotate(q, v):
 
 @qd.pyfunc
 def quat_to_matrix(q):
-    """Returns the 3x3 matrix that rotates column vectors as a unit quaternion (w, x, y, z) does."""
+    """Return the 3x3 matrix that rotates column vectors as the unit quaternion q, (w, x, y, z), does."""
     w, x, y, z = q[0], q[1], q[2], q[3]
     first = [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]
     second = [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)]
@@ -194,7 +194,7 @@ def quat_to_matrix(q):
 
 @qd.pyfunc
 def quat_from_matrix(m):
-    """Returns the unit quaternion (w, x, y, z), w not negative, of a 3x3 matrix that rotates column vectors (Shepperd's choice of the
+    """Return the unit quaternion (w, x, y, z), w not negative, of m, a 3x3 matrix that rotates column vectors (Shepperd's choice of the
     largest).
     """
     trace = m[0, 0] + m[1, 1] + m[2, 2]

@@ -12,11 +12,12 @@ import types
 from typing import Any
 
 from .. import _runtime
+from .._base import device as _device
 from .._base import logging as _logging
 from .._base import options as _options
-from .._base.arch import NAMES, Arch, cpu, gpu
+from .._base.arch import GPU_NAMES, NAMES, Arch, cpu, gpu
 from .._base.logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
-from .._containers import layout_tree as _snode
+from .._containers import layout_tree
 
 __all__ = [
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "cpu", "dump_compile_config", "extension", "gpu", "init", "is_extension_enabled",
@@ -56,8 +57,20 @@ def init(
 ) -> Any:
     """Start the runtime, after ending the current one.
 
-    `arch` is a processor, its name, or a list from which the first available one is taken; without it, kernels run on the CPU.
     Each option may also come from the environment as QD_<NAME>.
+
+    Args:
+        arch: a processor, its name, or a list from which the first available one is taken. Default: the CPU.
+        default_fp: data type that `float` means, `qd.f16`, `qd.f32` (default) or `qd.f64`.
+        default_ip: data type that `int` means, `qd.i32` (default) or `qd.i64`.
+        enable_fallback: whether an unavailable `arch` gives a warning and the CPU, instead of `RuntimeError`.
+        require_version: lowest version of the package that the program needs, "a.b" or "a.b.c".
+        options: see below.
+    Returns:
+        None.
+    Raises:
+        KeyError: an unknown option.
+        TypeError, ValueError: a value that does not suit its option.
     """
     if require_version is not None:
         _check_version(require_version)
@@ -73,9 +86,9 @@ def init(
     chosen = _choose_arch(arch, enable_fallback, values)
     values.update(arch=chosen.name, enable_fallback=enable_fallback)
     _options.apply_dump_variables(values)
-    if values["check_races"] and chosen is Arch.cuda:
+    if values["check_races"] and chosen in gpu:
         raise ValueError(
-            "check_races=True is not possible with arch=qd.cuda, where iterations have no order: look for races with arch=qd.cpu"
+            f"check_races=True is not possible with arch=qd.{chosen.name}, where iterations have no order: look for races with arch=qd.cpu"
         )
     if _test_mode:
         return types.SimpleNamespace(**values)
@@ -89,6 +102,7 @@ def init(
     interpreter = importlib.import_module("quadrants.interpreter") if chosen is Arch.python else None
     _runtime.init(_options.plain(values), interpreter and interpreter.run)
     _options.current = values
+    _device.update()
     if interpreter is not None:
         interpreter.forget()
         interpreter.seed(values["random_seed"])
@@ -103,13 +117,14 @@ def _describe_runtime(values: dict[str, Any]) -> str:
     """Returns the processor, the cache, and the options that differ from their defaults."""
     threads = values["cpu_max_num_threads"] or len(os.sched_getaffinity(0))
     where = f"{values['arch']} with {threads} threads" if values["arch"] == cpu.name else values["arch"]
-    where += f", GPU {values['device_id']}" if values["arch"] == Arch.cuda.name else ""
+    where += f", GPU {values['device_id']}" if values["arch"] in GPU_NAMES else ""
     changed = ", ".join(f"{name}={value}" for name, value in _options.find_changed(values).items())
     cache = importlib.import_module("quadrants._session.disk_cache").find_folder(values) if values["offline_cache"] else "none"
     return f"{where}; disk cache {cache}; options {changed or 'as by default'}"
 
 
-init.__doc__ = f"{init.__doc__}\n{_options.describe()}\n"
+_OPTION_LINES = _options.describe().replace("\n", "\n    ")
+init.__doc__ = f"{init.__doc__}\n    {_OPTION_LINES}\n"
 
 
 def reset() -> None:
@@ -119,13 +134,13 @@ def reset() -> None:
     if (coverage := sys.modules.get("quadrants._session.coverage")) is not None:
         coverage.harvest()
     _logging.debug("runtime: ends")
-    _snode.program.clear()
+    layout_tree.program.clear()
 
 
 def sync() -> None:
     """Wait until all launched work is done."""
     _options.check_runtime()
-    _snode.check_all_placed()
+    layout_tree.check_all_placed()
     _runtime.sync()
 
 
@@ -161,9 +176,7 @@ def is_extension_enabled(ext: extension) -> bool:
 
 def find_problem(arch: Arch, options: dict[str, Any]) -> str:
     """Returns why this processor is unavailable here; an empty string if it is available."""
-    if arch is Arch.cuda:
-        return _runtime.find_cuda_problem(options["cuda_driver"]) if options["enable_cuda"] else "enable_cuda is off"
-    return "" if arch in _SUPPORTED else "there is no such backend"
+    return "" if arch in _SUPPORTED else _runtime.find_problem(arch.name, _options.plain(options))
 
 
 def _choose_arch(arch: Any, enable_fallback: bool, options: dict[str, Any]) -> Arch:

@@ -54,42 +54,27 @@ class PerformanceDispatcher:
     """Calls the fastest of the registered implementations; made by `perf_dispatch`."""
 
     __qualname__: str
+    num_first_warmup: int
+    """Number of untimed calls of each implementation before the first decision."""
+    num_warmup: int
+    """Number of untimed calls of each implementation before a later decision."""
+    num_active: int
+    """Number of timed calls of each implementation."""
+    repeat_after_count: int
+    """Number of calls after which the implementations are measured again; 0: never."""
+    repeat_after_seconds: float
+    """Seconds after which the implementations are measured again; 0: never."""
 
     def __init__(self, prototype: Callable[..., Any], get_geometry_hash: Callable[..., Hashable], **schedule: Any):
         self.name = prototype.__name__
         self._parameters = list(inspect.signature(prototype).parameters)
         self._get_geometry_hash = get_geometry_hash
-        self._schedule = schedule
+        vars(self).update(schedule)
         self._implementations: list[DispatchImpl] = []
         self._races: dict[tuple[Hashable, tuple[int, ...]], Iterator[tuple[int, dict[int, float] | None]]] = {}
         self._lock = threading.Lock()
         self._has_reported = False
         functools.update_wrapper(self, prototype)
-
-    @property
-    def num_first_warmup(self) -> int:
-        """Number of untimed calls of each implementation before the first decision."""
-        return self._schedule["first_warmup"]
-
-    @property
-    def num_warmup(self) -> int:
-        """Number of untimed calls of each implementation before a later decision."""
-        return self._schedule["warmup"]
-
-    @property
-    def num_active(self) -> int:
-        """Number of timed calls of each implementation."""
-        return self._schedule["active"]
-
-    @property
-    def repeat_after_count(self) -> int:
-        """Number of calls after which the implementations are measured again; 0: never."""
-        return self._schedule["repeat_after_count"]
-
-    @property
-    def repeat_after_seconds(self) -> float:
-        """Seconds after which the implementations are measured again; 0: never."""
-        return self._schedule["repeat_after_seconds"]
 
     def register(self, impl: Any = None, *, is_compatible: Callable[..., bool] | None = None) -> Any:
         """Add an implementation: a kernel or a Python function with the parameters of the prototype.
@@ -158,25 +143,23 @@ class PerformanceDispatcher:
 
     def _race(self, compatible: list[int]) -> Iterator[tuple[int, dict[int, float] | None]]:
         """Yields, for each call with one geometry, the implementation that serves it, and the dictionary for its seconds or None."""
-        schedule, warmup = self._schedule, self._schedule["first_warmup"]
+        warmup = self.num_first_warmup
         while True:
             # The implementation that was registered last comes first, as in the reference.
             for position in compatible[::-1] * warmup:
                 yield position, None
             seconds: dict[int, float] = defaultdict(float)
-            for position in compatible[::-1] * max(1, schedule["active"]):
+            for position in compatible[::-1] * max(1, self.num_active):
                 yield position, seconds
             winner = min(seconds or compatible, key=seconds.__getitem__)  # excludes an implementation that only raised
             if _PRINTS_CHOICES:
                 chosen = self._implementations[winner].__name__
                 print(f"perf_dispatch '{self.name}': chose '{chosen}' out of {len(seconds)} registered functions.")
             calls, decided_at = 1, time.monotonic()  # calls since the decision, including the call that made it
-            while not (0 < schedule["repeat_after_count"] <= calls) and not (
-                0 < schedule["repeat_after_seconds"] <= time.monotonic() - decided_at
-            ):
+            while not (0 < self.repeat_after_count <= calls) and not (0 < self.repeat_after_seconds <= time.monotonic() - decided_at):
                 calls += 1
                 yield winner, None
-            warmup = schedule["warmup"]
+            warmup = self.num_warmup
 
 
 def perf_dispatch(
@@ -190,10 +173,19 @@ def perf_dispatch(
 ) -> Callable[[Callable[..., Any]], PerformanceDispatcher]:
     """Make a function that calls the fastest of the implementations that are registered with it.
 
-    The decorated function defines the name and the parameters; its body is not used. For each value of `get_geometry_hash(*arguments)`,
-    every implementation in turn serves `first_warmup` untimed calls and `active` timed calls (1 or more); then the one with the lowest
-    mean serves all calls. After `repeat_after_count` calls (300 if neither is given) or `repeat_after_seconds` they are measured again,
-    with `warmup` untimed calls; numbers ≤ 0 disable this. Each call runs one implementation.
+    The decorated function defines the name and the parameters; its body is not used. Every implementation in turn serves some calls; then
+    the one with the lowest mean time serves all. Each call runs one implementation.
+
+    Args:
+        get_geometry_hash: function of the arguments; for each of its values, the implementations are measured separately.
+        first_warmup: untimed calls of each implementation before the first measurement.
+        warmup: untimed calls of each implementation before later measurements.
+        active: timed calls of each implementation, 1 or more.
+        repeat_after_count: calls after which the implementations are measured again, 300 if `repeat_after_seconds` is not given either;
+            0 or less: never.
+        repeat_after_seconds: seconds after which they are measured again; 0 or less: never.
+    Returns:
+        A decorator, which returns the function. Its method `register` registers an implementation.
 
     QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" selects implementations, "?" lists their names;
     QD_PERFDISPATCH_PRINT_DEBUG=1 prints each selection.
@@ -201,6 +193,6 @@ def perf_dispatch(
     if repeat_after_count is None:
         repeat_after_count = DEFAULT_REPEAT_AFTER_COUNT if repeat_after_seconds is None else 0
 
-    schedule = {"first_warmup": first_warmup, "warmup": warmup, "active": active}
+    schedule = {"num_first_warmup": first_warmup, "num_warmup": warmup, "num_active": active}
     schedule |= {"repeat_after_count": repeat_after_count, "repeat_after_seconds": repeat_after_seconds or 0.0}
     return lambda prototype: PerformanceDispatcher(prototype, get_geometry_hash, **schedule)

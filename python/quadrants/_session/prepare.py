@@ -21,16 +21,17 @@ from .._base.errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from .._base.imports import load
 from .._base.source import get_source
 from .._containers import foreign as _foreign
-from .._containers import layout_tree as _snode
+from .._containers import layout_tree
 from .._containers.buffer_view import BufferView
 from .._containers.container import ContainerMethods
 from .._containers.device_arrays import find_device_array
 from .._containers.field import Field
 from .._containers.interop import element_dtype, find_array
 from .._containers.ndarray import Ndarray, from_device
+from .._containers.struct_field import StructField, StructNdarray
 from .._language.parameters import Parameter, array_members, find_object_member
 from .._values.matrix import Matrix, unwrap
-from .._values.struct import Struct, StructField, StructNdarray
+from .._values.struct import Struct
 from .._values.types import MatrixType, NdarrayType
 
 
@@ -66,7 +67,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the arguments, checked against their annotations, in the form that launches accept."""
     _options.check_runtime()
-    _snode.check_all_placed()
+    layout_tree.check_all_placed()
     prepared = []
     for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         value = value._impl if isinstance(value, _runtime.TensorBase) else value

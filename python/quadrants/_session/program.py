@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _runtime
+from .._base import device as _device
 from .._base import options as _options
-from .._containers import layout_tree as _snode
+from .._containers import layout_tree
 from . import init as _init
 
 
@@ -62,7 +63,8 @@ def _switch(following: Program) -> Program:
     before, _current = _current, following
     if following is not before:
         options, trees = following._waiting
-        before._waiting = (_options.current, _snode.exchange_trees(trees))
+        before._waiting = (_options.current, layout_tree.exchange_trees(trees))
         _options.current = options
         _runtime.switch_program(following._handle)
+        _device.update()
     return before

@@ -133,7 +133,7 @@ def create_event() -> Event:
 
 @contextlib.contextmanager
 def use_stream(stream: Stream) -> Iterator[Stream]:
-    """Send launches of this thread without `qd_stream` to the stream `stream` within the block."""
+    """Return a context manager: within its block, launches of this thread without `qd_stream` go to the stream `stream`."""
     before = _runtime.set_stream(get_handle(stream))
     try:
         yield stream

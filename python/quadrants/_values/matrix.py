@@ -115,7 +115,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return self._array.ndim
 
     def get_shape(self) -> tuple[int, ...]:
-        """Returns the extents: (n,) for a vector, (n, m) for a matrix."""
+        """Return the extents: (n,) for a vector, (n, m) for a matrix."""
         return self._array.shape
 
     shape = property(get_shape)
@@ -156,15 +156,15 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         store(self._array, positions[0] if len(positions) == 1 else positions, given)
 
     def fill(self, value: Any) -> None:
-        """Assigns the number `value` to every component."""
+        """Assign the number `value` to every component."""
         store(self._array, ..., value)
 
     def to_list(self) -> list[Any]:
-        """Returns the components as a (nested) list of Python numbers."""
+        """Return the components as a (nested) list of Python numbers."""
         return self._array.tolist()
 
     def to_numpy(self) -> np.ndarray:
-        """Returns a new NumPy array of shape (n,) or (n, m) with the components."""
+        """Return a new NumPy array of shape (n,) or (n, m) with the components."""
         return self._array.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -239,7 +239,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return self.transpose()
 
     def transpose(self) -> Matrix:
-        """Returns the transposed matrix, a copy. Raises `QuadrantsTypeError` for a vector."""
+        """Return the transposed matrix, a copy. Raises `QuadrantsTypeError` for a vector."""
         if self._array.ndim == 1:
             raise QuadrantsTypeError(
                 "`transpose()` cannot apply to a vector. If you want something like "
@@ -248,51 +248,51 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return _make(self._array.T.copy(), self.dtype)
 
     def cast(self, dtype: Any) -> Matrix:
-        """Returns a copy with the components converted to the data type `dtype`."""
+        """Return a copy with the components converted to the data type `dtype`."""
         return cast(self, dtype)
 
     def sum(self) -> Any:
-        """Returns the sum of all components."""
+        """Return the sum of all components."""
         return self._array.sum()
 
     def max(self) -> Any:
-        """Returns the largest component."""
+        """Return the largest component."""
         return self._array.max()
 
     def min(self) -> Any:
-        """Returns the smallest component."""
+        """Return the smallest component."""
         return self._array.min()
 
     def any(self) -> bool:
-        """Returns whether any component is non-zero."""
+        """Return whether any component is non-zero."""
         return bool(self._array.any())
 
     def all(self) -> bool:
-        """Returns whether every component is non-zero."""
+        """Return whether every component is non-zero."""
         return bool(self._array.all())
 
     def norm_sqr(self) -> Any:
-        """Returns the sum of the squares of the components."""
+        """Return the sum of the squares of the components."""
         return (self._array * self._array).sum()
 
     def norm(self, eps: float = 0) -> Any:
-        """Returns the square root of `norm_sqr() + eps`."""
+        """Return the square root of `norm_sqr() + eps`."""
         return np.sqrt(self.norm_sqr() + eps)
 
     def norm_inv(self, eps: float = 0) -> Any:
-        """Returns one over the square root of `norm_sqr() + eps`."""
+        """Return one over the square root of `norm_sqr() + eps`."""
         return 1 / np.sqrt(self.norm_sqr() + eps)
 
     def normalized(self, eps: float = 0) -> Matrix:
-        """Returns the vector divided by its norm plus `eps`."""
+        """Return the vector divided by its norm plus `eps`."""
         return self / (self.norm() + eps)
 
     def dot(self, other: Any) -> Any:
-        """Returns the sum of the products of the components of two vectors of equal length."""
+        """Return the sum of the products of the components of this vector and `other`, of equal length."""
         return np.dot(self._array, np.asarray(unwrap(other)))
 
     def cross(self, other: Any) -> Any:
-        """Returns the cross product with a vector of equal length: a number for two components, a vector for three.
+        """Return the cross product with a vector of equal length: a number for two components, a vector for three.
 
         Raises `QuadrantsTypeError` for other lengths.
         """
@@ -304,26 +304,26 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return wrap(np.cross(a, b), self, other)
 
     def outer_product(self, other: Any) -> Matrix:
-        """Returns the matrix of all products of a component of this vector and one of `other`."""
+        """Return the matrix of all products of a component of this vector and one of `other`."""
         return wrap(np.outer(self._array, np.asarray(unwrap(other))), self, other)
 
     def frobenius_inner(self, other: Any) -> Any:
-        """Returns the sum of the products of the components of two matrices of equal shape."""
+        """Return the sum of the products of the components of this matrix and `other`, of equal shape."""
         return (self._array * np.asarray(unwrap(other))).sum()
 
     def trace(self) -> Any:
-        """Returns the sum of the diagonal. Raises `QuadrantsTypeError` if the matrix is not square."""
+        """Return the sum of the diagonal. Raises `QuadrantsTypeError` if the matrix is not square."""
         self._check_square("Trace")
         return np.trace(self._array)
 
     def determinant(self) -> Any:
-        """Returns the determinant, an integer for integer components. Raises `QuadrantsTypeError` if the matrix is not square."""
+        """Return the determinant, an integer for integer components. Raises `QuadrantsTypeError` if the matrix is not square."""
         self._check_square("Determinant")
         value = np.linalg.det(self._array.astype(np.result_type(self._array, np.float32)))
         return self._array.dtype.type(round(value)) if self._array.dtype.kind in "iu" else value
 
     def inverse(self) -> Matrix:
-        """Returns the inverse of a square matrix as floats; all components are infinite or NaN if it is singular.
+        """Return the inverse of a square matrix as floats; all components are infinite or NaN if it is singular.
 
         Raises `QuadrantsTypeError` if the matrix is not square or has more than 16 rows.
         """
@@ -343,57 +343,64 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
 
     @staticmethod
     def zero(dt: Any, n: int, m: int | None = None) -> Matrix:
-        """Returns a vector of `n` or a matrix of `n` x `m` zeros of type `dt`."""
+        """Return a vector of `n` or a matrix of `n` x `m` zeros of type `dt`."""
         return _make(np.zeros(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
 
     @staticmethod
     def one(dt: Any, n: int, m: int | None = None) -> Matrix:
-        """Returns a vector of `n` or a matrix of `n` x `m` ones of type `dt`."""
+        """Return a vector of `n` or a matrix of `n` x `m` ones of type `dt`."""
         return _make(np.ones(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
 
     @staticmethod
     def unit(n: int, i: int, dt: Any = None) -> Matrix:
-        """Returns the vector of `n` components of type `dt` (default: int) whose component `i` is one and all others zero."""
+        """Return the vector of `n` components of type `dt` (default: int) whose component `i` is one and all others zero."""
         dtype = to_dtype(int if dt is None else dt)
         return _make(np.eye(n, dtype=to_numpy_dtype(dtype))[i].copy(), dtype)
 
     @staticmethod
     def identity(dt: Any, n: int) -> Matrix:
-        """Returns the `n` x `n` identity matrix of type `dt`."""
+        """Return the `n` x `n` identity matrix of type `dt`."""
         return _make(np.eye(n, dtype=to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
 
     @staticmethod
     def diag(dim: int, val: Any) -> Matrix:
-        """Returns the `dim` x `dim` matrix with the number `val` on its diagonal and zeros elsewhere."""
+        """Return the `dim` x `dim` matrix with the number `val` on its diagonal and zeros elsewhere."""
         return Matrix(np.eye(dim, dtype=np.asarray(val).dtype) * val)
 
     @staticmethod
     def rows(rows: Sequence[Any]) -> Matrix:
-        """Returns the matrix with these rows, sequences of equal length."""
+        """Return the matrix with these `rows`, sequences of equal length."""
         return Matrix([list(row) for row in rows])
 
     @staticmethod
     def cols(cols: Sequence[Any]) -> Matrix:
-        """Returns the matrix with these columns, sequences of equal length."""
+        """Return the matrix with these columns (`cols`), sequences of equal length."""
         return Matrix([list(col) for col in cols]).transpose()
 
     @staticmethod
     def field(n: int, m: int, dtype: Any, *arguments: Any, ndim: int | None = None, **options: Any) -> Any:
-        """Returns a field of `n` x `m` matrices. `dtype` is a data type, or nested lists with the same type for each component; further
-        arguments are those of `qd.field`.
+        """Return a field of `n` x `m` matrices.
+
+        Args:
+            n: number of rows.
+            m: number of columns.
+            dtype: data type of the components, or nested lists with this type for each component.
+            arguments: further arguments of `qd.field`, beginning with `shape`.
+            ndim: 2, the number of axes of a matrix.
+            options: keyword arguments of `qd.field`.
         """
         assert ndim in (None, 2), f"a matrix has two axes, got ndim={ndim}"
-        return _types.factories["public field"](_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
+        return _types.containers.field(_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
-        """Returns an ndarray of this `shape` of `n` x `m` matrices of type `dtype`; `needs_grad` allocates adjoints."""
-        return _types.factories["public ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
+        """Return an ndarray of this `shape` of `n` x `m` matrices of type `dtype`; `needs_grad` allocates adjoints."""
+        return _types.containers.ndarray(_types.matrix(n, m, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
-        """Returns a tensor of this `shape` of `n` x `m` matrices of type `dtype`; the options are those of `qd.tensor`."""
-        return _types.factories["tensor"](_types.matrix(n, m, dtype), shape, **options)
+        """Return a tensor of this `shape` of `n` x `m` matrices of type `dtype`; the options are those of `qd.tensor`."""
+        return _types.containers.tensor(_types.matrix(n, m, dtype), shape, **options)
 
 
 class Vector(Matrix):
@@ -403,21 +410,27 @@ class Vector(Matrix):
 
     @staticmethod
     def field(n: int, dtype: Any, *arguments: Any, ndim: int = 1, **options: Any) -> Any:  # type: ignore[override]
-        """Returns a field of vectors with `n` components. `dtype` is a data type, or a list with the same type for each component; further
-        arguments are those of `qd.field`.
+        """Return a field of vectors.
+
+        Args:
+            n: number of components.
+            dtype: data type of the components, or a list with this type for each component.
+            arguments: further arguments of `qd.field`, beginning with `shape`.
+            ndim: 1, the number of axes of a vector.
+            options: keyword arguments of `qd.field`.
         """
         assert ndim == 1, f"a vector has one axis, got ndim={ndim}"
-        return _types.factories["public field"](_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
+        return _types.containers.field(_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
-        """Returns an ndarray of this `shape` of vectors with `n` components of type `dtype`; `needs_grad` allocates adjoints."""
-        return _types.factories["public ndarray"](_types.vector(n, dtype), shape, needs_grad)
+        """Return an ndarray of this `shape` of vectors with `n` components of type `dtype`; `needs_grad` allocates adjoints."""
+        return _types.containers.ndarray(_types.vector(n, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
-        """Returns a tensor of this `shape` of vectors with `n` components of type `dtype`; the options are those of `qd.tensor`."""
-        return _types.factories["tensor"](_types.vector(n, dtype), shape, **options)
+        """Return a tensor of this `shape` of vectors with `n` components of type `dtype`; the options are those of `qd.tensor`."""
+        return _types.containers.tensor(_types.vector(n, dtype), shape, **options)
 
 
 _OPERANDS = (Matrix, np.ndarray, np.generic, int, float, list, tuple)
@@ -493,6 +506,3 @@ def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
         raise QuadrantsSyntaxError(f"{kind!r} takes {count} components, got {len(flat)}")
     array = np.array(flat).reshape(shape)
     return _make(array if kind.dtype is None else converted(array, kind.dtype), kind.dtype)
-
-
-_types.factories["matrix"] = from_components

@@ -6,12 +6,20 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._base.compat import CallableShape as _Shape
 from .._base.dtypes import DataType, find_dtype, to_dtype
 from .._base.errors import QuadrantsSyntaxError, warn
 
-# Constructors of values and containers by name; the modules that define them register them. "public field" is `qd.field`, "field" its
-# implementation.
-factories: dict[str, Callable[..., Any]] = {}
+
+class Constructors:
+    """The constructors of containers, for the types that their elements have: `_containers`, which imports the types, registers them."""
+
+    field: Callable[..., Any]
+    ndarray: Callable[..., Any]
+    tensor: Callable[..., Any]
+
+
+containers = Constructors()
 
 
 class Layout(enum.Enum):
@@ -23,7 +31,7 @@ class Layout(enum.Enum):
 
 
 def is_tensor(dtype: Any) -> bool:
-    """Whether `dtype` is a vector or matrix type."""
+    """Return whether `dtype` is a vector or matrix type."""
     return isinstance(dtype, MatrixType)
 
 
@@ -37,15 +45,6 @@ def check_size(count: int) -> None:
     if count > 144:
         text = f"kernels hold all {count} components of a vector or matrix at once, and take the longer to compile the more there are"
         warn(f"{text}: more than 144 are better kept in a field or an array", UserWarning)
-
-
-class _Shape(tuple[Any, ...]):
-    """Extents as a tuple. Calling it returns a list, for programs that read element types of ndarrays in this way."""
-
-    __slots__ = ()
-
-    def __call__(self) -> list[Any]:
-        return list(self)
 
 
 class MatrixType:
@@ -78,15 +77,17 @@ class MatrixType:
 
     def __call__(self, *values: Any):
         """Returns a host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""
-        return factories["matrix"](self, values)
+        from .matrix import from_components  # that module imports the types
+
+        return from_components(self, values)
 
     def field(self, **options: Any):
         """Returns a field with elements of this type; the options are those of `qd.field`."""
-        return factories["public field"](self, **options)
+        return containers.field(self, **options)
 
     def ndarray(self, shape: Any, needs_grad: bool = False):
         """Returns an ndarray of this `shape` with elements of this type; `needs_grad` allocates adjoints."""
-        return factories["public ndarray"](self, shape, needs_grad)
+        return containers.ndarray(self, shape, needs_grad)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.ndim, self.n, self.m, self.dtype)
@@ -126,12 +127,12 @@ class UnpackedVectorType:
 
 
 def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> Any:
-    """Returns the type of vectors with `n` components of type `dtype`. `unpacked` makes each component a scalar member of a struct."""
+    """Return the type of vectors with `n` components of type `dtype`. `unpacked` makes each component a scalar member of a struct."""
     return UnpackedVectorType(n, dtype) if unpacked else MatrixType(n, 1, dtype, 1)
 
 
 def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> MatrixType:
-    """Returns the type of `n` x `m` matrices with components of type `dtype`."""
+    """Return the type of `n` x `m` matrices with components of type `dtype`."""
     return MatrixType(n, m, dtype, 2)
 
 

@@ -26,6 +26,4 @@ def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) ->
         _runtime.clear_shadows(_KINDS[gradient_type])
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

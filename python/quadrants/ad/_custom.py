@@ -21,23 +21,20 @@ def grad_replaced(func: F) -> F:
 
     Args:
         func: the function; arguments and results are passed through.
+    Returns:
+        The decorated function.
     """
 
     @functools.wraps(func)
     def replaced(*arguments: Any, **keywords: Any) -> Any:
-        watcher = _runtime.set_watcher(None)
-        tape = getattr(watcher, "__self__", None)
+        tape = _runtime.current_tape()
         if not isinstance(tape, Tape):
-            _runtime.set_watcher(watcher)
             return func(*arguments, **keywords)
-        write_watcher = _runtime.set_write_watcher(None)
         tape.hide()
         try:
             result = func(*arguments, **keywords)
         finally:
-            tape._undo_log.show()
-            _runtime.set_watcher(watcher)
-            _runtime.set_write_watcher(write_watcher)
+            tape.show()
         tape.record(replaced, arguments, keywords)
         return result
 
@@ -49,8 +46,8 @@ def grad_for(primal: Any) -> Callable[[F], F]:
     """Register the decorated function as the gradient of `primal`, which `grad_replaced` decorates.
 
     A tape calls it with the arguments of the recorded call. It must add to the gradients of the containers that `primal` reads, computed
-    from the gradients of those that it writes. Raises `QuadrantsRuntimeError` if `primal` is a kernel, is not decorated, or already has a
-    gradient.
+    from the gradients of those that it writes. Returns a decorator. Raises `QuadrantsRuntimeError` if `primal` is a kernel, is not
+    decorated, or already has a gradient.
     """
     primal = getattr(primal, "__func__", primal)
     if isinstance(primal, Kernel):

@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.autodiff_mode import AutodiffMode
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from .._containers.container import Shadows
 from .._containers.layout_tree import check_all_placed
-from .._values.struct import StructField
-from ..types.enums import AutodiffMode
+from .._containers.struct_field import StructField
 from ._recorded import call
 
 
@@ -54,7 +54,7 @@ class FwdMode:
             assert isinstance(container, Shadows), "param must be a container"
         self.clear_gradients = clear_gradients
         self.entered = False
-        self._outer: Any = None
+        self._context = _runtime.TapeContext(self, records_memory=False)
 
     def __enter__(self) -> FwdMode:
         assert not self.entered, "Forward mode manager can be entered only once."
@@ -64,9 +64,7 @@ class FwdMode:
             if not container.has_dual():
                 raise QuadrantsRuntimeError("Tangents are not allocated: please use needs_dual=True for the loss and for the parameters")
         seeds = [(container, _as_seed(container, seed)) for container, seed in self.seeds]
-        outer = _runtime.set_watcher(None)
-        if outer is not None:
-            _runtime.set_watcher(outer)
+        if _runtime.current_tape() is not None:
             raise QuadrantsRuntimeError(
                 "forward mode inside of a tape, or of another forward mode, is not possible: calls would have no part in the outer one. "
                 "For second derivatives enter the tape inside of the forward mode"
@@ -76,12 +74,11 @@ class FwdMode:
             _runtime.clear_shadows(2)
         for container, seed in seeds:
             container.dual.from_numpy(seed)
-        self._outer = outer
-        _runtime.set_watcher(self._watch)
+        self._context.enter()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _runtime.set_watcher(self._outer)
+        self._context.leave()
         self.clear_seed()
 
     def clear_seed(self) -> None:
@@ -89,7 +86,7 @@ class FwdMode:
         for container, _seed in self.seeds:
             container.dual.fill(0)
 
-    def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
+    def _on_call(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         return call(kernel if kernel.mode == AutodiffMode.FORWARD else kernel._tangent, arguments, keywords)
 
 

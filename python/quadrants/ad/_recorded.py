@@ -53,24 +53,24 @@ class Memories:
 
 
 class Recorded:
-    """A call of a kernel. `begin` and `mark` are the positions in the undo log at which it begins and at which its gradient runs.
+    """A call of a kernel. `begin` and `position` are those in the undo log at which it begins and at which its gradient runs.
 
     `binding` holds the objects and numbers that the call used, regardless of later assignments to names and members.
     """
 
-    __slots__ = ("arguments", "begin", "binding", "function", "keywords", "mark")
+    __slots__ = ("arguments", "begin", "binding", "function", "keywords", "position")
 
     def __init__(
-        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, begin: int, mark: int, binding: Any
+        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, begin: int, position: int, binding: Any
     ) -> None:
         self.function, self.arguments, self.keywords = function, arguments, keywords
-        self.begin, self.mark, self.binding = begin, mark, binding
+        self.begin, self.position, self.binding = begin, position, binding
         if binding is not None and not binding.has_gradient:
             self._find_gradient()
 
     def _find_gradient(self) -> None:
         """Compiles the gradient now, from the code that ran. Its errors are reported when the gradient runs."""
-        needs_overwritten = vars(self.function).get("_needs_overwritten")
+        needs_overwritten = self.function._needs_overwritten
         for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
             try:
                 is_checked = _runtime.specialize_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
@@ -78,7 +78,7 @@ class Recorded:
                 continue
             except Exception:
                 return
-            vars(self.function)["_needs_overwritten"] = name == "_replayed"
+            self.function._needs_overwritten = name == "_replayed"
             # overwritten primals are saved: no check is needed
             if not is_checked:
                 return
@@ -87,17 +87,17 @@ class Recorded:
         """Repeats the call."""
         self._launch(self.function)
 
-    def backward(self, undo_log: Any, /) -> None:
+    def backward(self, tape: Any, /) -> None:
         """Runs the gradient of the call. Raises `QuadrantsRuntimeError` if it is no longer available."""
-        if vars(self.function).get("_needs_overwritten"):
-            self._replay(undo_log)
+        if self.function._needs_overwritten:
+            self._replay(tape)
             return
         try:
             self._launch(self.function.grad)
         except OverwrittenPrimalError:  # some of the gradients exist
             raise
         except (OverwrittenError, QuadrantsCompilationError) as problem:
-            self._replay_instead(undo_log, problem)
+            self._replay_instead(tape, problem)
 
     def _launch(self, kernel: Any) -> None:
         if self.binding is None:
@@ -105,20 +105,20 @@ class Recorded:
         else:
             _runtime.launch_bound(kernel, self.binding, self.arguments, self.keywords)
 
-    def _replay_instead(self, undo_log: Any, problem: Exception) -> None:
+    def _replay_instead(self, tape: Any, problem: Exception) -> None:
         """Runs the gradient with the overwritten primals of the call. Raises `problem` if that is impossible, too."""
         try:
-            self._replay(undo_log)
+            self._replay(tape)
         except (OverwrittenError, QuadrantsCompilationError):
             raise problem from None
-        vars(self.function)["_needs_overwritten"] = True
+        self.function._needs_overwritten = True
 
-    def _replay(self, undo_log: Any) -> None:
-        undo_log.begin_replay(self.begin, self.mark)
+    def _replay(self, tape: Any) -> None:
+        tape.begin_replay(self.begin, self.position)
         try:
             self._launch(self.function._replayed)
         finally:
-            undo_log.end_replay()
+            tape.end_replay()
 
 
 class Interpreted(Recorded):
@@ -129,8 +129,10 @@ class Interpreted(Recorded):
 
     __slots__ = ("has_tangents", "problem", "recording")
 
-    def __init__(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, mark: int, has_tangents: bool) -> None:
-        super().__init__(function, arguments, keywords, mark, mark, None)
+    def __init__(
+        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, position: int, has_tangents: bool
+    ) -> None:
+        super().__init__(function, arguments, keywords, position, position, None)
         self.has_tangents, self.recording = has_tangents, None
         self.problem: Exception | None = None
         self._record("_replayed")
@@ -163,10 +165,10 @@ class Interpreted(Recorded):
 class Cut:
     """Elements of a gradient that end here: their primals were overwritten between recorded calls."""
 
-    __slots__ = ("gradient", "mark", "where")
+    __slots__ = ("gradient", "position", "where")
 
-    def __init__(self, mark: int, gradient: np.ndarray, where: Any) -> None:
-        self.mark, self.gradient, self.where = mark, gradient, where
+    def __init__(self, position: int, gradient: np.ndarray, where: Any) -> None:
+        self.position, self.gradient, self.where = position, gradient, where
 
     def again(self) -> None:
         """Does nothing: the written values are unknown."""
@@ -179,12 +181,12 @@ class Cut:
 class Replaced:
     """A call of a function with a replaced gradient, and the values of its number arguments."""
 
-    __slots__ = ("arguments", "function", "keywords", "mark", "memories", "numbers")
+    __slots__ = ("arguments", "function", "keywords", "position", "memories", "numbers")
 
     def __init__(
-        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, mark: int, memories: Memories | None
+        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, position: int, memories: Memories | None
     ) -> None:
-        self.function, self.arguments, self.keywords, self.mark = function, arguments, keywords, mark
+        self.function, self.arguments, self.keywords, self.position = function, arguments, keywords, position
         self.numbers = [_numbers_in(value) for value in arguments] if any(not isinstance(value, _CONSTANT) for value in arguments) else None
         self.memories = memories  # after the call, if calls are interpreted
 
@@ -218,10 +220,10 @@ class HostWrite:
     If a kernel on the tape has written to the container, too, the gradient of the overwritten elements does not reach that kernel.
     """
 
-    __slots__ = ("container", "index", "new", "is_intermediate", "is_replayed", "mark")
+    __slots__ = ("container", "index", "new", "is_intermediate", "is_replayed", "position")
 
-    def __init__(self, container: Any, index: Any, first_launch: int, mark: int, is_replayed: bool) -> None:
-        self.container, self.index, self.mark, self.is_replayed = container, index, mark, is_replayed
+    def __init__(self, container: Any, index: Any, first_launch: int, position: int, is_replayed: bool) -> None:
+        self.container, self.index, self.position, self.is_replayed = container, index, position, is_replayed
         self.new: Any = None
         self.is_intermediate = container._last_launch > first_launch
 

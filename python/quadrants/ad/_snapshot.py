@@ -1,4 +1,4 @@
-"""Snapshots of memory, and gradients of overwritten elements, for tapes (called by launch/undo_log.cpp)."""
+"""Snapshots of memory, and gradients of overwritten elements, for tapes (called by launch/tape/undo_log.cpp)."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.autodiff_mode import AutodiffMode
 from .._base.errors import QuadrantsCompilationError, warn
 from .._containers.layout_tree import check_all_placed
-from .._language.kernel import Kernel, derive
+from .._language.kernel import Kernel
 from .._language.parameters import bind
-from ..types.enums import AutodiffMode
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
 from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, call_validated
@@ -49,13 +49,12 @@ class Tape:
         self.clear_gradients, self.validation, self.grad_check = clear_gradients, validation, grad_check
         self._recorded: list[Recorded | Replaced | HostWrite | Cut] = []
         self.entered = self.gradient_evaluated = False
-        self._outer: Any = None
-        self._outer_writes: Any = None
+        self._outer: Any = None  # the tape or forward mode that handled calls before
         self._first_launch = 0
         self._memory: Memory | None = None
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has run, and its gradients remain
-        self._undo_log: Any = None
+        self._context = _runtime.TapeContext(self, records_memory=True, records_all=bool(grad_check))
         self._is_interpreted = self._has_tangents = False
         self._computed: Computed = {}
         self._may_fuse = False
@@ -81,33 +80,27 @@ class Tape:
         if self.grad_check:
             self._memory = Memory()
         self._first_launch = _runtime.launch_count()
-        self._undo_log = _runtime.UndoLog(keeps_all=bool(self.grad_check))
-        self._undo_log.enter()
-        self._outer = _runtime.set_watcher(self._watch)
-        self._outer_writes = _runtime.set_write_watcher(self._note_write)
+        self._outer = self._context.enter()
         if self._outer is not None:
-            outer = getattr(self._outer, "__self__", None)
-            self._has_tangents = outer._has_tangents if isinstance(outer, Tape) else True
+            self._has_tangents = self._outer._has_tangents if isinstance(self._outer, Tape) else True
         self._is_interpreted = self.validation or self._has_tangents or _options.get("arch") == "python"
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
         self._may_fuse = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        _runtime.set_watcher(self._outer)
-        _runtime.set_write_watcher(self._outer_writes)
         if kind is not None:
-            self._undo_log.leave()
+            self._context.leave()
             self._recorded.clear()
-        elif self.loss is not None:
+            return
+        self._context.close()  # overwritten memory is saved until the gradients run
+        if self.loss is not None:
             self.grad()
-        else:
-            self._undo_log.close()  # overwritten memory is saved until the gradients run
 
-    def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
+    def _on_call(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
-        outer, begin, recorded = self._outer, self._undo_log.mark(), None
+        outer, begin, recorded = self._outer, self._context.position, None
         if self._is_interpreted and not kernel.mode:
             self._find_overwritten()
             recorded = Interpreted(kernel, arguments, keywords, begin, self._has_tangents)
@@ -117,14 +110,14 @@ class Tape:
         if is_fused:
             result = None
         elif outer is not None:
-            result = outer(kernel, arguments, keywords)
+            result = outer._on_call(kernel, arguments, keywords)
         elif self.validation and not kernel.mode:
             result = call_validated(kernel, arguments, keywords)
         else:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
             if recorded is None:
-                recorded = Recorded(kernel, arguments, keywords, begin, self._undo_log.mark(), self._undo_log.take_binding())
+                recorded = Recorded(kernel, arguments, keywords, begin, self._context.position, self._context.take_binding())
             else:
                 recorded.after()
                 self._computed.update(recorded.list_computed())
@@ -133,25 +126,28 @@ class Tape:
         return result
 
     def hide(self) -> None:
-        """Begins a function with a replaced gradient: its kernels are not recorded, in this tape and in enclosing ones."""
-        self._find_overwritten()
-        self._undo_log.hide()
-        outer = getattr(self._outer, "__self__", None)
-        while isinstance(outer, Tape):
-            outer._find_overwritten()
-            outer = getattr(outer._outer, "__self__", None)
+        """Begin a function with a replaced gradient: its kernels are not recorded, in this tape and in enclosing ones."""
+        tape: Any = self
+        while isinstance(tape, Tape):
+            tape._find_overwritten()
+            tape = tape._outer
+        self._context.hide()
+
+    def show(self) -> None:
+        """End such a function."""
+        self._context.show()
 
     def _find_overwritten(self) -> None:
         """Records results of interpreted calls that were overwritten by anything else than a kernel."""
         for address, (memory, left, gradient) in list(self._computed.items()):
             if bool((changed := memory != left).any()):
-                self._recorded.append(Cut(self._undo_log.mark(), gradient, changed))
+                self._recorded.append(Cut(self._context.position, gradient, changed))
                 del self._computed[address]
 
     def _give_up_fused(self) -> None:
         """Another call follows the call that was fused with its gradient."""
         if self._fused is not None:
-            vars(self._fused.function)["_ends_tapes"] = False
+            self._fused.function._ends_tapes = False
             self._fused = None
 
     @property
@@ -165,56 +161,57 @@ class Tape:
         return [AutodiffMode.NONE for _ in self.calls]
 
     def insert(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Add a call of a kernel, as if it were made now, or of a function with a replaced gradient, without calling it."""
-        mark = self._undo_log.mark()
+        """Add a call with the arguments `args` without making it: `func` is a kernel, or a function with a replaced gradient."""
+        position = self._context.position
         if isinstance(func, Kernel):
-            self._recorded.append(Recorded(func, tuple(args), None, mark, mark, None))
+            self._recorded.append(Recorded(func, tuple(args), None, position, position, None))
         else:
             self.record(func, tuple(args), None)
 
     def _run_fused(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
-        """Runs a kernel that ended the previous tape fused with its gradient (see `launch/fused_launch.h`); returns False if it did not
-        run.
+        """Runs a kernel that ended the previous tape fused with its gradient (see `launch/tape/fused_launch.h`); returns False if it did
+        not run.
         """
-        if not self._may_fuse or keywords or self._checked is None or not vars(kernel).get("_ends_tapes"):
+        if not self._may_fuse or keywords or self._checked is None or not kernel._ends_tapes:
             return False
         try:
-            fused = vars(kernel).get("_fused") or vars(kernel).setdefault("_fused", derive(kernel, AutodiffMode.FUSED))
-            is_done = self._undo_log.launch_fused(fused, arguments, self._checked.container)
+            is_done = self._context.launch_fused(kernel._fused, arguments, self._checked.container)
         except QuadrantsCompilationError:  # errors are reported when the gradient is compiled separately
             is_done = False
         if not is_done:
-            vars(kernel)["_ends_tapes"] = False
+            kernel._ends_tapes = False
         return is_done
 
-    def _accept_fused(self) -> None:
+    def _commit_fused(self) -> None:
         """Drops the last call if its gradient was computed; otherwise checks whether it can be fused the next time."""
         last = self._recorded[-1] if self._recorded else None
         if self._fused is not None:
-            vars(self._fused.function)["_ends_tapes"] = is_accepted = last is self._fused and self._undo_log.accept()
-            if is_accepted:
+            self._fused.function._ends_tapes = is_committed = last is self._fused and self._context.commit()
+            if is_committed:
                 self._recorded.pop()
         elif self._may_fuse and self._checked is not None and isinstance(last, Recorded):
-            if self._undo_log.added_only_to(self._checked.container, _LEAST_MICROSECONDS):
-                vars(last.function).setdefault("_ends_tapes", True)
+            is_sum = self._context.added_only_to(self._checked.container, _LEAST_MICROSECONDS)
+            if is_sum and last.function._ends_tapes is None:
+                last.function._ends_tapes = True
 
-    def _note_write(self, container: Any, index: Any) -> None:
+    def _on_write(self, container: Any, index: Any) -> None:
         if getattr(container, "_parent", container)._primal is None:  # the tape itself manages gradients
-            self._recorded.append(HostWrite(container, index, self._first_launch, self._undo_log.mark(), self.grad_check is not None))
-        if self._outer_writes is not None:
-            self._outer_writes(container, index)
+            self._recorded.append(HostWrite(container, index, self._first_launch, self._context.position, self.grad_check is not None))
 
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
-        """Adds a call of a function with a replaced gradient, to this tape and to enclosing ones."""
+        """Add a call of `function`, which has a replaced gradient, with these `arguments` and `keywords`, to this tape and to enclosing
+        ones.
+        """
         after = Memories(arguments) if self._is_interpreted else None
         self._computed = {address: (memory, memory.copy(), gradient) for address, (memory, _, gradient) in self._computed.items()}
-        self._recorded.append(Replaced(function, arguments, keywords, self._undo_log.mark(), after))
-        outer = getattr(self._outer, "__self__", None)
-        if isinstance(outer, Tape):
-            outer.record(function, arguments, keywords)
+        self._recorded.append(Replaced(function, arguments, keywords, self._context.position, after))
+        if isinstance(self._outer, Tape):
+            self._outer.record(function, arguments, keywords)
 
     def grad(self) -> None:
-        """Compute the gradients, as the end of the block does if the loss was known at its entry."""
+        """Compute the gradients, as the end of the block does if the loss was known at its entry. Raises `AssertionError` the second time,
+        and without a loss.
+        """
         if not self.entered:
             raise AssertionError("Before evaluating gradients tape must be entered.")
         if self.gradient_evaluated:
@@ -223,15 +220,13 @@ class Tape:
             raise AssertionError("Tape.grad() needs a loss: set tape.loss")
         self.gradient_evaluated = True
         loss = self._checked or Loss(self.loss)
-        outer = getattr(self._outer, "__self__", None)
-        if isinstance(outer, Tape):
-            outer._clears_again = True
-            outer._give_up_fused()
+        if isinstance(self._outer, Tape):
+            self._outer._clears_again = True
+            self._outer._give_up_fused()
         if self._clears_again and self.clear_gradients:
             _runtime.clear_shadows(1)
         loss.seed()
-        self._accept_fused()
-        self._undo_log.leave()
+        self._commit_fused()
         self._run_backward()
         if self._memory is not None and self.grad_check:
             check_gradients(loss, self._recorded, self._memory, self.grad_check)
@@ -247,19 +242,21 @@ class Tape:
         """Runs the gradients of the calls, from the last to the first, each on the memory after its call; then restores
         the current memory.
         """
-        write_watcher = _runtime.set_write_watcher(None)
-        after = self._find_restored() if self._is_interpreted else None
+        self._context.begin_backward()
         try:
-            for recorded in reversed(self._recorded):
+            after = self._find_restored() if self._is_interpreted else None
+            try:
+                for recorded in reversed(self._recorded):
+                    if not self._is_interpreted:
+                        self._context.undo(recorded.position)
+                    recorded.backward(self._context)
+            finally:
                 if not self._is_interpreted:
-                    self._undo_log.undo(recorded.mark)
-                recorded.backward(self._undo_log)
+                    self._context.redo()
+                elif after is not None:
+                    after.restore()
         finally:
-            if not self._is_interpreted:
-                self._undo_log.redo()
-            elif after is not None:
-                after.restore()
-            _runtime.set_write_watcher(write_watcher)
+            self._context.leave()
 
 
 def _list_all(row: Recorded | Replaced) -> tuple[Any, ...]:

@@ -24,6 +24,4 @@ from ._select import select
 __all__ = sorted(name for name in globals() if not name.startswith("_"))
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -79,7 +79,7 @@ class PrefixSumExecutor:
         self._depth = least_depth(self._length)
 
     def run(self, input_arr: Any) -> None:
-        """Replace each element of a 1-D field of i32, u32, f32, i64, u64 or f64 by the sum of the elements up to it.
+        """Replace each element of `input_arr`, a 1-D field of i32, u32, f32, i64, u64 or f64 by the sum of the elements up to it.
 
         Raises QuadrantsRuntimeTypeError for anything but fields, NotImplementedError for other types, ValueError for other shapes and for
         fields with fewer elements than the executor was made for.

@@ -58,7 +58,7 @@ def reduce_scratch_slots(n, log256_max_n: qd.template() = None):
 
 @qd.pyfunc
 def exclusive_scan_scratch_slots(n, log256_max_n: qd.template() = None):
-    """Return the number of elements of scratch memory that scans need for `n` elements; arguments and errors as for
+    """Return the number of elements of scratch memory that scans need for `n` elements; `log256_max_n` and errors as for
     `reduce_scratch_slots`.
     """
     return reduce_scratch_slots(n, log256_max_n)
@@ -66,7 +66,7 @@ def exclusive_scan_scratch_slots(n, log256_max_n: qd.template() = None):
 
 @qd.pyfunc
 def sort_scratch_slots(n, log256_max_n: qd.template() = None):
-    """Return the number of elements of scratch memory that `sort` needs for `n` elements; arguments and errors as for
+    """Return the number of elements of scratch memory that `sort` needs for `n` elements; `log256_max_n` and errors as for
     `reduce_scratch_slots`.
     """
     counts = 256 * ((n + 255) // 256)

@@ -26,12 +26,13 @@ import numpy as np
 from quadrants import _runtime
 from quadrants._base import errors as _errors
 from quadrants._base import options as _options
+from quadrants._base.arch import GPU_NAMES as _GPU_NAMES
+from quadrants._base.autodiff_mode import AutodiffMode
 from quadrants._base.source import get_source
 from quadrants._containers import foreign as _foreign
 from quadrants._containers.interop import find_array
 from quadrants._language import parameters as _parameters
-from quadrants._session import prepare as _compile
-from quadrants.types.enums import AutodiffMode
+from quadrants._session import prepare as _prepare
 
 from . import host_objects, scalars
 from .checks import Checks
@@ -49,10 +50,10 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
 
     Raises `QuadrantsRuntimeError` if containers are in the memory of a GPU.
     """
-    if _options.get("arch") == "cuda":
+    if _options.get("arch") in _GPU_NAMES:
         what = "validation" if validates else "the derivative of a gradient"
         raise _errors.QuadrantsRuntimeError(f"{what} interprets kernels, which do not reach the memory of a GPU: use arch=qd.cpu")
-    prepared = _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords))
+    prepared = _prepare.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords))
     arrays = [] if kernel.mode else _keep_saved(prepared)
     flat = launch(kernel, prepared, validates)
     for memory, before in arrays:
@@ -74,11 +75,11 @@ def _keep_saved(arguments: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray
 
 def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Recorder:
     """Runs a gradient kernel without propagation: `propagate` of the result computes the gradients."""
-    if _options.get("arch") == "cuda":
+    if _options.get("arch") in _GPU_NAMES:
         raise _errors.QuadrantsRuntimeError("this gradient is interpreted, which does not reach the memory of a GPU: use arch=qd.cpu")
     drawn = _evaluator.random.bit_generator.state
     try:
-        return launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), defers=True)
+        return launch(kernel, _prepare.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), defers=True)
     finally:
         _evaluator.random.bit_generator.state = drawn
 
@@ -129,11 +130,11 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
 def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> None:
     """Raises the errors that the compiler finds in a kernel, and issues its warnings; errors of Python code are left to the run itself."""
     source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
-    mode = int(min(kernel.mode, AutodiffMode.REVERSE))  # tangents of gradients have the same source
+    mode = min(kernel.mode, AutodiffMode.REVERSE)  # tangents of gradients have the same source
     options = _options.plain(_options.current or {})
     with _without_debugger():
         try:
-            _compile._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
+            _prepare._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             is_of_python = type(error) is _errors.QuadrantsCompilationError and " when calling `" in str(error)
             if not (is_of_python and lets_python_raise):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quadrants._base.errors import QuadrantsTypeError
-from quadrants._language import indices as _indices
+from quadrants._library import indices as _indices
 
 from . import host_objects, intrinsics, objects, scalars, values
 from .scalars import options, typed
@@ -55,8 +55,12 @@ class Accesses:
 
     def truth(self, value: Any) -> bool:
         """Evaluates a condition."""
+        return bool(self.truth_value(value))
+
+    def truth_value(self, value: Any) -> Any:
+        """Returns what a condition is evaluated from: for objects that the kernel has made, the result of their own method."""
         is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
-        return bool(objects.truth_of(self, value) if is_special else value)
+        return objects.truth_of(self, value) if is_special else value
 
     def object_operand(self, value: Any) -> Any:
         """Returns an operand of `is` or `in`, which compare compile-time objects."""

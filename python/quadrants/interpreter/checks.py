@@ -1,6 +1,6 @@
 """Detects integer overflow in debug mode, and with `check_nan` NaNs that result from numbers.
 
-The checks are those of `src/passes/check_arithmetic.cpp` and `check_nans.cpp` for compiled kernels.
+The checks are those of `src/passes/checks/check_arithmetic.cpp` and `check_nans.cpp` for compiled kernels.
 """
 
 from __future__ import annotations

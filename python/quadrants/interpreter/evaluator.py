@@ -18,9 +18,9 @@ import numpy as np
 
 from quadrants._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from quadrants._containers.container import ContainerMethods
-from quadrants._language import indices as _indices
 from quadrants._language import parameters as _parameters
 from quadrants._language.builtins import Builtin
+from quadrants._library import indices as _indices
 from quadrants._values.struct import value_type_of
 
 from . import host_objects, intrinsics, objects, scalars, values
@@ -102,7 +102,8 @@ class Evaluator(Loops):
 
     def begin_choice(self, condition: Any) -> None:
         """Takes the condition of a ternary; the arm that it does not select is evaluated only for its type."""
-        skip = not self.truth(condition)
+        condition = self.truth_value(condition)
+        skip = not condition
         self.skipped.append((skip, not is_runtime(condition)))
         self.dry += skip
 
@@ -209,7 +210,8 @@ class Evaluator(Loops):
     def augment_item(self, op: str, base: Any, index: Any, value: Any) -> None:
         """Evaluates `base[index] op= value`; an item of a list or dict behaves as a variable."""
         if isinstance(base, (list, dict)):
-            self._store_item(base, index, self.item(base, index), self.augment(op, self.item(base, index), value))
+            known = self.item(base, index)
+            self._store_item(base, index, known, self.augment(op, known, value))
         else:
             self.augment_place(op, self.element(base, index), value)
 

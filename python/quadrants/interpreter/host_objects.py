@@ -34,11 +34,12 @@ from quadrants._base.source import get_source
 from quadrants._containers.buffer_view import BufferView
 from quadrants._containers.interop import find_array
 from quadrants._containers.layout_tree import SNode
+from quadrants._containers.struct_field import StructField
 from quadrants._language import func as _func
 from quadrants._language import parameters as _parameters
 from quadrants._values import types as _types
 from quadrants._values.matrix import Matrix, unwrap
-from quadrants._values.struct import Struct, StructField, StructType
+from quadrants._values.struct import Struct, StructType
 
 from . import scalars, values
 from .rewrite import rewrite

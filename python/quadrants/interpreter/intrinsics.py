@@ -19,6 +19,7 @@ from quadrants._base.operators import ATOMICS, OPERATORS
 from quadrants._containers.buffer_view import BufferView
 from quadrants._containers.layout_tree import SNode
 from quadrants._language.builtins import TABLE as BUILTINS
+from quadrants._language.builtins import Builtin
 from quadrants._language.ndrange import GroupedNDRange, _Ndrange
 from quadrants._values.matrix import Matrix
 
@@ -105,10 +106,6 @@ def _grouped(evaluator: Any, items: Any) -> Any:
 def _zip(evaluator: Any, *containers: Any) -> Any:
     shapes = [evaluator.tensor(container).shape for container in containers]
     return BUILTINS["ndrange"](*map(min, zip(*shapes, strict=True)))
-
-
-def _as_in_python(name: str) -> Callable[..., Any]:
-    return lambda _, *arguments, **named: BUILTINS[name](*arguments, **named)
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
@@ -293,16 +290,18 @@ def format_value(value: Any, spec: str) -> str:
     return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 
-_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique no_activate static_assert"
+def _find_meaning(builtin: Builtin) -> Callable[..., Any]:
+    """Returns the meaning of a builtin that has none of its own below: that of its operator, else the one in Python scope."""
+    row = OPERATORS.get(builtin.name)
+    if row is None:
+        return lambda _, *arguments, **named: builtin(*arguments, **named)
+    return _rounding(row.name) if "dtype?" in builtin.parameters else _unary(row.name) if row.kind == "unary" else _binary(row.name)
+
 
 BY_NAME: dict[str, Callable[..., Any]] = {
-    **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
-    **{name: _rounding(name) for name in ("floor", "ceil", "round")},
-    **{name: _binary(name) for name in ("pow", "atan2", "raw_div", "raw_mod", "bit_shr")},
-    **{name: _as_in_python(name) for name in _AS_IN_PYTHON.split()},
+    **{name: _find_meaning(builtin) for name, builtin in BUILTINS.items() if builtin.host},
     "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "ldexp": _ldexp,
     "fma": lambda _, *operands: elementwise(scalars.fuse_multiply_add, *operands),
-    "static": lambda _, value, *more, max_unroll=None: [value, *more] if more else value,
     "volatile_load": lambda _, value: value,
     "cast": lambda _, value, kind: host_objects.convert(value, kind),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
@@ -343,7 +342,8 @@ def part_attribute(tensor: values.Tensor, name: str) -> Any:
         rank, axes = len(tensor.shape), len(tensor.shape) if isinstance(tensor.data, dict) else tensor.data.ndim
         return axes - rank or rank  # for a field of vectors or matrices, the axes of an element
     found = getattr(tensor, name)
-    if not tensor.dynamic:
+    is_known_size = name == "size" and tensor.known is not None and None not in tensor.known
+    if not tensor.dynamic or is_known_size:
         return found
     return tuple(map(np.int32, found)) if isinstance(found, tuple) else np.int32(found)
 

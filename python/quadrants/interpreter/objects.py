@@ -9,7 +9,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from quadrants._language import func as _func
-from quadrants._language.operands import Operand
+from quadrants._language.operands import BINARY, Operand
 from quadrants._values.struct import value_type_of
 
 from . import host_objects, values
@@ -18,9 +18,7 @@ from .values import Vec, is_runtime, read
 _MISSING = dataclasses.MISSING
 
 # Methods of operators, for the left operand and for the right one.
-_ARITHMETIC = {"div": "truediv", "floor_div": "floordiv", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
-_ARITHMETIC |= {"shl": "lshift", "shr": "rshift"} | {name: name for name in ("add", "sub", "mul", "matmul", "mod", "pow")}
-_METHODS = {name: (f"__{word}__", f"__r{word}__") for name, word in _ARITHMETIC.items()}
+_METHODS = {name: (f"__{word}__", f"__r{word}__") for word, name in BINARY.items()}
 _METHODS |= {
     name: (f"__{name}__", f"__{word}__")
     for name, word in zip(("lt", "le", "gt", "ge", "eq", "ne"), ("gt", "ge", "lt", "le", "eq", "ne"), strict=True)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from quadrants._base.autodiff_mode import AutodiffMode
 from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError
 from quadrants._containers import foreign as _foreign
-from quadrants.types.enums import AutodiffMode
 
 from . import scalars
 from .checks import find_places
@@ -57,7 +57,7 @@ class Recorder:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
         self.forward = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
         self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND, AutodiffMode.REPLAY)
-        modes = (kernel.mode, kernel.primal.mode if kernel.mode == AutodiffMode.SECOND else 0)
+        modes = (kernel.mode, kernel.primal.mode if kernel.mode == AutodiffMode.SECOND else AutodiffMode.NONE)
         self.is_replay = AutodiffMode.REPLAY in modes  # memory holds what it held before the call
         self.count = 1
         self.tape: list[Computed | Moved] = []

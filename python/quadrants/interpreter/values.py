@@ -166,11 +166,16 @@ class View(Tensor):
 
     __slots__ = ("parent", "key", "choices")
 
-    def __init__(self, parent: Tensor, key: list[Any], choices: list[int | tuple[int, int, int]]) -> None:
+    def __init__(self, parent: Tensor, key: list[Any], whole: list[Any], choices: list[int | tuple[int, int, int]]) -> None:
         parts = tuple(choice if isinstance(choice, int) else _numpy_slice(*choice) for choice in choices)
         shape = tuple(choice[1] for choice in choices if not isinstance(choice, int))
         super().__init__(parent.data[(*parts, ...)], tuple(max(extent, 0) for extent in shape), parent.label, dynamic=True)
         self.owner, self.parent, self.key, self.choices, self.clamps = parent.owner, parent, key, choices, parent.clamps
+        extents = (parent.known or (None,) * len(parent.shape)) if parent.dynamic else parent.shape
+        axes = zip(whole, extents, choices, strict=True)
+        self.known = tuple(
+            choice[1] if _has_known_count(part, extent) else None for part, extent, choice in axes if isinstance(part, slice)
+        )
 
     @property
     def offset(self) -> int:
@@ -181,6 +186,14 @@ class View(Tensor):
     def strides(self) -> tuple[int, ...]:
         pairs = zip(self.choices, self.parent.strides, strict=True)
         return tuple(choice[2] * step for choice, step in pairs if not isinstance(choice, int))
+
+
+def _has_known_count(part: slice, extent: int | None) -> bool:
+    """Whether the number of elements that a slice of an axis selects is known at compile time."""
+    bounds = (part.start, part.stop, part.step)
+    is_backward = part.step is not None and not is_runtime(part.step) and part.step < 0
+    is_closed = (part.start if is_backward else part.stop) is not None
+    return not any(map(is_runtime, bounds)) and (is_closed or extent is not None)
 
 
 def _numpy_slice(start: int, count: int, step: int) -> slice:
@@ -218,7 +231,7 @@ def view_of(tensor: Tensor, key: list[Any], lenient: bool = False) -> Any:
         at = next(position for position, item in enumerate(key) if item is Ellipsis)
         key = [*key[:at], *[slice(None)] * (rank + 1 - len(key)), *key[at + 1 :]]
     whole = [*key, *[slice(None)] * (rank - len(key))]
-    return View(tensor, key, list(_keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key), tensor.clamps)))
+    return View(tensor, key, whole, list(_keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key), tensor.clamps)))
 
 
 def _choose(part: slice, parent: int, first: int, lenient: bool) -> tuple[int, int, int]:

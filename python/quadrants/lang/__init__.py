@@ -18,6 +18,4 @@ def __getattr__(name: str) -> _Any:
     return getattr(package, name)
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -17,8 +18,8 @@ _CONTENTS = {
     "_containers.ndarray.MatrixNdarray _containers.ndarray.VectorNdarray _values.types.MatrixType "
     "VectorType=_values.types.MatrixType",
     "lang.field": "_containers.field.Field _containers.field.ScalarField",
-    "lang.struct": "_values.struct.Struct _values.struct.StructField _values.struct.StructType _values.struct.dataclass",
-    "lang.snode": "_containers.layout_tree.SNode _language.indices.get_addr _language.indices.rescale_index",
+    "lang.struct": "_values.struct.Struct _containers.struct_field.StructField _values.struct.StructType _values.struct.dataclass",
+    "lang.snode": "_containers.layout_tree.SNode _library.indices.get_addr _library.indices.rescale_index",
     "lang.kernel_impl": "_language.kernel.Kernel _language.kernel.data_oriented _language.kernel.kernel "
     "_language.func.func _language.func.pyfunc _language.func.real_func",
     "lang.stream": "_session.streams.Event _session.streams.Stream "
@@ -42,55 +43,18 @@ _VALUES: dict[str, dict[str, Any]] = {
     "lang._fast_caching": {"FIELD_METADATA_CACHE_VALUE": "add_value_to_cache_key"},
     "_lib.core": {"data_type_size": lambda dtype: dtype.size, "get_max_num_indices": lambda: 12},
 }
-# Modules with former paths: pickles contain them.
-_ALIASES = {"lang.simt": "simt"} | {
-    "_arch": "_base.arch",
-    "_buffer_view": "_containers.buffer_view",
-    "_builtins": "_language.builtins",
-    "_compile": "_session.prepare",
-    "_container": "_containers.container",
-    "_coverage": "_session.coverage",
-    "_device_arrays": "_containers.device_arrays",
-    "_disk_cache": "_session.disk_cache",
-    "_dtypes": "_base.dtypes",
-    "_eigenvalues": "_library.eigenvalues",
-    "_error_codes": "_base.error_codes",
-    "_errors": "_base.errors",
-    "_factorizations": "_library.factorizations",
-    "_field": "_containers.field",
-    "_fold_operators": "_language.fold_operators",
-    "_foreign": "_containers.foreign",
-    "_format": "_base.format",
-    "_func": "_language.func",
-    "_imports": "_base.imports",
-    "_indices": "_language.indices",
-    "_init": "_session.init",
-    "_interop": "_containers.interop",
-    "_kernel": "_language.kernel",
-    "_linalg_basics": "_library.linalg_basics",
-    "_logging": "_base.logging",
-    "_match": "_base.match",
-    "_math_functions": "_library.math_functions",
-    "_matrix": "_values.matrix",
-    "_namespaces": "_base.namespaces",
-    "_ndarray": "_containers.ndarray",
-    "_ndrange": "_language.ndrange",
-    "_operands": "_language.operands",
-    "_operators": "_base.operators",
-    "_options": "_base.options",
-    "_parameters": "_language.parameters",
-    "_perf_dispatch": "_session.perf_dispatch",
-    "_program": "_session.program",
-    "_reports": "_session.reports",
-    "_snode": "_containers.layout_tree",
-    "_source": "_base.source",
-    "_spellings": "_base.spellings",
-    "_streams": "_session.streams",
-    "_struct": "_values.struct",
-    "_tensor": "_containers.tensor",
-    "_typed_text": "_base.typed_text",
-    "_types": "_values.types",
-}
+# Modules with former paths; pickles contain them. The others were directly in the package: `_dtypes` is `_base.dtypes`.
+_ALIASES = {"lang.simt": "simt", "_compile": "_session.prepare", "_snode": "_containers.layout_tree", "_spellings": "_base.compat"}
+_ALIASES["_factorizations".replace("iz", "is")] = "_library.factorizations"  # its British spelling
+_FOLDERS = ("_base", "_values", "_containers", "_language", "_session", "_library")
+
+
+def _find_alias(path: str) -> str | None:
+    """Returns the path of the module that had this one, or None."""
+    if path in _ALIASES or not re.fullmatch("_[a-z_]+", path):
+        return _ALIASES.get(path)
+    found = (f"{folder}.{path[1:]}" for folder in _FOLDERS)
+    return next((name for name in found if importlib.util.find_spec(f"{_PACKAGE}.{name}")), None)
 
 
 def _find(path: str) -> Any:
@@ -116,8 +80,10 @@ class Finder:
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Returns the spec of such a module, and None for any other name."""
         own = name.removeprefix(_PACKAGE + ".")
-        if own in _CONTENTS or own in _VALUES or own in _ALIASES:
-            return ModuleSpec(name, cls, is_package=own == "_lib" or own in _ALIASES)  # type: ignore[arg-type]
+        if own in _CONTENTS or own in _VALUES:
+            return ModuleSpec(name, cls, is_package=own == "_lib")  # type: ignore[arg-type]
+        if _find_alias(own):
+            return ModuleSpec(name, cls, is_package=True)  # type: ignore[arg-type]
         return None
 
     @staticmethod
@@ -128,8 +94,8 @@ class Finder:
     def exec_module(module: ModuleType) -> None:
         """Fills the module, or replaces it by the module that it is an alias for."""
         own = module.__name__.removeprefix(_PACKAGE + ".")
-        if own in _ALIASES:
-            real = sys.modules[module.__name__] = importlib.import_module(f"{_PACKAGE}.{_ALIASES[own]}")
+        if own not in _CONTENTS and own not in _VALUES:
+            real = sys.modules[module.__name__] = importlib.import_module(f"{_PACKAGE}.{_find_alias(own)}")
             for inner in pkgutil.iter_modules(getattr(real, "__path__", ())):  # otherwise they would be loaded a second time
                 sys.modules[f"{module.__name__}.{inner.name}"] = importlib.import_module(f"{real.__name__}.{inner.name}")
             return

@@ -6,6 +6,4 @@ from .._base.errors import *  # noqa: F403 (its classes)
 __all__ = [name for name in vars(_errors) if name.startswith("Quadrants")]
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+from .. import _runtime
+from .._base import device as _device
 from .._base import options as _options
-from .._containers.layout_tree import PyQuadrants, program
+from .._base.dtypes import DataType, to_dtype
+from .._containers.layout_tree import Runtime, program
 from .._session.init import get_config
+from .._session.reports import compile_report
 
 __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]
 
 
+class PyQuadrants(Runtime):
+    """The runtime as an object: programs extend its steps by replacing methods of this class."""
+
+    prog = SimpleNamespace(
+        synchronize=lambda: None if _options.current is None else _runtime.sync(),
+        _get_num_ndarrays=lambda: _runtime.count_containers()["ndarrays"],
+        config=lambda: None if _options.current is None else _options.cfg,
+    )
+
+    @property
+    def ndarrays(self) -> list[Any]:
+        """The ndarrays that have memory."""
+        return [container for container, *_ in _runtime.list_containers() if isinstance(container, _runtime.NdarrayBase)]
+
+    @property
+    def default_fp(self) -> DataType:
+        """The data type that `float` means."""
+        return to_dtype(float)
+
+    @property
+    def default_ip(self) -> DataType:
+        """The data type that `int` means."""
+        return to_dtype(int)
+
+    def get_num_compiled_functions(self) -> int:
+        """Return how many versions of kernels this runtime has compiled or loaded from disk."""
+        return sum(version.runtime == _runtime.statistics()["epoch"] for version in compile_report())
+
+    def sync(self) -> None:
+        """Wait until all launched work is done."""
+        self.prog.synchronize()
+
+
+program.__class__ = PyQuadrants  # the one runtime of the process, which calls the methods that programs replace
+
+
 def get_runtime() -> PyQuadrants:
     """Returns the runtime of the process."""
-    return program
+    return program  # type: ignore[return-value]
 
 
 def on_reset(hook: Callable[[], object]) -> None:
@@ -29,10 +71,7 @@ def current_cfg() -> _options.Config | None:
 def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool) -> int:
     """Returns the size in bytes of the memory that the threads of a block share on the device; 0 on the CPU."""
     del is_lowerbound_ok
-    config = get_config()
-    return 48 << 10 if config is not None and config.arch == "cuda" else 0
+    return _device.SHARED_BYTES if get_config() is not None else 0
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

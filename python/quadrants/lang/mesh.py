@@ -38,6 +38,4 @@ def mesh_patch_idx() -> NoReturn:
     _refuse("mesh_patch_idx")
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

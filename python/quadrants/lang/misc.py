@@ -30,6 +30,4 @@ def is_extension_supported(arch: Arch, ext: extension) -> bool:
     return is_extension_enabled(ext)
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -30,6 +30,4 @@ def has_pytorch() -> bool:
     return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

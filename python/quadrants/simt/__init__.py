@@ -11,6 +11,4 @@ from ._tiles import Tile8x8, Tile16x16, Tile32x32
 __all__ = ["Tile16x16", "Tile32x32", "Tile8x8", "block", "grid", "subgroup", "warp"]
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
+from .._base import device as _device
 from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from .._language.builtins import Builtin
 
-GROUP_SIZE = 32
-LOG2_GROUP_SIZE = 5
-
 
 def _primitive(name: str, doc: str, parameters: str = "") -> Builtin:
-    return Builtin(f"simt.{name}", doc, None, parameters)
+    return Builtin(f"simt.{name}", parameters, doc)
 
 
 block_sync = _primitive("block.sync", "Waits for all threads of the block and makes their stores visible.")
@@ -33,7 +29,7 @@ group_mem_fence = _primitive("subgroup.mem_fence", "Orders memory accesses befor
 shuffle = _primitive(
     "subgroup.shuffle", "shuffle(value, lane): the value of another lane of the subgroup; all lanes must call it.", "value lane"
 )
-reshuffle = _primitive("reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "lane")
+reshuffle = _primitive("reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "value lane")
 ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes must call it.", "predicate")
 pin = _primitive("pin", "The value, computed here: operations on shuffled values are not moved to their use.", "value")
 grid_mem_fence = _primitive("grid.mem_fence", "Orders memory accesses before it and after it, as seen by all threads.")
@@ -42,17 +38,20 @@ largest = _primitive("largest", "The largest value of the operand's type; for fl
 smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.", "value")
 
 
-def check_tile(log2_size: int) -> None:
-    """Raises QuadrantsSyntaxError if no tile of 2**log2_size lanes fits into a subgroup."""
-    if not isinstance(log2_size, int) or not 0 <= log2_size <= LOG2_GROUP_SIZE:
-        limits = f"[0, {LOG2_GROUP_SIZE}], as a subgroup has {GROUP_SIZE} lanes"
+def count_steps(log2_size: int | None) -> int:
+    """Returns the logarithm to base 2 of the lanes of a tile; None stands for the subgroup. Raises QuadrantsSyntaxError for other tiles."""
+    if log2_size is None:
+        return _device.LOG2_SUBGROUP_SIZE
+    if not isinstance(log2_size, int) or not 0 <= log2_size <= _device.LOG2_SUBGROUP_SIZE:
+        limits = f"[0, {_device.LOG2_SUBGROUP_SIZE}], as a subgroup has {_device.SUBGROUP_SIZE} lanes"
         raise QuadrantsSyntaxError(f"log2_size must be an integer in {limits}, got {log2_size!r}")
+    return log2_size
 
 
 def check_block(block_dim: int) -> None:
     """Raises QuadrantsSyntaxError if a block of this many threads does not consist of whole subgroups."""
-    if not isinstance(block_dim, int) or block_dim < 1 or block_dim % GROUP_SIZE:
-        raise QuadrantsSyntaxError(f"block_dim must be a positive multiple of subgroup size ({GROUP_SIZE}), got {block_dim!r}")
+    if not isinstance(block_dim, int) or block_dim < 1 or block_dim % _device.SUBGROUP_SIZE:
+        raise QuadrantsSyntaxError(f"block_dim must be a positive multiple of subgroup size ({_device.SUBGROUP_SIZE}), got {block_dim!r}")
 
 
 def check_digits(block_dim: int, radix_bits: int, num_bits: int) -> None:
@@ -61,13 +60,3 @@ def check_digits(block_dim: int, radix_bits: int, num_bits: int) -> None:
         raise QuadrantsSyntaxError(f"block_dim must equal RADIX_DIGITS = {1 << radix_bits}, got {block_dim}")
     if not 0 < num_bits <= radix_bits:
         raise QuadrantsTypeError(f"num_bits must be in [1, {radix_bits}], got {num_bits}")
-
-
-_warned: set[str] = set()
-
-
-def warn_deprecated(old: str, new: str) -> None:
-    """Warns once per process that a name is deprecated in favor of another one."""
-    if old not in _warned:
-        _warned.add(old)
-        warnings.warn(f"{old} is deprecated. Please use {new}.", DeprecationWarning, stacklevel=2)

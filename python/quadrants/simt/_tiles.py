@@ -12,19 +12,19 @@ from typing import Any
 
 import quadrants as qd
 
+from .._base import device as _device
 from .._base.dtypes import find_dtype
 from .._base.errors import QuadrantsTypeError
 from .._language.builtins import Builtin
 from .._language.func import specialize
 from .._values.struct import StructType
-from ._primitives import GROUP_SIZE, group_sync, pin, reshuffle, shuffle, thread_idx
+from ._primitives import group_sync, pin, reshuffle, shuffle, thread_idx
 
 outer = Builtin(
     "outer",
+    "a b",
     "qd.outer(a, b): the products a[i] * b[j], on the right side of `tile += ...` and `tile -= ...`. Each lane gives that of its row: "
     "a number, or a slice of a column such as `x[i:j, c]`.",
-    None,
-    "a b",
 )
 
 
@@ -35,7 +35,7 @@ def _row(size: qd.template()):
 
 @qd.func
 def _first_lane(size: qd.template()):
-    return thread_idx() & qd.static(GROUP_SIZE - size)
+    return thread_idx() & qd.static(_device.SUBGROUP_SIZE - size)
 
 
 @qd.func

@@ -1,18 +1,18 @@
 """`qd.simt.block`: operations on all threads of a block.
 
 A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread each; `n` must divide the number of iterations.
-Functions with `block_dim` require the same number, a compile-time multiple of 32, and calls by all threads of the block.
+Functions with `block_dim` require the same number, a compile-time multiple of the subgroup size, and calls by all threads of the block.
 """
 
 from __future__ import annotations
 
 import quadrants as qd
 
+from .._base import device as _device
+from .._base.compat import warn_deprecated
 from .._language import fold_operators as _fold_operators
 from .._language.func import specialize
 from ._primitives import (
-    GROUP_SIZE,
-    LOG2_GROUP_SIZE,
     SharedArray,
     block_dim,
     block_idx,
@@ -24,7 +24,6 @@ from ._primitives import (
     shuffle,
     smallest,
     thread_idx,
-    warn_deprecated,
 )
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
@@ -47,7 +46,7 @@ def mem_sync():
 
 @qd.func
 def sync_count_nonzero(predicate):
-    """Waits for all threads of the block and returns the number of threads whose predicate is non-zero, i32."""
+    """Wait for all threads of the block and return the number of threads whose predicate is non-zero, i32."""
     count = SharedArray((1,), qd.i32)
     if thread_idx() == 0:
         count[0] = 0
@@ -62,32 +61,32 @@ def sync_count_nonzero(predicate):
 
 @qd.func
 def sync_any_nonzero(predicate):
-    """Waits for all threads of the block and returns 1 if the predicate of some thread is non-zero, else 0; i32."""
+    """Wait for all threads of the block and return 1 if the predicate of some thread is non-zero, else 0; i32."""
     return qd.i32(sync_count_nonzero(predicate) != 0)
 
 
 @qd.func
 def sync_all_nonzero(predicate):
-    """Waits for all threads of the block and returns 1 if the predicates of all threads are non-zero, else 0; i32."""
+    """Wait for all threads of the block and return 1 if the predicates of all threads are non-zero, else 0; i32."""
     return qd.i32(sync_count_nonzero(predicate == 0) == 0)
 
 
 @qd.func
 def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
-    """Returns, on thread 0, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their data
+    """Return, on thread 0, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their data
     type.
     """
     qd.static(check_block(block_dim))
     result = qd.cast(value, dtype)
-    for step in qd.static(range(LOG2_GROUP_SIZE)):
-        result = op(result, shuffle(result, (invocation_id() + qd.static(1 << step)) & (GROUP_SIZE - 1)))
-    if qd.static(block_dim > GROUP_SIZE):
-        parts = SharedArray((block_dim // GROUP_SIZE,), dtype)
+    for step in qd.static(range(_device.LOG2_SUBGROUP_SIZE)):
+        result = op(result, shuffle(result, (invocation_id() + qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1)))
+    if qd.static(block_dim > _device.SUBGROUP_SIZE):
+        parts = SharedArray((block_dim // _device.SUBGROUP_SIZE,), dtype)
         if invocation_id() == 0:
-            parts[thread_idx() // GROUP_SIZE] = result
+            parts[thread_idx() // _device.SUBGROUP_SIZE] = result
         sync()
         if thread_idx() == 0:
-            for part in range(1, qd.static(block_dim // GROUP_SIZE)):
+            for part in range(1, qd.static(block_dim // _device.SUBGROUP_SIZE)):
                 result = op(result, parts[part])
         sync()
     return result
@@ -95,7 +94,7 @@ def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.templat
 
 @qd.func
 def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
-    """Returns, on every thread, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their
+    """Return, on every thread, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their
     data type.
     """
     whole = SharedArray((1,), dtype)
@@ -110,13 +109,13 @@ def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.tem
 
 @qd.func
 def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
-    """Returns the values of the threads up to this one, combined with the func `op(a, b)` in their order; `dtype` is their data type."""
+    """Return the values of the threads up to this one, combined with the func `op(a, b)` in their order; `dtype` is their data type."""
     qd.static(check_block(block_dim))
-    result = _scan(qd.cast(value, dtype), LOG2_GROUP_SIZE, op)
-    if qd.static(block_dim > GROUP_SIZE):
-        parts = SharedArray((block_dim // GROUP_SIZE,), dtype)
-        group = thread_idx() // GROUP_SIZE
-        if invocation_id() == GROUP_SIZE - 1:
+    result = _scan(qd.cast(value, dtype), _device.LOG2_SUBGROUP_SIZE, op)
+    if qd.static(block_dim > _device.SUBGROUP_SIZE):
+        parts = SharedArray((block_dim // _device.SUBGROUP_SIZE,), dtype)
+        group = thread_idx() // _device.SUBGROUP_SIZE
+        if invocation_id() == _device.SUBGROUP_SIZE - 1:
             parts[group] = result
         sync()
         if group > 0:
@@ -130,7 +129,7 @@ def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd
 
 @qd.func
 def exclusive_scan(value, block_dim: qd.template(), op: qd.template(), identity, dtype: qd.template()):
-    """Returns the values of the threads before this one, combined with the func `op(a, b)` in their order; on thread 0 `identity`.
+    """Return the values of the threads before this one, combined with the func `op(a, b)` in their order; on thread 0 `identity`.
 
     `dtype` is the data type of the values.
     """
@@ -166,30 +165,30 @@ for _name, _identity, _first in (
 def radix_rank_match_atomic_or(
     key, block_dim: qd.template(), radix_bits: qd.template(), bit_start, num_bits: qd.template(), bins, excl_prefix
 ):
-    """Returns the rank of a thread's key in the block, ordered by the digit of `num_bits` bits from `bit_start` on and then by thread; i32.
+    """Return the rank of a thread's key in the block, ordered by the digit of `num_bits` bits from `bit_start` on and then by thread; i32.
 
     `bins` and `excl_prefix`, shared arrays of 2**radix_bits i32, receive how many keys have each digit, and how many have a smaller one.
     `key` is a u32. `block_dim` is 2**radix_bits.
     """
     qd.static(check_block(block_dim))
     qd.static(check_digits(block_dim, radix_bits, num_bits))
-    counts = SharedArray((block_dim // GROUP_SIZE, block_dim), qd.i32)
+    counts = SharedArray((block_dim // _device.SUBGROUP_SIZE, block_dim), qd.i32)
     thread = thread_idx()
-    group = thread // GROUP_SIZE
-    for other in range(qd.static(block_dim // GROUP_SIZE)):
+    group = thread // _device.SUBGROUP_SIZE
+    for other in range(qd.static(block_dim // _device.SUBGROUP_SIZE)):
         counts[other, thread] = 0
     sync()
     digit = qd.i32((key >> qd.u32(bit_start)) & qd.u32(qd.static((1 << num_bits) - 1)))
-    same = qd.u32(qd.static(0xFFFFFFFF))
+    same = _device.MASK(qd.static((1 << _device.SUBGROUP_SIZE) - 1))
     for bit in qd.static(range(num_bits)):
-        votes = qd.u32(ballot((digit >> bit) & 1))
+        votes = _device.MASK(ballot((digit >> bit) & 1))
         same &= qd.select(((digit >> bit) & 1) != 0, votes, ~votes)
     lower = qd.i32(qd.math.popcnt(same & lanemask_lt(invocation_id())))
     if lower == 0:
         counts[group, digit] = qd.i32(qd.math.popcnt(same))
     sync()
     total = 0
-    for other in range(qd.static(block_dim // GROUP_SIZE)):
+    for other in range(qd.static(block_dim // _device.SUBGROUP_SIZE)):
         own = counts[other, thread]
         counts[other, thread] = total
         total += own
@@ -201,6 +200,4 @@ def radix_rank_match_atomic_or(
     return rank
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import quadrants as qd
 
+from .._base.compat import warn_deprecated
 from ._primitives import grid_mem_fence as mem_fence
 from ._primitives import grid_sync as sync
-from ._primitives import warn_deprecated
 
 __all__ = ["mem_fence", "memfence", "sync"]
 
@@ -18,6 +18,4 @@ def memfence():
     mem_fence()
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

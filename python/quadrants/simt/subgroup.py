@@ -1,158 +1,157 @@
-"""`qd.simt.subgroup`: operations on the 32 neighboring threads of a subgroup.
+"""`qd.simt.subgroup`: operations on the neighboring threads of a subgroup: 32, or `group_size()` of them.
 
 All lanes of the subgroup must call a function of this module together. A function whose name ends in `_tiled` splits the subgroup into
-aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in [0, 5]. Values are scalars.
+aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in [0, `log2_group_size()`]. Values are
+scalars. Masks of lanes are u32, or u64 if a subgroup has more than 32 threads.
 """
 
 from __future__ import annotations
 
 import quadrants as qd
 
+from .._base import device as _device
+from .._base.compat import warn_deprecated
 from .._base.namespaces import list_public as _list_public
 from .._language import fold_operators as _fold_operators
 from .._language.func import specialize
-from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
+from ._primitives import ballot, count_steps, largest, shuffle, smallest, thread_idx
 from ._primitives import group_mem_fence as mem_fence
 from ._primitives import group_sync as sync
 
 
 def group_size() -> int:
     """Returns the number of lanes of a subgroup, a compile-time constant in kernels."""
-    return GROUP_SIZE
+    return _device.SUBGROUP_SIZE
 
 
 def log2_group_size() -> int:
     """Returns the logarithm of `group_size()` to base 2."""
-    return LOG2_GROUP_SIZE
+    return _device.LOG2_SUBGROUP_SIZE
 
 
 @qd.func
 def invocation_id():
-    """Returns the lane of the thread, i32."""
-    return thread_idx() & (GROUP_SIZE - 1)
+    """Return the lane of the thread, i32."""
+    return thread_idx() & (_device.SUBGROUP_SIZE - 1)
 
 
 @qd.func
 def _lane_in_tile(log2_size: qd.template()):
-    return invocation_id() & qd.static((1 << log2_size) - 1)
+    return invocation_id() & qd.static((1 << count_steps(log2_size)) - 1)
 
 
 @qd.func
 def elect():
-    """Returns 1 on lane 0, else 0; i32."""
+    """Return 1 on lane 0, else 0; i32."""
     return qd.i32(invocation_id() == 0)
 
 
 @qd.func
 def shuffle_xor(value, mask):
-    """Returns the value of lane `lane ^ mask`."""
+    """Return the value of lane `lane ^ mask`."""
     return shuffle(value, invocation_id() ^ qd.i32(mask))
 
 
 @qd.func
 def shuffle_up(value, delta):
-    """Returns the value of lane `lane - delta`, or the lane's own if there is no such lane."""
+    """Return the value of lane `lane - delta`, or the lane's own if there is no such lane."""
     source = invocation_id() - qd.i32(delta)
     return shuffle(value, qd.select(source < 0, invocation_id(), source))
 
 
 @qd.func
 def shuffle_down(value, delta):
-    """Returns the value of lane `lane + delta`, or the lane's own if there is no such lane."""
+    """Return the value of lane `lane + delta`, or the lane's own if there is no such lane."""
     source = invocation_id() + qd.i32(delta)
-    return shuffle(value, qd.select(source >= GROUP_SIZE, invocation_id(), source))
+    return shuffle(value, qd.select(source >= _device.SUBGROUP_SIZE, invocation_id(), source))
 
 
 @qd.func
 def broadcast(value, lane):
-    """Returns the value of one lane on all lanes."""
+    """Return the value of one lane on all lanes."""
     return shuffle(value, lane)
 
 
 @qd.func
 def broadcast_first(value):
-    """Returns the value of lane 0 on all lanes."""
+    """Return the value of lane 0 on all lanes."""
     return shuffle(value, 0)
 
 
 @qd.func
 def ballot_first_n(predicate, n: qd.template()):
-    """Returns a bit for each of the first `n` lanes, u32: whether its predicate is non-zero. `n` is a compile-time integer in [1, 32]."""
-    return qd.u32(ballot(predicate)) & qd.u32(qd.static((1 << n) - 1))
+    """Return a bit for each of the first `n` lanes: whether its predicate is non-zero. `n` is a compile-time integer."""
+    return _device.MASK(ballot(predicate)) & _device.MASK(qd.static((1 << n) - 1))
 
 
 @qd.func
 def _tile_votes(predicate, log2_size: qd.template()):
-    qd.static(check_tile(log2_size))
     first = invocation_id() - _lane_in_tile(log2_size)
-    return (qd.u32(ballot(predicate)) >> qd.u32(first)) & qd.u32(qd.static((1 << (1 << log2_size)) - 1))
+    return (_device.MASK(ballot(predicate)) >> _device.MASK(first)) & _device.MASK(qd.static((1 << (1 << count_steps(log2_size))) - 1))
 
 
 @qd.func
 def all_true_tiled(predicate, log2_size: qd.template()):
-    """Returns 1 if the predicate is non-zero on all lanes of the tile, else 0; i32."""
-    return qd.i32(_tile_votes(predicate, log2_size) == qd.u32(qd.static((1 << (1 << log2_size)) - 1)))
+    """Return 1 if the predicate is non-zero on all lanes of the tile, else 0; i32."""
+    return qd.i32(_tile_votes(predicate, log2_size) == _device.MASK(qd.static((1 << (1 << count_steps(log2_size))) - 1)))
 
 
 @qd.func
 def any_true_tiled(predicate, log2_size: qd.template()):
-    """Returns 1 if the predicate is non-zero on some lane of the tile, else 0; i32."""
-    return qd.i32(_tile_votes(predicate, log2_size) != qd.u32(0))
+    """Return 1 if the predicate is non-zero on some lane of the tile, else 0; i32."""
+    return qd.i32(_tile_votes(predicate, log2_size) != _device.MASK(0))
 
 
 @qd.func
 def all_equal_tiled(value, log2_size: qd.template()):
-    """Returns 1 if all lanes of the tile have one value (by `==`), else 0; i32."""
-    qd.static(check_tile(log2_size))
+    """Return 1 if all lanes of the tile have one value (by `==`), else 0; i32."""
     return all_true_tiled(value == shuffle(value, invocation_id() - _lane_in_tile(log2_size)), log2_size)
 
 
 @qd.func
 def lanemask_lt(lane):
-    """Returns a mask of the bits below bit `lane`, u32."""
-    return (qd.u32(1) << qd.u32(lane)) - qd.u32(1)
+    """Return a mask of the bits below bit `lane`, u32."""
+    return (_device.MASK(1) << _device.MASK(lane)) - _device.MASK(1)
 
 
 @qd.func
 def lanemask_le(lane):
-    """Returns a mask of the bits up to bit `lane`, u32."""
+    """Return a mask of the bits up to bit `lane`, u32."""
     return lanemask_lt(lane) | lanemask_eq(lane)
 
 
 @qd.func
 def lanemask_eq(lane):
-    """Returns a mask of bit `lane`, u32."""
-    return qd.u32(1) << qd.u32(lane)
+    """Return a mask of bit `lane`, u32."""
+    return _device.MASK(1) << _device.MASK(lane)
 
 
 @qd.func
 def lanemask_gt(lane):
-    """Returns a mask of the bits above bit `lane`, u32."""
+    """Return a mask of the bits above bit `lane`, u32."""
     return ~lanemask_le(lane)
 
 
 @qd.func
 def lanemask_ge(lane):
-    """Returns a mask of the bits from bit `lane` on, u32."""
+    """Return a mask of the bits from bit `lane` on, u32."""
     return ~lanemask_lt(lane)
 
 
 @qd.func
 def _reduce_all(value, log2_size: qd.template(), op: qd.template()):
-    qd.static(check_tile(log2_size))
     result = value
-    for step in qd.static(range(log2_size)):
+    for step in qd.static(range(count_steps(log2_size))):
         result = op(result, shuffle(result, invocation_id() ^ qd.static(1 << step)))
     return result
 
 
 @qd.func
 def _scan(value, log2_size: qd.template(), op: qd.template()):
-    qd.static(check_tile(log2_size))
     lane = _lane_in_tile(log2_size)
     result = value
-    for step in qd.static(range(log2_size)):
-        other = shuffle(result, (invocation_id() - qd.static(1 << step)) & (GROUP_SIZE - 1))
+    for step in qd.static(range(count_steps(log2_size))):
+        other = shuffle(result, (invocation_id() - qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1))
         if lane >= qd.static(1 << step):
             result = op(other, result)
     return result
@@ -160,18 +159,17 @@ def _scan(value, log2_size: qd.template(), op: qd.template()):
 
 @qd.func
 def _exclusive(value, log2_size: qd.template(), op: qd.template(), identity: qd.template()):
-    before = shuffle(_scan(value, log2_size, op), (invocation_id() - 1) & (GROUP_SIZE - 1))
+    before = shuffle(_scan(value, log2_size, op), (invocation_id() - 1) & (_device.SUBGROUP_SIZE - 1))
     return qd.select(_lane_in_tile(log2_size) == 0, identity(value), before)
 
 
 @qd.func
 def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
-    qd.static(check_tile(log2_size))
     lane = _lane_in_tile(log2_size)
     result = value
     is_closed = qd.i32(head_flag != 0)
-    for step in qd.static(range(log2_size)):
-        source = (invocation_id() - qd.static(1 << step)) & (GROUP_SIZE - 1)
+    for step in qd.static(range(count_steps(log2_size))):
+        source = (invocation_id() - qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1)
         other = shuffle(result, source)
         other_closed = shuffle(is_closed, source)
         if lane >= qd.static(1 << step):
@@ -184,10 +182,9 @@ def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
 @qd.func
 def bitonic_sort_kv_tiled(key, value, log2_size: qd.template()):
     """Sorts the pairs of the tile in ascending order, by key, then by value, and returns this lane's pair."""
-    qd.static(check_tile(log2_size))
     lane = _lane_in_tile(log2_size)
     own_key, own_value = key, value
-    for stage in qd.static(range(1, log2_size + 1)):
+    for stage in qd.static(range(1, count_steps(log2_size) + 1)):
         for step in qd.static(range(stage - 1, -1, -1)):
             other_key = shuffle_xor(own_key, qd.static(1 << step))
             other_value = shuffle_xor(own_value, qd.static(1 << step))
@@ -238,7 +235,7 @@ def _all_bits(value):
 
 def _offer(general, name, doc, **fixed):
     """Adds to the module a func for tiles and, without the suffix of its name, one for the whole subgroup."""
-    for suffix, lanes, more in (("_tiled", "the tile", {}), ("", "the subgroup", {"log2_size": LOG2_GROUP_SIZE})):
+    for suffix, lanes, more in (("_tiled", "the tile", {}), ("", "the subgroup", {"log2_size": None})):
         globals()[name + suffix] = specialize(general, name + suffix, doc.replace("the tile", lanes), **fixed, **more)
 
 
@@ -256,10 +253,8 @@ for _name, (_op, _what) in _fold_operators.BY_NAME.items():
         _offer(_segmented, f"segmented_reduce_{_name}", _since, op=_op)
 
 
-_HELPERS = ("GROUP_SIZE", "LOG2_GROUP_SIZE", "check_tile", "largest", "smallest", "specialize", "thread_idx", "warn_deprecated")
+_HELPERS = ("count_steps", "largest", "smallest", "specialize", "thread_idx", "warn_deprecated")
 __all__ = _list_public(globals(), *_HELPERS)
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

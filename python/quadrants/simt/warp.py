@@ -11,49 +11,49 @@ from . import subgroup
 
 @qd.func
 def all_nonzero(mask, predicate):
-    """Returns 1 if the predicate is non-zero on all lanes, else 0; i32."""
+    """Return 1 if the predicate is non-zero on all lanes, else 0; i32."""
     return subgroup.all_true(predicate)
 
 
 @qd.func
 def any_nonzero(mask, predicate):
-    """Returns 1 if the predicate is non-zero on some lane, else 0; i32."""
+    """Return 1 if the predicate is non-zero on some lane, else 0; i32."""
     return subgroup.any_true(predicate)
 
 
 @qd.func
 def unique(mask, predicate):
-    """Returns 1 if the predicate is non-zero on all lanes or on none, else 0; i32."""
+    """Return 1 if the predicate is non-zero on all lanes or on none, else 0; i32."""
     return subgroup.all_equal(predicate != 0)
 
 
 @qd.func
 def ballot(predicate):
-    """Returns a bit for each lane, i32: whether its predicate is non-zero."""
+    """Return a bit for each lane, i32: whether its predicate is non-zero."""
     return qd.i32(subgroup.ballot(predicate))
 
 
 @qd.func
 def _shfl_sync(mask, value, lane, dtype: qd.template()):
-    """Returns the value of lane `lane`."""
+    """Return the value of lane `lane`."""
     return subgroup.shuffle(dtype(value), lane)
 
 
 @qd.func
 def _shfl_up(mask, value, delta, dtype: qd.template()):
-    """Returns the value of lane `lane - delta`, or the lane's own if there is no such lane."""
+    """Return the value of lane `lane - delta`, or the lane's own if there is no such lane."""
     return subgroup.shuffle_up(dtype(value), delta)
 
 
 @qd.func
 def _shfl_down(mask, value, delta, dtype: qd.template()):
-    """Returns the value of lane `lane + delta`, or the lane's own if there is no such lane."""
+    """Return the value of lane `lane + delta`, or the lane's own if there is no such lane."""
     return subgroup.shuffle_down(dtype(value), delta)
 
 
 @qd.func
 def _shfl_xor(mask, value, lanemask, dtype: qd.template()):
-    """Returns the value of lane `lane ^ lanemask`."""
+    """Return the value of lane `lane ^ lanemask`."""
     return subgroup.shuffle_xor(dtype(value), lanemask)
 
 
@@ -65,7 +65,7 @@ for _dtype in (qd.i32, qd.f32):
 
 @qd.func
 def match_any(mask, value):
-    """Returns the lanes that have this lane's value, one bit each; u32."""
+    """Return the lanes that have this lane's value, one bit each; u32."""
     lanes = qd.u32(0)
     for lane in range(qd.static(subgroup.group_size())):
         lanes |= qd.u32(subgroup.shuffle(value, lane) == value) << qd.u32(lane)
@@ -74,25 +74,23 @@ def match_any(mask, value):
 
 @qd.func
 def match_all(mask, value):
-    """Returns all lanes, one bit each, if they have one value, else 0; u32."""
+    """Return all lanes, one bit each, if they have one value, else 0; u32."""
     return qd.select(subgroup.all_equal(value) != 0, qd.u32(subgroup.ballot(1)), qd.u32(0))
 
 
 @qd.func
 def active_mask():
-    """Returns the active lanes, one bit each; u32."""
+    """Return the active lanes, one bit each; u32."""
     return qd.u32(subgroup.ballot(1))
 
 
 @qd.func
 def sync(mask):
-    """Waits for all lanes and makes their stores visible."""
+    """Wait for all lanes and make their stores visible."""
     subgroup.sync()
 
 
 __all__ = _list_public(globals(), "specialize")
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import enum
 
+from .._base.autodiff_mode import AutodiffMode
 from .._values.types import Layout
 
 __all__ = ["AutodiffMode", "DeviceCapability", "Format", "Layout", "SNodeGradType"]
-
-
-class AutodiffMode(enum.IntEnum):
-    """Which derivative of a kernel runs.
-
-    The primal, checks of overwritten primals, tangents (forward mode), adjoints (reverse mode), tangents of adjoints, adjoints under a
-    tape, which provides overwritten primals, or the kernel fused with its adjoints.
-    """
-
-    NONE = 0
-    VALIDATION = 1
-    FORWARD = 2
-    REVERSE = 3
-    SECOND = 4
-    REPLAY = 5
-    FUSED = 6
 
 
 class SNodeGradType(enum.IntEnum):
@@ -51,6 +36,4 @@ DeviceCapability = enum.Enum("DeviceCapability", [f"spirv_{name}" for name in _C
 DeviceCapability.__doc__ = "What a device of a SPIR-V backend may be able to do."
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -13,6 +13,4 @@ real_types = [dtype for dtype in all_types if dtype.is_real]
 integer_types = [dtype for dtype in all_types if dtype.is_integral]
 
 
-def __dir__() -> list[str]:
-    """Lists the public names."""
-    return __all__
+__dir__ = __all__.copy

@@ -7,7 +7,7 @@ import quadrants as qd
 
 @qd.pyfunc
 def rescale_index(a: qd.template(), b: qd.template(), I):  # noqa: E741 (the usual name of index vectors)
-    """Returns the index of the cell of `b` that contains the cell `I` of `a`: divided along axes where `a` has more cells, else multiplied.
+    """Return the index of the cell of `b` that contains the cell `I` of `a`: divided along axes where `a` has more cells, else multiplied.
 
     `a` and `b` are fields or nodes of a tree, `I` is an index vector; the extents of one are multiples of the extents of the other.
     """
@@ -21,13 +21,13 @@ def rescale_index(a: qd.template(), b: qd.template(), I):  # noqa: E741 (the usu
 
 @qd.func
 def get_addr(f: qd.template(), I):  # noqa: E741
-    """Returns the address in bytes, a u64, of the element `I` of the field `f`; `I` is an index vector or a list of indices."""
+    """Return the address in bytes, a u64, of the element `I` of the field `f`; `I` is an index vector or a list of indices."""
     address = qd.u64(f._address)
     for k in qd.static(range(len(f.shape))):
-        address += qd.u64(qd.i64(_from_origin(f, I, k)) * qd.static(f._qd_layout[4][k]))
-    for t in qd.static(range(0, len(f._qd_layout[7]), 3)):  # axis, length and jump of a blocked layout
-        tile = _from_origin(f, I, qd.static(f._qd_layout[7][t])) // qd.static(f._qd_layout[7][t + 1])
-        address += qd.u64(qd.i64(tile) * qd.static(f._qd_layout[7][t + 2]))
+        address += qd.u64(qd.i64(_from_origin(f, I, k)) * qd.static(f._qd_layout.strides[k]))
+    for t in qd.static(range(0, len(f._qd_layout.tilings), 3)):  # axis, length and jump of a blocked layout
+        tile = _from_origin(f, I, qd.static(f._qd_layout.tilings[t])) // qd.static(f._qd_layout.tilings[t + 1])
+        address += qd.u64(qd.i64(tile) * qd.static(f._qd_layout.tilings[t + 2]))
     return address
 
 

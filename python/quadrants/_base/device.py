@@ -1,0 +1,20 @@
+"""Numbers of the device that kernels run on. Kernels read them as compile-time constants, so they depend on their values."""
+
+from __future__ import annotations
+
+from .. import _runtime
+from . import options as _options
+from .dtypes import u32, u64
+
+SUBGROUP_SIZE = 32
+LOG2_SUBGROUP_SIZE = 5
+MASK = u32  # has a bit for each lane of a subgroup
+SHARED_BYTES = 0  # memory that the threads of a block share; 0: without a limit of the device
+
+
+def update() -> None:
+    """Reads the numbers of the current device, after it has changed."""
+    global SUBGROUP_SIZE, LOG2_SUBGROUP_SIZE, MASK, SHARED_BYTES
+    SUBGROUP_SIZE, SHARED_BYTES = (32, 0) if _options.current is None else _runtime.device_limits()
+    LOG2_SUBGROUP_SIZE = SUBGROUP_SIZE.bit_length() - 1
+    MASK = u64 if SUBGROUP_SIZE > 32 else u32
