@@ -4,6 +4,7 @@ from typing import Any
 
 import quadrants as qd
 
+from .graphs import make_count_down
 from .recording import Launches
 
 
@@ -54,16 +55,7 @@ def checks_for_races() -> Launches:
 
 def rounds_in_debug_mode() -> Launches:
     qd.init(arch=qd.cpu, offline_cache=False, log_level="error", debug=True)
-
-    @qd.kernel(graph=True)
-    def count_down(x: qd.types.ndarray(), flag: qd.types.ndarray(qd.i32, ndim=0)) -> None:
-        while qd.graph.do_while(flag):
-            for i in x:
-                x[i] += 1
-            for _ in range(1):
-                flag[None] -= 1
-
-    yield count_down, qd.ndarray(qd.i32, 8), qd.ndarray(qd.i32, ())
+    yield make_count_down(), qd.ndarray(qd.i32, 8), qd.ndarray(qd.i32, ())
 
 
 def printing() -> Launches:

@@ -6,6 +6,7 @@ import quadrants as qd
 from quadrants import algorithms
 from quadrants.simt import Tile16x16, block, grid, subgroup
 
+from .graphs import make_count_down
 from .recording import Launches
 
 
@@ -153,15 +154,7 @@ def barriers_of_the_grid() -> Launches:
 
 
 def repeated_tasks() -> Launches:
-    @qd.kernel(graph=True)
-    def count_down(x: qd.types.ndarray(), flag: qd.types.ndarray(qd.i32, ndim=0)) -> None:
-        while qd.graph.do_while(flag):
-            for i in x:
-                x[i] += 1
-            for _ in range(1):
-                flag[None] -= 1
-
-    yield count_down, np.zeros(8, np.int32), np.array(3, np.int32)
+    yield make_count_down(), np.zeros(8, np.int32), np.array(3, np.int32)
 
 
 def parallel_sections() -> Launches:

@@ -15,7 +15,7 @@ import quadrants as qd
 from quadrants import _compiler  # type: ignore[attr-defined]
 from quadrants._base import options as _options  # type: ignore[attr-defined]
 from quadrants._base.source import get_source
-from quadrants._session import prepare as _compile  # type: ignore[attr-defined]
+from quadrants._session import prepare as _prepare  # type: ignore[attr-defined]
 
 # What a program of the corpus yields: kernels with their arguments.
 Launches = Iterator[tuple[Any, ...]]
@@ -43,7 +43,7 @@ def record(program: Callable[[], Launches]) -> dict[str, dict[str, str]]:
     try:
         for kernel, *arguments in program():
             try:
-                with mock.patch.object(_compile, "compile_kernel", _lower):
+                with mock.patch.object(_prepare, "compile_kernel", _lower):
                     kernel(*arguments)
             except _Lowered as lowered:
                 name, stages = lowered.args

@@ -29,6 +29,20 @@ def differences(run: Callable[[], None], loss: Any, container: Any, step: float 
     return slopes
 
 
+def run_before_gradient(kernel: Any, reset: Callable[[], None], loss: Any, container: Any) -> np.ndarray:
+    """The differences of a kernel that overwrites what it reads; afterwards it has run, and only the gradient of the loss is set."""
+
+    def run() -> None:
+        reset()
+        kernel()
+
+    slopes = differences(run, loss, container)
+    qd.ad.clear_all_gradients()
+    run()
+    loss.grad[None] = 1.0
+    return slopes
+
+
 def check(run: Callable[[], None], loss: Any, *containers: Any, tolerance: float = 2e-6, forward: bool = True) -> None:
     """Compares both modes (or reverse alone) with differences; `run` only adds to the loss, and sets what else it writes."""
     expected = [differences(run, loss, container) for container in containers]

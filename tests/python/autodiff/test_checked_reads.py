@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autodiff_support import differences, numbers, scalar_loss
+from autodiff_support import numbers, run_before_gradient, scalar_loss
 
 import quadrants as qd
 from quadrants._base import options as _options
@@ -82,15 +82,7 @@ def check(make: Callable[[Containers], Any], at: list[int], is_known_afterwards:
     """Compares a tape, and `kernel.grad()` where that can be, with differences; each is run by itself."""
     of = Containers(at)
     kernel = make(of)
-
-    def run() -> None:
-        of.reset()
-        kernel()
-
-    slopes = differences(run, of.loss, of.x)
-    qd.ad.clear_all_gradients()
-    run()
-    of.loss.grad[None] = 1.0
+    slopes = run_before_gradient(kernel, of.reset, of.loss, of.x)
     if is_known_afterwards:
         kernel.grad()
         np.testing.assert_allclose(of.x.grad.to_numpy(), slopes, rtol=2e-6, atol=2e-6)

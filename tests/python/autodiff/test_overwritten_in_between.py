@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autodiff_support import differences, numbers, scalar_loss
+from autodiff_support import numbers, run_before_gradient, scalar_loss
 
 import quadrants as qd
 
@@ -33,19 +33,12 @@ class Containers:
 
 def check_both(of: Containers, kernel: Any) -> None:
     """Compares `kernel.grad()` and a tape with differences."""
-
-    def run() -> None:
-        of.reset()
-        kernel()
-
-    slopes = differences(run, of.loss, of.x)
-    qd.ad.clear_all_gradients()
-    run()
-    of.loss.grad[None] = 1.0
+    slopes = run_before_gradient(kernel, of.reset, of.loss, of.x)
     kernel.grad()
     np.testing.assert_allclose(of.x.grad.to_numpy(), slopes, rtol=2e-6, atol=2e-6)
     with qd.ad.Tape(of.loss):
-        run()
+        of.reset()
+        kernel()
     np.testing.assert_allclose(of.x.grad.to_numpy(), slopes, rtol=2e-6, atol=2e-6)
 
 

@@ -127,6 +127,7 @@ def test_swapped_globals():
     Swaps(begin, step, swap, end).check(x, TOTAL)
 
 
+@pytest.mark.host_memory
 def test_swapped_variables_of_a_closure():
     x, source, sink, loss = numbers([1.1]), numbers([0.0]), numbers([0.0]), scalar_loss()
 

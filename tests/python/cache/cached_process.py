@@ -14,7 +14,7 @@ import hand_made
 
 import quadrants as qd
 from quadrants import _runtime
-from quadrants._session import prepare as _compile
+from quadrants._session import prepare as _prepare
 
 FACTOR = 3
 KERNELS = 8
@@ -45,7 +45,7 @@ def make_kernel(number: int) -> Any:
 
 def main() -> None:
     folder, options, wanted = sys.argv[1], json.loads(sys.argv[3]), sys.argv[4:]
-    _compile.compile_kernel = compile_kernel
+    _prepare.compile_kernel = compile_kernel
     if "unprivileged" in wanted:
         # Root without its capabilities is held to the permissions of files.
         ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())

@@ -22,10 +22,10 @@ def make_ptx(kernel: Any, *arguments: Any, target: str = "cuda:sm_90") -> str:
     from quadrants import _compiler  # type: ignore[attr-defined]
     from quadrants._base import options as _options  # type: ignore[attr-defined]
     from quadrants._base.source import get_source
-    from quadrants._session import prepare as _compile  # type: ignore[attr-defined]
+    from quadrants._session import prepare as _prepare  # type: ignore[attr-defined]
 
     options = _options.plain(_options.current or {})
-    prepared = _compile.prepare(kernel, arguments)
+    prepared = _prepare.prepare(kernel, arguments)
     artifact, _ = _compiler.compile(get_source(kernel.__wrapped__), kernel.parameters, prepared, kernel.results, options, target)
     return find_ptx(artifact)
 

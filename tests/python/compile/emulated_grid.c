@@ -8,7 +8,17 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-enum { kMostThreads = 4096, kWarp = 32, kStack = 1 << 16 };
+/* Threads of a subgroup, and a mask of them. */
+#ifndef SUBGROUP
+#define SUBGROUP 32
+#endif
+#if SUBGROUP > 32
+typedef uint64_t Mask;
+#else
+typedef uint32_t Mask;
+#endif
+
+enum { kMostThreads = 4096, kStack = 1 << 16 };
 
 typedef void Entry(const void *launch);
 
@@ -49,39 +59,39 @@ void emulated_grid_barrier(void *arrivals, void *failed, unsigned count) {
 
 void emulated_barrier(unsigned barrier) { (void)barrier, wait_for_all(); }
 
-void emulated_warp_barrier(unsigned mask) { (void)mask, wait_for_all(); }
+void emulated_subgroup_barrier(unsigned mask) { (void)mask, wait_for_all(); }
 
-unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned lane, unsigned clamp) {
+unsigned emulated_shuffle(Mask mask, unsigned value, unsigned lane, unsigned clamp) {
   if (mask == 1) return value; /* single_threaded: see emulated_active */
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[number()] = value;
   wait_for_all();
-  value = exchanged[number() - thread % kWarp + lane % kWarp];
+  value = exchanged[number() - thread % SUBGROUP + lane % SUBGROUP];
   wait_for_all();
   return value;
 }
 
-unsigned emulated_ballot(unsigned mask, unsigned char vote) {
-  unsigned votes = 0;
-  for (unsigned lane = 0; lane < kWarp; ++lane)
-    votes |= (emulated_shuffle(mask, vote & 1, lane, 0)) << lane;
+Mask emulated_ballot(Mask mask, unsigned char vote) {
+  Mask votes = 0;
+  for (unsigned lane = 0; lane < SUBGROUP; ++lane)
+    votes |= (Mask)emulated_shuffle(mask, vote & 1, lane, 0) << lane;
   return votes;
 }
 
-unsigned emulated_shuffle_down(unsigned mask, unsigned value, unsigned distance, unsigned clamp) {
+unsigned emulated_shuffle_down(Mask mask, unsigned value, unsigned distance, unsigned clamp) {
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[number()] = value;
   wait_for_all();
-  if (thread % kWarp + distance < kWarp) value = exchanged[number() + distance];
+  if (thread % SUBGROUP + distance < SUBGROUP) value = exchanged[number() + distance];
   wait_for_all();
   return value;
 }
 
 /* Who asks which threads are here finds itself single_threaded. */
-unsigned emulated_active(void) { return 1; }
-unsigned emulated_lanes_before(void) { return 0; }
+Mask emulated_active(void) { return 1; }
+Mask emulated_lanes_before(void) { return 0; }
 static void add_many(float *to, const float *values, int count) {
   for (int i = 0; i < count; ++i) to[i] += values[i];
 }

@@ -1,4 +1,4 @@
-"""CUDA kernels on the processor: the LLVM IR that would become PTX becomes a shared object, which a stand-in for the driver runs.
+"""GPU kernels on the processor: the LLVM IR that would become PTX becomes a shared object, which a stand-in for the driver runs.
 
 The stand-in (tests/python/launch/fake_driver.c) runs shared objects as kernels and takes a path for PTX; emulated_grid.c runs the threads.
 So launch plans, grids, reductions and checks are tested where there is no GPU. What is not: PTX itself (`assembling.py`), order between
@@ -24,7 +24,7 @@ ROUTINES = {
     "read.ptx.sreg.nctaid.x": "block_count",
     "barrier.cta.sync.aligned.all": "barrier",
     "read.ptx.sreg.ntid.x": "block_size",
-    "bar.warp.sync": "warp_barrier",
+    "bar.warp.sync": "subgroup_barrier",
     "membar.cta": "fence",
     "membar.gl": "fence",
     "shfl.sync.down.i32": "shuffle_down",
@@ -37,15 +37,17 @@ ROUTINES = {
     "rsqrt.approx.ftz.f": "reciprocal_root",
 }
 MOST_SHARED_BYTES = 32768
+# Threads of a subgroup of each target: that of GPUs, and one that is unlike them (src/backends/emulated).
+SUBGROUPS = {"cuda": 32, "emulated": 64}
 
 
 def translate(text: str) -> str:
     """LLVM IR for the device as IR for the processor: one address space, no attributes of the device, entries under other names."""
     text = re.sub(r"^target (triple|datalayout).*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"byval\(\[\d+ x i64\]\)|\"target-(cpu|features)\"=\"[^\"]*\"|\bptx_kernel ", "", text)
+    text = re.sub(r"by(?:val|ref)\(\[\d+ x i64\]\)|\"target-(cpu|features)\"=\"[^\"]*\"|\bptx_kernel ", "", text)
     dynamic = f"internal global [{MOST_SHARED_BYTES} x i8] zeroinitializer"
     text = text.replace("external addrspace(3) global [0 x i8]", dynamic)
-    text = re.sub(r" addrspace\([13]\)", "", text).replace("addrspacecast", "bitcast")
+    text = re.sub(r",? addrspace\([135]\)", "", text).replace("addrspacecast", "bitcast")
     for theirs, ours in ROUTINES.items():
         text = text.replace(f"@llvm.nvvm.{theirs}(", f"@emulated_{ours}(")
     text = text.replace('asm sideeffect "", "=l,0"', 'asm sideeffect "", "=r,0"')
@@ -58,11 +60,11 @@ def translate(text: str) -> str:
     return re.sub(r"@(qd_task_\d+)\b", r"@thread_of_\1", text)
 
 
-def build(text: str, folder: Path) -> Path:
+def build(text: str, folder: Path, subgroup: int) -> Path:
     """The shared object of a kernel, with entries that run whole grids."""
-    words = re.search(r"byval\(\[(\d+) x i64\]\)", text)
+    words = re.search(r"by(?:val|ref)\(\[(\d+) x i64\]\)", text)
     text = translate(text)
-    waits = int(any(f"@emulated_{name}(" in text for name in ("barrier", "warp_barrier", "shuffle_down", "shuffle", "ballot")))
+    waits = int(any(f"@emulated_{name}(" in text for name in ("barrier", "subgroup_barrier", "shuffle_down", "shuffle", "ballot")))
     waits += text.count("@emulated_grid_barrier(") > 1  # calls beside the declaration
     grid = [f'#include "{HERE / "emulated_grid.c"}"', f"const unsigned long parameter_bytes = 8 * {words[1] if words else 0};"]
     for name in re.findall(r"^define void @thread_of_(qd_task_\d+)\(", text, flags=re.MULTILINE):
@@ -73,13 +75,15 @@ def build(text: str, folder: Path) -> Path:
     (folder / "grid.c").write_text("\n".join(grid) + "\n")
     library = folder / "kernel.so"
     sources = [folder / "kernel.ll", folder / "grid.c"]
-    subprocess.run(["clang-22", "-O1", "-w", "-march=native", "-shared", "-fPIC", *sources, "-o", library, "-lm"], check=True)
+    subprocess.run(
+        ["clang-22", "-O1", "-w", "-march=native", "-shared", "-fPIC", f"-DSUBGROUP={subgroup}", *sources, "-o", library, "-lm"], check=True
+    )
     return library
 
 
-def start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """From here on `arch=qd.cuda` is emulated. The disk cache must be off."""
-    from quadrants import _compiler  # type: ignore[attr-defined]
+def start(monkeypatch: pytest.MonkeyPatch, folder: Path, target: str = "cuda") -> None:
+    """From here on `arch=qd.cuda` is emulated, with code for this target. The disk cache must be off."""
+    from quadrants import _compiler, _runtime  # type: ignore[attr-defined]
 
     driver = folder / "libdriver.so"
     if not driver.exists():
@@ -91,14 +95,19 @@ def start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     compile_plain = _compiler.compile
 
     def compile_emulated(*arguments: Any) -> Any:
-        *rest, options, target, _, mode = arguments
-        if not target.startswith("cuda"):
+        *rest, options, wanted, _, mode = arguments
+        if not wanted.startswith("cuda"):
             return compile_plain(*arguments)
         own = folder / str(len(list(folder.iterdir())))
-        artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, target, "", mode)
+        artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, wanted if target == "cuda" else target, "", mode)
         (dumped,) = own.iterdir()
-        library = build((dumped / "3_optimized.ll").read_text(), own)
-        ptx, path = find_ptx(artifact).encode(), f"{library}\0".encode()
-        return artifact.replace(len(ptx).to_bytes(8, "little") + ptx, len(path).to_bytes(8, "little") + path), stages
+        text = (dumped / "3_optimized.ll").read_text()
+        library = build(text, own, SUBGROUPS[target])
+        binary = find_ptx(artifact).encode() if target == "cuda" else text.encode()
+        path = f"{library}\0".encode()
+        return artifact.replace(len(binary).to_bytes(8, "little") + binary, len(path).to_bytes(8, "little") + path), stages
 
     monkeypatch.setattr(_compiler, "compile", compile_emulated)
+    if target != "cuda":
+        _, shared_bytes = _runtime.device_limits() if _runtime.statistics()["active"] else (0, 48 << 10)
+        monkeypatch.setattr(_runtime, "device_limits", lambda: (SUBGROUPS[target], shared_bytes))

@@ -1,6 +1,6 @@
 """PTX for kernels of every kind, made without a device. `pytest --assemble=sm_90` does the same with every kernel of the suite."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ import pytest
 from assembling import assemble, make_ptx
 
 import quadrants as qd
+from tests.corpus import language, parallel
+from tests.corpus.recording import Launches
 
 
 @pytest.fixture(autouse=True)
@@ -33,49 +35,6 @@ def copy_between_fields() -> Any:
     def kernel() -> None:
         for i in x:
             y[i] = x[i]
-
-    return make_ptx(kernel)
-
-
-def sums_of_every_type() -> Any:
-    fields = [qd.field(dtype, 100) for dtype in (qd.f16, qd.f32, qd.f64, qd.i32, qd.i64, qd.u8, qd.u64)]
-    sums = [qd.field(field.dtype, ()) for field in fields]
-    vectors, vector = qd.Vector.field(3, qd.f32, 100), qd.Vector.field(3, qd.f32, ())
-
-    @qd.kernel
-    def kernel() -> None:
-        for i in vectors:
-            for k in qd.static(range(len(fields))):
-                sums[k][None] += fields[k][i]
-            vector[None] += vectors[i]
-
-    return make_ptx(kernel)
-
-
-def histogram() -> Any:
-    bins = qd.field(qd.i32, 256)
-
-    @qd.kernel
-    def kernel(keys: qd.types.ndarray(qd.u8, 1), sizes: qd.types.ndarray(qd.f32, 2)) -> None:
-        for i in keys:
-            bins[qd.i32(keys[i])] += 1
-            qd.atomic_max(sizes[qd.i32(keys[i]) % 4, 0], 1.5)
-
-    return make_ptx(kernel, qd.ndarray(qd.u8, 10000), qd.ndarray(qd.f32, (4, 4)))
-
-
-def atomics() -> Any:
-    cells = [qd.field(dtype, 16) for dtype in (qd.i8, qd.u16, qd.i32, qd.u64, qd.f16, qd.f32, qd.f64)]
-    old = qd.field(qd.i32, 100)
-
-    @qd.kernel
-    def kernel() -> None:
-        for i in range(100):
-            for k in qd.static(range(len(cells))):
-                qd.atomic_add(cells[k][i % 7], 1)
-                qd.atomic_min(cells[k][i % 5], 1)
-                qd.atomic_mul(cells[k][i % 3], 2)
-            old[i] = qd.atomic_or(cells[2][i % 2], 8)
 
     return make_ptx(kernel)
 
@@ -127,30 +86,6 @@ def random_numbers_and_functions() -> Any:
     return make_ptx(kernel)
 
 
-def control_flow() -> Any:
-    x = qd.field(qd.i64, 100)
-
-    @qd.func
-    def collatz(n: qd.i64) -> qd.i32:
-        steps = 0
-        while n > 1:
-            if steps > 1000:
-                break
-            n = n // 2 if n % 2 == 0 else 3 * n + 1
-            steps += 1
-        return steps
-
-    @qd.kernel
-    def kernel() -> None:
-        for i in x:
-            if i % 3 == 0:
-                continue
-            for j in range(i):
-                x[i] += collatz(i + j)
-
-    return make_ptx(kernel)
-
-
 def recursion() -> Any:
     x = qd.field(qd.i32, 20)
 
@@ -183,24 +118,39 @@ def many_arguments() -> Any:
 SAMPLES = (
     copy_between_arrays,
     copy_between_fields,
-    sums_of_every_type,
-    histogram,
-    atomics,
     serial_statements_and_returns,
     checks_and_prints,
     random_numbers_and_functions,
-    control_flow,
     recursion,
     many_arguments,
 )
+PROGRAMS_OF_THE_CORPUS = (
+    parallel.sums_of_every_type,
+    parallel.histograms,
+    parallel.atomic_updates_of_every_type,
+    language.branches_and_loops_with_exits,
+)
+
+
+def make_program_ptx(program: Callable[[], Launches]) -> str:
+    ((kernel, *arguments),) = program()
+    return make_ptx(kernel, *arguments)
+
+
+def check_ptx(ptx: str, folder: Path) -> None:
+    assert ".visible .entry qd_task_0" in ptx
+    assert "unreachable" not in ptx
+    assemble(ptx, folder)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
 def test_ptxas_takes_what_kernels_become(sample: Any, tmp_path: Path) -> None:
-    ptx = sample()
-    assert ".visible .entry qd_task_0" in ptx
-    assert "unreachable" not in ptx
-    assemble(ptx, tmp_path)
+    check_ptx(sample(), tmp_path)
+
+
+@pytest.mark.parametrize("program", PROGRAMS_OF_THE_CORPUS, ids=lambda program: program.__name__)
+def test_ptxas_takes_programs_of_the_corpus(program: Callable[[], Launches], tmp_path: Path) -> None:
+    check_ptx(make_program_ptx(program), tmp_path)
 
 
 def test_memory_is_accessed_as_global_memory_and_read_only_where_nothing_writes() -> None:
@@ -212,8 +162,8 @@ def test_memory_is_accessed_as_global_memory_and_read_only_where_nothing_writes(
 
 
 def test_sums_are_combined_by_shuffles_and_counts_in_shared_memory() -> None:
-    assert "shfl.sync.down" in sums_of_every_type()
-    assert "atom.shared.add.u32" in histogram()
+    assert "shfl.sync.down" in make_program_ptx(parallel.sums_of_every_type)
+    assert "atom.shared.add.u32" in make_program_ptx(parallel.histograms)
 
 
 def test_neighbors_along_rows_are_read_once() -> None:

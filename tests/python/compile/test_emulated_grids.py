@@ -16,11 +16,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("emulated")
 
 
+@pytest.fixture(params=list(emulating.SUBGROUPS))
+def target(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture(autouse=True)
-def grid(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def grid(folder: Path, target: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Starts the runtime on the emulated device; call it to start again with other options."""
     monkeypatch.delenv("QD_ARCH", raising=False)
-    emulating.start(monkeypatch, folder)
+    emulating.start(monkeypatch, folder, target)
 
     def init(**options: Any) -> None:
         qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error", **options)
@@ -254,7 +259,7 @@ def test_large_argument_blocks() -> None:
     np.testing.assert_array_equal(x.to_numpy(), values[np.arange(40), 39 - np.arange(40)])
 
 
-def test_blocks_share_arrays_and_wait_at_barriers() -> None:
+def test_blocks_share_arrays_and_wait_at_barriers(target: str) -> None:
     block, subgroup = qd.simt.block, qd.simt.subgroup
     out = qd.ndarray(qd.i64, (5, 256))
 
@@ -274,13 +279,43 @@ def test_blocks_share_arrays_and_wait_at_barriers() -> None:
             out[4, i] = block.global_thread_idx()
 
     kernel(out)
-    i = np.arange(256)
+    i, lanes = np.arange(256), emulating.SUBGROUPS[target]
     expected = [
         i // 64 * 64 + 63 - i % 64,
         np.cumsum((i << 33).reshape(4, 64), axis=1).ravel(),
-        np.where(i // 32 % 2 == 0, 0x49249249, 0x92492492),
-        i // 32 * 32 + 5,
+        np.where(i // 32 % 2 == 0, 0x49249249, 0x92492492) if lanes == 32 else np.full(256, 0x9249249249249249).view(np.int64),
+        i // lanes * lanes + 5,
         i,
+    ]
+    np.testing.assert_array_equal(out.to_numpy(), expected)
+
+
+def test_functions_of_whole_subgroups(target: str) -> None:
+    block, subgroup = qd.simt.block, qd.simt.subgroup
+    out = qd.ndarray(qd.i64, (6, 256))
+
+    @qd.kernel
+    def kernel(out: qd.types.ndarray(qd.i64, 2)) -> None:
+        qd.loop_config(block_dim=128)
+        for i in range(256):
+            lane = subgroup.invocation_id()
+            out[0, i] = subgroup.reduce_all_add(i)
+            out[1, i] = subgroup.inclusive_max(i * 7 % 64)
+            out[2, i] = subgroup.all_true(i < 255) + 2 * subgroup.any_true(lane == qd.static(subgroup.group_size() - 1))
+            out[3, i] = qd.i64(subgroup.lanemask_lt(lane))
+            out[4, i] = block.reduce_all_add(i, 128, qd.i32)
+            out[5, i] = subgroup.shuffle_down(i, 1)
+
+    kernel(out)
+    i, lanes = np.arange(256), emulating.SUBGROUPS[target]
+    groups = i.reshape(-1, lanes)
+    expected = [
+        np.repeat(groups.sum(axis=1), lanes),
+        np.maximum.accumulate((i * 7 % 64).reshape(-1, lanes), axis=1).ravel(),
+        2 + (i < 256 - lanes),
+        (1 << (i % lanes)) - 1,
+        np.repeat(i.reshape(2, 128).sum(axis=1), 128),
+        np.where(i % lanes == lanes - 1, i, i + 1),
     ]
     np.testing.assert_array_equal(out.to_numpy(), expected)
 

@@ -139,8 +139,8 @@ def test_matrix_fields_round_trip_in_both_layouts(layout):
 
 
 def test_soa_puts_components_into_blocks_of_their_own():
-    _, _, _, _, strides, component_stride, *_ = qd.Vector.field(3, qd.f32, shape=(5,), layout=qd.Layout.SOA)._qd_layout
-    assert (strides, component_stride) == ((4,), 20)
+    layout = qd.Vector.field(3, qd.f32, shape=(5,), layout=qd.Layout.SOA)._qd_layout
+    assert (layout.strides, layout.component_stride) == ((4,), 20)
 
 
 @pytest.mark.host_memory

@@ -51,7 +51,7 @@ def test_cells_have_natural_alignment():
     s = particle().field(shape=(2,))
     leaves = [s.tag, s.position, s.inner.mass, s.inner.charge]
     assert [leaf._byte_offset for leaf in leaves] == [0, 4, 16, 24]
-    assert {leaf._qd_layout[4] for leaf in leaves} == {(32,)}
+    assert {leaf._qd_layout.strides for leaf in leaves} == {(32,)}
     assert len({leaf._buffer.address for leaf in leaves}) == 1
 
 

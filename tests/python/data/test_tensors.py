@@ -115,7 +115,7 @@ def test_a_permuted_layout_has_the_bytes_of_the_permuted_tensor(backend, axes):
     for container in (t, t.grad):
         view = container.to_numpy(copy=None)
         assert (view == values).all()
-        strides = getattr(container, "_impl", container)._qd_layout[4]
+        strides = getattr(container, "_impl", container)._qd_layout.strides
         assert [strides[axis] for axis in axes] == sorted(strides, reverse=True)
 
     @qd.kernel

@@ -16,7 +16,7 @@ def runtime(request):
 
 
 def strides_of(field):
-    return field._qd_layout[4]
+    return field._qd_layout.strides
 
 
 def test_nested_nodes_give_the_order_of_axes_in_memory():

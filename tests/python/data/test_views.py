@@ -204,6 +204,22 @@ def test_slices_of_every_rank_and_step_are_views(kind):
         assert np.array_equal(array.to_numpy(), expected)
 
 
+def test_sizes_of_views_are_constants_where_their_bounds_are():
+    """A constant takes the default type, a size that is known at run time only is i32: their leading zeros tell."""
+    qd.init(arch=qd.cfg.arch, default_ip=qd.i64, offline_cache=False, log_level="error")
+    field = qd.field(qd.f32, shape=(33, 4))
+
+    @qd.kernel
+    def zeros(v: qd.i32, x: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> qd.types.vector(7, qd.i32):
+        sizes = (x[:5].size, x[2:9:2].size, x[10::-2].size, x[:9][2:].size, field[::2, 1].size, x[3:].size, x[:v].size)
+        return qd.Vector([qd.math.clz(size) for size in qd.static(sizes)])
+
+    counts = [5, 4, 6, 7, 17, 30, 8]
+    assert zeros(8, qd.ndarray(qd.f32, 33)).to_list() == [64 - n.bit_length() for n in counts[:5]] + [
+        32 - n.bit_length() for n in counts[5:]
+    ]
+
+
 @pytest.mark.parametrize("order", ["ij", "ji"])
 def test_views_of_one_element_are_strided_where_its_components_are(order):
     @qd.kernel

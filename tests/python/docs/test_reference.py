@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,56 @@ def test_every_public_name_has_a_docstring(module):
     assert [name for name, value in values.items() if reference.is_described(value) and len(reference.get_doc(value)) < 10] == []
 
 
-def test_docstrings_of_functions_name_their_arguments():
-    missing = []
+def list_functions():
+    """Yields the public functions, and the public methods of public classes, with their names."""
     for module in reference.MODULES:
         for name in reference.list_names(module):
             value = getattr(reference.get_module(module), name)
-            if not inspect.isfunction(value):
-                continue
-            doc = reference.get_doc(value)
-            missing += [
-                f"{module}.{name}: {parameter}"
-                for parameter in inspect.signature(value).parameters
-                if not parameter.startswith("_") and parameter not in doc
-            ]
+            if inspect.isfunction(value) or isinstance(value, reference.Func):
+                yield f"{module}.{name}", value
+            elif inspect.isclass(value) and value.__module__.startswith("quadrants.") and not issubclass(value, BaseException):
+                members = {key: member for base in value.__mro__[-2::-1] for key, member in vars(base).items() if not key.startswith("_")}
+                for key, member in members.items():
+                    member = getattr(member, "__func__", member)
+                    if inspect.isfunction(member) and member.__module__.startswith("quadrants."):
+                        yield f"{module}.{name}.{key}", member
+
+
+FUNCTIONS = list(list_functions())
+
+
+def find_parameters(function: Any) -> list[str]:
+    if isinstance(function, reference.Func):
+        return [parameter.name for parameter in function.parameters if not (parameter.is_named and parameter.is_placed)]
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls") and not name.startswith("_")]
+
+
+def test_docstrings_describe_every_argument():
+    assert len(FUNCTIONS) > 200
+    missing = [
+        f"{name}: {parameter}"
+        for name, function in FUNCTIONS
+        for parameter in find_parameters(function)
+        if not re.search(rf"\b{parameter}\b", reference.get_doc(function))
+    ]
     assert missing == []
+
+
+def test_functions_of_many_arguments_list_them():
+    for name, function in FUNCTIONS:
+        if name.count(".") == 1 and len(parameters := find_parameters(function)) > 3:
+            listed = re.findall(r"^    (\w+): ", reference.get_doc(function).partition("\nArgs:\n")[2].partition("\nR")[0], re.MULTILINE)
+            assert listed == parameters, name
+
+
+def test_docstrings_describe_results_and_exceptions():
+    for name, function in FUNCTIONS:
+        doc = reference.get_doc(function)
+        assert not re.match(r"\w+s\b", doc), f"{name}: the summary is an imperative, such as Return"
+        if inspect.isfunction(function) and function.__annotations__.get("return") not in (None, "None", "NoReturn"):
+            assert re.search(r"\breturns?\b", doc, re.IGNORECASE), name
+        if inspect.isfunction(function) and re.search(r"^\s+raise ", inspect.getsource(function), re.MULTILINE):
+            assert re.search(r"\braises?\b", doc, re.IGNORECASE), name
 
 
 @pytest.mark.parametrize("module", reference.MODULES)

@@ -8,7 +8,7 @@ import pytest
 import quadrants as qd
 from quadrants._base import options as _options
 from quadrants._base.source import get_source
-from quadrants._session import prepare as _compile
+from quadrants._session import prepare as _prepare
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def emit() -> Iterator[Callable[..., str]]:
     def build(kernel: Any, *arguments: Any) -> str:
         from quadrants import _compiler
 
-        prepared = _compile.prepare(kernel, arguments)
+        prepared = _prepare.prepare(kernel, arguments)
         options = _options.plain(_options.current or {})
         return _compiler.frontend_ir(get_source(kernel.__wrapped__), kernel.parameters, prepared, kernel.results, options)
 

@@ -1,13 +1,14 @@
 """Programs in which one allocation fails, in processes of their own.
 
-Each position of a program is one process: there the allocation with that number, counted from where the program begins, gives nothing.
-A program ends with its result or with a MemoryError, and what it does once more with memory is right. As a command:
+Each position of a program is one process, a copy of one that has only imported the package: there the allocation with that number,
+counted from where the program begins, gives nothing. A program ends with its result or with a MemoryError, and what it does once more with
+memory is right. As a command:
 
-    python -m tests.python.host.allocation_failures [program ...] [--every 10] [--offset 3] [--processes 16] [--position 17]
+    python -m tests.python.host.allocation_failures [program ...] [--every 10] [--offset 3] [--processes 16] [--position 17] [--seconds 60]
 
 goes through every position (or every tenth, from the third on) of the programs, so many processes at a time, and lists what became of them;
-a position alone shows where it is. `--from-then-on` fails all that follow, too. It ends with the number of runs, and with status 1 unless
-every process went on.
+a position alone shows where it is. `--from-then-on` fails all that follow, too. `--seconds` limits the time of each program, whose first
+position not reached is then printed. It ends with the number of runs, and with status 1 unless every process went on.
 """
 
 from __future__ import annotations
@@ -15,19 +16,36 @@ from __future__ import annotations
 import argparse
 import collections
 import ctypes
+import json
+import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 # The C library ends a process that has no memory for the thread-local variables of a module in a new thread, or to note their destructors.
 OF_THE_SYSTEM = ("cannot allocate memory for thread-local data", "failed to register TLS destructor")
+OF_OTHERS = (
+    "numpy",
+    "without exception set",
+    "without setting an exception",
+    "can't allocate lock",
+    "can't allocate read lock",
+    "Cannot allocate memory",
+    "cannot create shared object descriptor",
+    "cannot open shared object file",
+)
+NOT_REACHED = "not reached in time"
+BATCH = 40  # copies of one process
+HANGS = 1000  # in place of the status of a process
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -41,7 +59,7 @@ class Outcome(NamedTuple):
     @property
     def is_right(self) -> bool:
         """Whether the process went on."""
-        return self.text in ("right", "MemoryError", *OF_THE_SYSTEM)
+        return self.text in ("right", "MemoryError", NOT_REACHED, *OF_THE_SYSTEM)
 
 
 def build_library(folder: Path) -> Path:
@@ -56,32 +74,53 @@ def build_library(folder: Path) -> Path:
 
 def run(library: Path, cache: Path, program: str, position: int, fails_all: bool = False, shows_stack: bool = False) -> Outcome:
     """One process; the position 0 counts them."""
+    (outcome,) = run_copies(library, cache, program, [position], fails_all, shows_stack)
+    return outcome
+
+
+def run_copies(
+    library: Path, cache: Path, program: str, positions: Sequence[int], fails_all: bool = False, shows_stack: bool = False
+) -> Iterator[Outcome]:
+    """A process for each position: copies of one that has only imported the package."""
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
-    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": path}
-    command = [sys.executable, "-m", "tests.python.host.allocation_failures", program, "--position", str(position)]
-    command += ["--in-process", str(cache), str(int(fails_all)), str(int(shows_stack))]
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100, cwd=ROOT)
-    except subprocess.TimeoutExpired:
-        return Outcome(position, 0, "hangs")
-    if shows_stack:
-        print(done.stderr)
-    found = re.search(r"^(\d+) allocations: (.*)", done.stdout, re.M)
-    if done.returncode == 0 and found:
-        return Outcome(position, int(found[1]), found[2])
-    last = (done.stderr.strip().splitlines() or [""])[-1]
-    known = [text for text in OF_THE_SYSTEM if text in done.stderr]
-    return Outcome(position, 0, known[0] if known else f"status {done.returncode}: {last}")
+    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.python.host.allocation_failures", program]
+    command += ["--in-process", str(cache), str(int(fails_all)), str(int(shows_stack)), *map(str, positions)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
+    for line in done.stdout.splitlines():
+        position, status, output, problems = json.loads(line)
+        if shows_stack:
+            print(problems)
+        found = re.search(r"^(\d+) allocations: (.*)", output, re.M)
+        if status == 0 and found:
+            yield Outcome(position, int(found[1]), found[2])
+        elif status == HANGS:
+            yield Outcome(position, 0, "hangs")
+        else:
+            last = (problems.strip().splitlines() or [""])[-1]
+            known = [text for text in OF_THE_SYSTEM if text in problems]
+            yield Outcome(position, 0, known[0] if known else f"status {status}: {last}")
 
 
-def sweep(library: Path, program: str, every: int, processes: int = 1, offset: int = 1, fails_all: bool = False) -> Iterator[Outcome]:
-    """Positions of a program from `offset` on, `every` apart."""
+def sweep(
+    library: Path, program: str, every: int, processes: int = 1, offset: int = 1, fails_all: bool = False, seconds: float = math.inf
+) -> Iterator[Outcome]:
+    """Positions of a program from `offset` on, `every` apart, as many as begin within so many seconds."""
+    end = time.monotonic() + seconds
+
+    def run_in_time(positions: Sequence[int]) -> list[Outcome]:
+        if time.monotonic() > end:
+            return [Outcome(position, 0, NOT_REACHED) for position in positions]
+        return list(run_copies(library, Path(cache), program, positions, fails_all))
+
     with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(processes) as pool:
         run(library, Path(cache), program, 0)  # fills the cache
         whole = run(library, Path(cache), program, 0)
         assert whole.text == "right", whole
         positions = range(offset, whole.count + 1, every)
-        yield from pool.map(lambda position: run(library, Path(cache), program, position, fails_all), positions)
+        batches = [positions[first : first + BATCH] for first in range(0, len(positions), BATCH)]
+        for outcomes in pool.map(run_in_time, batches):
+            yield from outcomes
 
 
 def list_programs(cache: str) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
@@ -195,19 +234,50 @@ PROGRAMS = ("init", "reinit", "load", "first", "compile", "launch", "tape", "fie
 def is_for_memory(problem: BaseException | None) -> bool:
     """Whether an exception, or one that led to it, says that there was no memory."""
     while problem is not None:
-        # NumPy, and Python's own compiler, forget to say why some of their functions give nothing.
-        is_forgotten = isinstance(problem, SystemError) and ("numpy" in str(problem) or "without exception set" in str(problem))
-        if isinstance(problem, MemoryError) or is_forgotten:
+        # NumPy, Python's own compiler and locks, and the system's loader have other words for it.
+        is_unnamed = isinstance(problem, (SystemError, RuntimeError, ImportError)) and any(text in str(problem) for text in OF_OTHERS)
+        if isinstance(problem, MemoryError) or is_unnamed:
             return True
         problem = problem.__cause__ or problem.__context__
     return False
 
 
-def run_in_process(cache: str, program: str, position: int, fails_all: int, shows_stack: int) -> None:
-    """The child's part."""
+def run_in_copies(cache: str, program: str, fails_all: int, shows_stack: int, *positions: int) -> None:
+    """The part of the process that is copied: reports each position as a line of JSON."""
+    prepare, body = list_programs(cache)[program]
+    for position in positions:
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as problems:
+            child = os.fork()
+            if child == 0:
+                os.dup2(output.fileno(), 1)
+                os.dup2(problems.fileno(), 2)
+                run_in_process(prepare, body, position, fails_all, shows_stack)
+                sys.exit()
+            status = wait_for(child)
+            texts = []
+            for file in (output, problems):
+                file.seek(0)
+                texts.append(file.read())
+        print(json.dumps((position, status, *texts)), flush=True)
+
+
+def wait_for(child: int) -> int:
+    """The status of a process: negative for a signal, HANGS if it does not end."""
+    end = time.monotonic() + 100
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return HANGS
+
+
+def run_in_process(prepare: Callable[[], Any], body: Callable[[], Any], position: int, fails_all: int, shows_stack: int) -> None:
+    """The part of a copy."""
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
     library.begin_failing.argtypes, library.end_failing.restype = [ctypes.c_long, ctypes.c_int, ctypes.c_int], ctypes.c_long
-    prepare, body = list_programs(cache)[program]
     prepare()
     text = "right"
     library.begin_failing(position, fails_all, shows_stack)
@@ -232,12 +302,13 @@ def main() -> None:
     parser.add_argument("--offset", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--position", type=int)
+    parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--from-then-on", action="store_true")
-    parser.add_argument("--in-process", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--in-process", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.in_process:
         cache, *flags = given.in_process
-        run_in_process(cache, given.programs[0], given.position, *map(int, flags))
+        run_in_copies(cache, given.programs[0], *map(int, flags))
         return
     runs, are_right = 0, True
     with tempfile.TemporaryDirectory() as folder:
@@ -248,9 +319,12 @@ def main() -> None:
                 print(run(library, Path(folder), program, given.position, given.from_then_on, shows_stack=True))
                 continue
             kinds = collections.defaultdict(list)
-            for outcome in sweep(library, program, given.every, given.processes, given.offset, given.from_then_on):
+            for outcome in sweep(library, program, given.every, given.processes, given.offset, given.from_then_on, given.seconds):
                 kinds[outcome.text].append(outcome.position)
                 are_right &= outcome.is_right
+            missing = kinds.pop(NOT_REACHED, [])
+            if missing:
+                print(f"{program}: {len(missing)} positions {NOT_REACHED}, from {missing[0]} on")
             found = sum(map(len, kinds.values()))
             runs += found
             print(f"{program}: {found} runs")

@@ -1,12 +1,15 @@
 """The functions of the language in Python scope have the meaning that the table of operators states."""
 
+import inspect
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import quadrants as qd
 from quadrants._language.builtins import TABLE
+from quadrants.interpreter.intrinsics import BY_NAME
 
 ROWS = re.findall(
     r'^QD_(UNARY|BINARY)\( ?(\w+), +(\w+), +\w+, +"(.*?)",', (Path(__file__).parents[3] / "src/ir/builtins.def").read_text(), re.MULTILINE
@@ -30,3 +33,58 @@ def test_functions_mean_what_the_table_says(kind, name, operand, meaning):
         expected = eval(meaning)
     result = TABLE[name](x) if kind == "UNARY" else TABLE[name](x, y)
     assert np.array_equal(result, expected, equal_nan=True)
+
+
+STATEMENTS = ("stream_parallel", "graph_do_while", "graph_parallel", "graph_parallel_context", "is_differentiated")
+
+
+def test_every_builtin_is_documented():
+    for name, builtin in TABLE.items():
+        assert builtin.name == name and len(builtin.__doc__) > 5
+
+
+@pytest.mark.parametrize("name", [name for name, builtin in TABLE.items() if builtin.host], ids=str)
+def test_the_meaning_in_python_scope_takes_the_parameters(name):
+    fixed = TABLE[name].parameters.partition("*")[0].split()
+    try:
+        meaning = inspect.signature(TABLE[name].host)
+    except ValueError:  # a class of Python, such as zip
+        return
+    meaning.bind(*fixed)
+    meaning.bind(*(word for word in fixed if not word.endswith("?")))
+    if not any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in meaning.parameters.values()):
+        with pytest.raises(TypeError):
+            meaning.bind(*fixed, "another")
+
+
+BOUND = [name for name, builtin in TABLE.items() if not re.match(r"\*|x \*xs", builtin.parameters) and name not in STATEMENTS]
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_kernels_take_the_parameters(name):
+    fixed = TABLE[name].parameters.partition("*")[0].split()
+    qd.init(arch=qd.cpu, offline_cache=False)
+
+    @qd.kernel
+    def call(function: qd.template()):
+        function(0, 1, 2, 3, 4)
+
+    required = sum(not word.endswith("?") for word in fixed)
+    count = f"{required}" if required == len(fixed) else f"{required} to {len(fixed)}"
+    with pytest.raises(qd.QuadrantsTypeError, match=rf"qd\.{name}\(\) takes {count} arguments, got 5"):
+        call(TABLE[name])
+
+
+def test_the_interpreter_knows_every_builtin():
+    atomics = {name for name in TABLE if name.startswith("atomic_")}
+    assert set(TABLE) - set(BY_NAME) == {*atomics, "graph_do_while"}
+    assert set(BY_NAME) - set(TABLE) == {"Vector", "Matrix", "Struct"}
+
+
+def test_the_type_stub_declares_the_parameters():
+    declared = dict(
+        re.findall(r"^def (\w+)\((.*)\) -> Any: \.\.\.$", (Path(qd.__file__).parent / "__init__.pyi").read_text(), re.MULTILINE)
+    )
+    for name in set(declared) & set(TABLE):
+        assert re.findall(r"\*?\w+(?=:)", declared[name]) == list(map(str.strip, re.findall(r"\*?\w+(?=[?\s]|$)", TABLE[name].parameters)))
+    assert "atomic_add" in declared

@@ -355,3 +355,23 @@ def test_a_member_that_ends_the_runtime_when_a_launch_reads_it():
     simulation.end, array = None, qd.ndarray(qd.i32, 8)
     simulation.step(array)
     assert array.to_numpy().sum() == 24
+
+
+def test_an_array_that_gets_another_shape_when_a_launch_reads_a_number():
+    qd.init(arch=qd.cpu)
+
+    @qd.kernel
+    def number_rows(a: qd.types.ndarray(), step: int):
+        for i, j in a:
+            a[i, j] = step * i
+
+    array = np.zeros((2, 8), np.int32)
+
+    class Step:
+        def __index__(self):
+            array.shape = (8, 2)
+            return 3
+
+    number_rows(array, 1)
+    number_rows(array, Step())
+    np.testing.assert_array_equal(array, np.repeat(3 * np.arange(8), 2).reshape(8, 2))

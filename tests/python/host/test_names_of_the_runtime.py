@@ -106,6 +106,20 @@ def test_paths_that_programs_import(path):
         assert path == "lang.simt.block" or found is getattr(qd, name, found)
 
 
+# Pickles and programs of earlier versions name these modules.
+FORMER_MODULES = """_arch _buffer_view _builtins _compile _container _coverage _device_arrays _disk_cache _dtypes _eigenvalues _error_codes
+_errors _field _fold_operators _foreign _format _func _imports _indices _init _interop _kernel _linalg_basics _logging
+_match _math_functions _matrix _ndarray _ndrange _operands _operators _options _parameters _perf_dispatch _program _reports _snode _source
+_spellings _streams _struct _tensor _typed_text _types"""
+
+
+@pytest.mark.parametrize("name", [*FORMER_MODULES.split(), "_factorizations".replace("iz", "is")])
+def test_modules_are_found_under_their_former_names(name):
+    module = importlib.import_module(f"quadrants.{name}")
+    assert module.__name__.startswith("quadrants._") and module is importlib.import_module(module.__name__)
+    assert "." in module.__name__.removeprefix("quadrants.")  # a module of a package
+
+
 def test_paths_lead_to_the_modules_that_there_are():
     import quadrants.lang.simt as simt
     import quadrants.lang.simt.block as block

@@ -501,3 +501,12 @@ def test_named_tuples_are_arguments_captures_and_members():
     assert run(captured) == [20] * 3 and run(inner) == [6] * 3
     g = Pair(g.pos, 3.0)
     assert run(captured) == [30] * 3 and run(by_name, g) == [3] * 3
+
+
+def test_both_arms_of_a_choice_by_an_object_have_one_type():
+    @qd.kernel
+    def is_less(v: qd.f64, count: qd.u64) -> qd.i32:
+        chosen = count if Dual(v, 0.0) else v
+        return -5 < chosen
+
+    assert is_less(1.0, 3) == 1 and is_less(-1.0, 3) == 1

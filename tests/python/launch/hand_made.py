@@ -77,7 +77,7 @@ class HandMade:
     @property
     def code(self) -> str:
         """The source, with what the stand-in for the driver asks it: how large the parameters of an entry are."""
-        inline = f"{self.argument_bytes} <= QD_GPU_INLINE_ARGUMENTS ? {self.argument_bytes} : 0"
+        inline = f"sizeof(QdGpuLaunch) + {self.argument_bytes} <= 4096 ? {self.argument_bytes} : 0"
         return f"{self.source}\nconst uint64_t parameter_bytes = sizeof(QdGpuLaunch) + ({inline});"
 
 

@@ -296,11 +296,11 @@ sys.path[:0] = {[os.path.dirname(__file__)]!r}
 import hand_made
 from pathlib import Path
 import quadrants as qd
-from quadrants._session import prepare as _compile
+from quadrants._session import prepare as _prepare
 folder = Path({str(library_folder)!r})
 made = hand_made.HandMade({SPIN!r}, [hand_made.Input((0,), 0, "i64"), hand_made.Input((1,), 8, "i64")])
 library = hand_made.build_library(made.source, folder / "daemon")
-_compile.compile_kernel = lambda kernel, arguments: (hand_made.serialize(made, library), [])
+_prepare.compile_kernel = lambda kernel, arguments: (hand_made.serialize(made, library), [])
 qd.init(offline_cache=False, log_level="error")
 
 @qd.kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -53,10 +54,16 @@ exec env -i PATH=/nonexistent HOME="$2" LANG=C.UTF-8 "$1" "$2/program.py"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this source tree."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    workers = tmp_path_factory.getbasetemp()
+    # All workers build in one folder of the tree: the first one does, and the others take its wheel.
+    folder = (workers.parent if "PYTEST_XDIST_WORKER" in os.environ else workers) / "wheel"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+            result = subprocess.run(command, capture_output=True, text=True)
+            assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
     (path,) = folder.glob("*.whl")
     return path
 

@@ -337,7 +337,7 @@ def test_threads_are_those_of_parallel_loops():
 
 
 def test_deprecated_names_say_so():
-    qd.simt._primitives._warned.clear()
+    qd._base.compat._warned.clear()
     with pytest.warns(DeprecationWarning, match=r"qd\.simt\.block\.mem_sync"):
         compile_in_block("qd.simt.block.mem_sync()")
     with pytest.warns(DeprecationWarning, match=r"qd\.simt\.grid\.memfence"):

@@ -37,6 +37,8 @@ def tool(tmp_path: Path) -> ModuleType:
         ("backends/cpu/device.cpp", '#include "ir/dialect.h"', "the run-time half may not include ir/dialect.h"),
         ("ir/ops.cpp", 'auto *x = getenv("QD_X");', "environment variables are read in support/ only"),
         ("elsewhere/a.cpp", "", "is not in src/LAYERS"),
+        ("ir/ops.cpp", "#include <llvm/IR/IntrinsicsNVPTX.h>", "NVPTX is a word of one backend"),
+        ("backends/optimize.cpp", "// for the lanes of a warp", "warp is a word of one backend"),
     ],
 )
 def test_refused(tool: ModuleType, tmp_path: Path, file: str, line: str, part_of_message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,6 +58,8 @@ def test_refused(tool: ModuleType, tmp_path: Path, file: str, line: str, part_of
         ("backends/cpu/target.cpp", '#include "ir/dialect.h"'),
         ("ir/ops.cpp", '#include "mlir/IR/Builders.h"'),
         ("support/options.cpp", 'auto *x = getenv("QD_X");'),
+        ("backends/cuda/target.cpp", "#include <llvm/IR/IntrinsicsNVPTX.h>"),
+        ("support/options.def", "// CUDA"),
     ],
 )
 def test_accepted(tool: ModuleType, tmp_path: Path, file: str, line: str) -> None:

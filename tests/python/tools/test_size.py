@@ -30,8 +30,11 @@ def test_what_exceeds_its_budget_or_has_none_is_named(tool: ModuleType) -> None:
     ]
 
 
-def test_budgets_of_the_sources_add_up_to_the_whole(tool: ModuleType) -> None:
-    assert sum(most for folder, most in tool.BUDGETS.items() if folder.startswith("src")) == tool.MISSION["src"]
+def test_budgets_add_up_to_the_totals(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tool.check(Counter()) == []
+    monkeypatch.setitem(tool.TOTALS, "python", 1)
+    whole = sum(most for folder, most in tool.BUDGETS.items() if folder.startswith("python"))
+    assert tool.check(Counter()) == [f"python has 0 lines of code and budgets of {whole}; its total is 1"]
 
 
 def test_files_count_for_their_folder(tool: ModuleType) -> None:
