@@ -26,15 +26,14 @@ PYTHON_MODULES = {"frontend", "launch", "bindings"}
 RUNTIME_MODULES = {"support", "layout", "artifact", "runtime", "launch", "devlib"}
 # The exceptions: parts of LLVM's support library that are linked into `_runtime`.
 RUNTIME_LLVM = {"llvm/Support/BLAKE3.h", "llvm/Support/xxhash.h", "llvm-c/blake3.h"}
+# Only the folder of a backend names a vendor or its interfaces. The exceptions are the public names of options, and the table of backends.
+VENDORS = re.compile(r"cuda|nvptx|nvvm|\bptx|nvidia|warp|amdgpu|amdgcn|rocm|vulkan|\bmetal\b", re.IGNORECASE)
+VENDOR_TABLES = {"support/options.def", "backends/backends.def", "backends/unused_targets.cpp"}
 # The run half of a backend is linked into `_runtime`.
 DEVICE_HALF = re.compile(r"^(device|api)")
 COMPILE_MODULES = {"ir", "frontend", "passes", "codegen"}
 # Imports of Python modules against the order: file, imported package, reason. A new one is a design decision.
 PYTHON_EXCEPTIONS = {
-    ("_values/struct.py", "_containers"): "StructField is the container of structs and is created by StructType.field",
-    ("_values/struct.py", "_language"): "the members of a struct class that are funcs become methods of its values",
-    ("_containers/layout_tree.py", "_session"): "get_num_compiled_functions counts the versions in qd.compile_report()",
-    ("_language/indices.py", "quadrants"): "it is written in the kernel language and loaded on first use",
     ("_session/init.py", "interpreter"): "qd.init(arch=qd.python) loads the interpreter",
 }
 
@@ -60,12 +59,17 @@ def check_file(path: Path, allowed: dict[str, set[str]]) -> Iterator[str]:
     if module and module not in allowed:
         yield f"src/{relative}:1: the folder {module} is not in src/LAYERS"
         return
+    in_backend = module == "backends" and len(relative.parts) > 2
+    names_vendors = in_backend or relative.as_posix() in VENDOR_TABLES
     runtime_half = module in RUNTIME_MODULES or (module == "backends" and DEVICE_HALF.match(path.name))
     runtime_half = runtime_half or (module == "bindings" and path.name.startswith("runtime"))
     for number, line in enumerate(path.read_text().splitlines(), 1):
         place = f"src/{relative}:{number}:"
         if module != "support" and GETENV.search(line) and not line.lstrip().startswith("//"):
             yield f"{place} environment variables are read in support/ only; make it a row of support/options.def"
+        vendor = None if names_vendors else VENDORS.search(line)
+        if vendor:
+            yield f"{place} {vendor[0]} is a word of one backend: it belongs into a folder of src/backends"
         match = INCLUDE.match(line)
         if not match:
             continue

@@ -20,7 +20,7 @@ CITATION = re.compile(r"\b[Ss]pec \d|\b[SB]-?\d+\.\d")
 FORMER = re.compile(
     r"\b(journal|trails?|companions?|host numbers?|lost values?|joined launch|sole launch(es)?|tellers?)\b"
     r"|\b\w*(special|optim|normal|initial|serial|vector|recogn|privat|final|factor|scalar|synchron)is(e[sdr]?|ing|ations?)\b"
-    r"|[Nn]eighbour|[Bb]ehaviour|[Cc]olour|[Ff]avour|\b[Cc]entre\b",
+    r"|neighbour|behaviour|colour|favour|\bcentre\b",
     re.IGNORECASE,
 )
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/")

@@ -11,44 +11,45 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".cpp", ".h", ".td", ".def", ".py", ".mlir", ".cmake"}
 FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
-# Lines of code that the finished product may have, with all backends.
-MISSION = {"src": 36_000, "python": 11_500}
-# Budgets of the folders. Budgets of src add up to the mission's, so raising one lowers another. Those of python add up to more, because the
-# package is larger than the mission allows: lower them as it shrinks, never raise their sum.
+# Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
+# raise it.
+TOTALS = {"src": 36_000, "python": 12_090}
+# Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 400,  # files directly in src
-    "src/artifact": 600,
-    "src/backends": 3_080,
+    "src": 450,  # files directly in src
+    "src/artifact": 550,
+    "src/backends": 2_900,
     "src/bindings": 530,
-    "src/codegen": 6_150,
+    "src/codegen": 6_330,
     "src/devlib": 1_100,
     "src/frontend": 8_600,
-    "src/ir": 800,
+    "src/ir": 900,
     "src/launch": 6_200,
     "src/layout": 150,
-    "src/passes": 5_750,
+    "src/passes": 5_650,
     "src/runtime": 1_700,
     "src/support": 720,
     "src/tools": 220,
-    "python/quadrants": 1_000,  # modules directly in the package
-    "python/quadrants/_base": 1_150,
-    "python/quadrants/_values": 1_000,
-    "python/quadrants/_containers": 1_860,
-    "python/quadrants/_language": 1_100,
-    "python/quadrants/_session": 1_150,
-    "python/quadrants/_library": 700,
-    "python/quadrants/ad": 940,
-    "python/quadrants/algorithms": 410,
-    "python/quadrants/interpreter": 2_960,
-    "python/quadrants/lang": 215,
-    "python/quadrants/simt": 640,
-    "python/quadrants/types": 75,
+    "python/quadrants": 874,  # modules directly in the package
+    "python/quadrants/_base": 1_165,
+    "python/quadrants/_values": 748,
+    "python/quadrants/_containers": 1_785,
+    "python/quadrants/_language": 878,
+    "python/quadrants/_session": 1_046,
+    "python/quadrants/_library": 530,
+    "python/quadrants/ad": 910,
+    "python/quadrants/algorithms": 388,
+    "python/quadrants/interpreter": 2_900,
+    "python/quadrants/lang": 208,
+    "python/quadrants/simt": 600,
+    "python/quadrants/types": 58,
 }
 
 
@@ -72,16 +73,24 @@ def find_folder(name: str) -> str:
     return "/".join(parts[: min(depth, len(parts) - 1)])
 
 
+def add_up(lines: Mapping[str, int], top: str) -> int:
+    """Returns the sum for the folders below `top`."""
+    return sum(count for folder, count in lines.items() if folder.split("/")[0] == top)
+
+
 def check(code: Counter[str]) -> list[str]:
     """Returns one message for each budget that is exceeded or missing."""
     problems = []
     for folder, lines in sorted(code.items()):
-        if folder.split("/")[0] not in MISSION:
+        if folder.split("/")[0] not in TOTALS:
             continue
         if folder not in BUDGETS:
             problems.append(f"{folder} has no budget in tools/size.py")
         elif lines > BUDGETS[folder]:
             problems.append(f"{folder} has {lines} lines of code; its budget in tools/size.py is {BUDGETS[folder]}")
+    for top, most in TOTALS.items():
+        if add_up(code, top) > most or add_up(BUDGETS, top) != most:
+            problems.append(f"{top} has {add_up(code, top)} lines of code and budgets of {add_up(BUDGETS, top)}; its total is {most}")
     return problems
 
 
@@ -103,12 +112,10 @@ def main() -> int:
     for folder in sorted(lines):
         print(f"{code[folder]:7} {lines[folder]:7}  {folder}{f' (budget {BUDGETS[folder]})' if folder in BUDGETS else ''}")
     for name, length in lengths.most_common():
-        if length > LONG_FILE and name.split("/")[0] in MISSION:
+        if length > LONG_FILE and name.split("/")[0] in TOTALS:
             print(f"{length:7}  {name} (longer than {LONG_FILE}: one list, or two things?)")
-    for top, most in MISSION.items():
-        total = sum(count for folder, count in code.items() if folder.split("/")[0] == top)
-        budget = sum(count for folder, count in BUDGETS.items() if folder.split("/")[0] == top)
-        print(f"{total:7}  {top} (budgets of its folders: {budget}; the mission: {most})")
+    for top, most in TOTALS.items():
+        print(f"{add_up(code, top):7}  {top} (budget {most})")
     print("\n".join(problems), end="\n" if problems else "")
     return int(bool(problems))
 

@@ -72,9 +72,7 @@ def get_signature(name: str, value: Any) -> str:
         given = [parameter.name + ("=..." if parameter.has_default else "") for parameter in shown]
         return f"{name}({', '.join(given)})"
     if isinstance(value, Builtin):
-        operators = {row.split("\t")[1]: row.split("\t")[0] for row in _runtime.OPERATORS.splitlines()}
-        kind = operators.get(value.name)
-        return f"{name}({'x' if kind == 'unary' else 'x, y' if kind == 'binary' else '...'})"
+        return f"{name}{inspect.signature(value)}"
     if isinstance(value, type) and issubclass(value, enum.Enum):
         return " ".join(f"{name}.{member}" for member in value.__members__)
     try:

@@ -8,6 +8,7 @@ Run it after a change of the public names; `--check` only reports whether the fi
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -17,10 +18,21 @@ sys.path.append(str(PACKAGE.parent))
 
 import quadrants as qd  # noqa: E402
 from quadrants._base import dtypes as _dtypes  # noqa: E402
-from quadrants._containers import layout_tree as _snode  # noqa: E402
+from quadrants._containers import layout_tree  # noqa: E402
 from quadrants._language.builtins import TABLE, Builtin  # noqa: E402
 from quadrants._language.func import Func  # noqa: E402
 from quadrants._values.types import MatrixType  # noqa: E402
+
+
+def declare(name: str, function: Builtin | Func) -> str:
+    """Returns the declaration of a function under this name."""
+    if isinstance(function, Builtin):
+        given = re.sub(
+            r"(\w+)(?:=None)?", lambda word: f"{word[1]}: Any" + " = ..." * ("=" in word[0]), str(inspect.signature(function))[1:-1]
+        )
+    else:
+        given = ", ".join(f"{p.name}: Any" + (" = ..." if p.has_default else "") for p in function.parameters)
+    return f"def {name}({given}) -> Any: ..."
 
 
 def make_stub() -> str:
@@ -28,7 +40,7 @@ def make_stub() -> str:
     source = (PACKAGE / "__init__.py").read_text()
     imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
     lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from . import _runtime as _runtime"]
-    lines += ["from ._language.builtins import Builtin", "from ._base.options import Config"]
+    lines += ["from typing import Any", "from ._base.options import Config"]
     lines += [f"from .types import {name} as {name}" for name in (*_dtypes.__all__, "Template", "template")]
     for module, block, line in imports:
         names = [name.strip() for name in (block or line).split(",") if name.strip()]
@@ -37,9 +49,9 @@ def make_stub() -> str:
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]
     lines += [f"from .{module} import {name} as {name}" for name, module in sorted(qd._LAZY.items())]
-    lines += ["from ._containers.layout_tree import Axis", *(f"{name}: list[Axis]" for name in _snode.AXES)]
+    lines += ["from ._containers.layout_tree import Axis", *(f"{name}: list[Axis]" for name in layout_tree.AXES)]
     lines += [f"{arch.name}: Arch" for arch in qd.Arch] + ["x86_64: Arch", "cfg: Config | None"]
-    lines += [f"{name}: Builtin" for name in TABLE if isinstance(getattr(qd, name, None), Builtin)]
+    lines += [declare(name, builtin) for name, builtin in TABLE.items() if isinstance(getattr(qd, name, None), Builtin)]
     return "\n".join(lines) + "\n"
 
 
@@ -83,15 +95,13 @@ def make_types_stub() -> str:
 def make_library_stub(name: str) -> str:
     """Returns the stub of a module in the kernel language."""
     module = importlib.import_module(f"quadrants.{name}")
-    lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from typing import Any", "from ._language.builtins import Builtin"]
-    lines.append("from ._values.types import MatrixType")
+    lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from typing import Any", "from ._values.types import MatrixType"]
     for key, value in vars(module).items():
         if key.startswith("_"):
             continue
-        if isinstance(value, Func):
-            given = ", ".join(f"{p.name}: Any" + (" = ..." if p.has_default else "") for p in value.parameters)
-            lines.append(f"def {key}({given}) -> Any: ...")
-        elif isinstance(value, (Builtin, MatrixType, float)):
+        if isinstance(value, (Builtin, Func)):
+            lines.append(declare(key, value))
+        elif isinstance(value, (MatrixType, float)):
             lines.append(f"{key}: {type(value).__name__}")
     return "\n".join(lines) + "\n"
 
