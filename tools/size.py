@@ -46,10 +46,10 @@ BUDGETS = {
     "python/quadrants/_library": 530,
     "python/quadrants/ad": 910,
     "python/quadrants/algorithms": 388,
-    "python/quadrants/interpreter": 2_900,
-    "python/quadrants/lang": 208,
+    "python/quadrants/interpreter": 2_912,
+    "python/quadrants/lang": 206,
     "python/quadrants/simt": 600,
-    "python/quadrants/types": 58,
+    "python/quadrants/types": 48,
 }
 
 

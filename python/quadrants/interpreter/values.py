@@ -174,7 +174,9 @@ class View(Tensor):
         extents = (parent.known or (None,) * len(parent.shape)) if parent.dynamic else parent.shape
         axes = zip(whole, extents, choices, strict=True)
         self.known = tuple(
-            choice[1] if _has_known_count(part, extent) else None for part, extent, choice in axes if isinstance(part, slice)
+            choice[1] if _has_known_count(part, extent) else None
+            for part, extent, choice in axes
+            if isinstance(part, slice) and not isinstance(choice, int)
         )
 
     @property

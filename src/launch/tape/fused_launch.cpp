@@ -72,7 +72,7 @@ bool TapeContext::launchFused(PyObject *kernel, PyObject *arguments, PyObject *l
 }
 
 FusedLaunch *TapeContext::findFused() {
-  TapeContext *found = current;
+  TapeContext *found = getInnermost();
   while (found && !found->fused) found = found->outer;
   return found ? found->fused : nullptr;
 }

@@ -62,7 +62,10 @@ struct Raised {
 
 /// Makes this context the innermost one, and keeps it alive.
 void TapeContext::link(Phase next) {
-  outer = std::exchange(current, this);
+  static thread_local std::shared_ptr<Stack> own = std::make_shared<Stack>();
+  stack = own.get();
+  entered = own;
+  outer = std::exchange(stack->innermost, this);
   phase = next;
   Py_INCREF(owner);
 }
@@ -89,10 +92,11 @@ void TapeContext::leave() {
   if (phase == Phase::Idle) return;
   Turn turn;
   Phase before = std::exchange(phase, Phase::Idle);
-  TapeContext **link = &current;
-  while (*link && *link != this) link = &(*link)->outer;
-  if (*link) *link = outer;
+  TapeContext **link = &entered->innermost;
+  while (*link != this) link = &(*link)->outer;
+  *link = outer;
   outer = nullptr;
+  entered.reset();
   if (recordsMemory && before != Phase::Backward) {
     (previousActive ? previousActive->nextActive : firstActive) = nextActive;
     if (nextActive) nextActive->previousActive = previousActive;
@@ -147,7 +151,7 @@ void TapeContext::noteWrite(PyObject *container, PyObject *index) {
     forEachForeign([&](TapeContext &other) { other.log.noteForeignWrite(container, box); });
   }
   static PyObject *name = PyUnicode_InternFromString("_on_write");
-  for (TapeContext *to = current; to;) {
+  for (TapeContext *to = getInnermost(); to;) {
     if (to->phase == Phase::Backward || to->handlesWrite || to->hideDepth) return;
     Ref held = Ref::borrow(to->phase == Phase::Recording ? to->owner : nullptr);
     if (held && to->recordsMemory) {
@@ -174,7 +178,7 @@ UndoLog::Reads TapeContext::getReads() const {
 
 /// The contexts of this thread that record memory.
 template <typename Visit> void TapeContext::forEachOwn(Visit visit) {
-  for (TapeContext *to = current; to; to = to->outer)
+  for (TapeContext *to = getInnermost(); to; to = to->outer)
     if (to->isRecordingMemory()) visit(*to);
 }
 
@@ -182,7 +186,7 @@ template <typename Visit> void TapeContext::forEachOwn(Visit visit) {
 template <typename Visit> void TapeContext::forEachForeign(Visit visit) {
   for (TapeContext *other = firstActive; other; other = other->nextActive) {
     bool isOwn = false;
-    for (TapeContext *own = current; own; own = own->outer) isOwn |= own == other;
+    for (TapeContext *own = getInnermost(); own; own = own->outer) isOwn |= own == other;
     if (!isOwn) visit(*other);
   }
 }
@@ -201,7 +205,7 @@ void TapeContext::noteEnd(const UndoLog::Accesses &accesses, const unsigned char
 }
 
 bool TapeContext::recordsBinding() {
-  for (TapeContext *to = current; to; to = to->outer)
+  for (TapeContext *to = getInnermost(); to; to = to->outer)
     if (to->isRecordingMemory()) return to->getReads() == UndoLog::Reads::Recorded;
   return false;
 }
@@ -211,7 +215,7 @@ void TapeContext::noteBinding(const Ref &binding) {
 }
 
 void TapeContext::noteSum(PyObject *container, uint64_t microseconds) {
-  for (TapeContext *to = current; to; to = to->outer) {
+  for (TapeContext *to = getInnermost(); to; to = to->outer) {
     if (!to->isRecordingMemory()) continue;
     to->sum = Ref::borrow(container);
     to->sumMicroseconds = microseconds;
@@ -232,7 +236,7 @@ void TapeContext::redo() {
 }
 
 void TapeContext::exchange(const std::vector<PyObject *> &objects, bool isBack) {
-  TapeContext *from = current;
+  TapeContext *from = getInnermost();
   while (from && !(from->phase == Phase::Backward && from->replay)) from = from->outer;
   if (!from) throw support::Error(support::ErrorKind::Runtime, "a gradient that needs what its kernel overwrites runs under a tape only");
   auto [begin, end] = *from->replay;

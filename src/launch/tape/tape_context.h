@@ -3,6 +3,7 @@
 
 #include "launch/tape/undo_log.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,7 +46,10 @@ public:
   //--- Recording ---
 
   /// The context that handles calls of kernels on this thread; null for none.
-  static TapeContext *findCallHandler() { return current ? current->findHandler() : nullptr; }
+  static TapeContext *findCallHandler() {
+    TapeContext *innermost = getInnermost();
+    return innermost ? innermost->findHandler() : nullptr;
+  }
   /// The owner of the context that handles calls.
   static PyObject *getCallHandler();
   /// Passes a call to the owner, which calls the kernel; that call is not handled again. A new reference.
@@ -112,8 +116,14 @@ private:
   template <typename Visit> static void forEachOwn(Visit visit);
   template <typename Visit> static void forEachForeign(Visit visit);
 
-  /// The innermost context of this thread.
-  inline static thread_local TapeContext *current = nullptr;
+  /// The contexts that one thread has entered, which another thread may leave: it lives as long as the thread or one of them.
+  struct Stack {
+    TapeContext *innermost = nullptr;
+  };
+  static TapeContext *getInnermost() { return stack ? stack->innermost : nullptr; }
+
+  /// The stack of this thread; null until it enters a context.
+  inline static thread_local Stack *stack = nullptr;
   /// First of the contexts of all threads that record memory.
   inline static TapeContext *firstActive = nullptr;
 
@@ -122,6 +132,7 @@ private:
   Phase phase = Phase::Idle;
   bool handlesCall = false, handlesWrite = false; ///< the owner is being called
   int hideDepth = 0;
+  std::shared_ptr<Stack> entered; ///< the stack that this context is in; null while idle
   TapeContext *outer = nullptr;
   TapeContext *previousActive = nullptr, *nextActive = nullptr;
   UndoLog log;

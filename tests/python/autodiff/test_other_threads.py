@@ -118,3 +118,36 @@ def test_tapes_of_several_threads_have_nothing_to_do_with_each_other():
         thread.join()
     for x, *_ in models:
         assert x.grad.to_numpy().tolist() == [40.0, 80.0, 120.0]
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_gradients_that_another_thread_runs(has_ended: bool):
+    """The thread that recorded the tape has ended, or goes on without it."""
+    x, _, _, loss, square, _, total = make()
+    tapes: list[qd.ad.Tape] = []
+    is_recorded, is_left = threading.Event(), threading.Event()
+
+    def record() -> None:
+        with qd.ad.Tape() as tape:
+            square()
+            total()
+        tapes.append(tape)
+        del tape
+        is_recorded.set()
+        if not has_ended:
+            is_left.wait()
+            total()
+
+    recorder = threading.Thread(target=record)
+    recorder.start()
+    recorder.join() if has_ended else is_recorded.wait()
+    tape = tapes.pop()
+    tape.loss = loss
+    tape.grad()
+    del tape
+    for _ in range(20):  # these may take the memory of the tape that is gone
+        qd.ad.Tape()
+    is_left.set()
+    recorder.join()
+    assert x.grad.to_numpy().tolist() == [2.0, 4.0, 6.0]
+    assert loss[None] == (17.0 if has_ended else 34.0)

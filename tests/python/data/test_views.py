@@ -12,8 +12,9 @@ import quadrants as qd
 
 @pytest.fixture(params=["cpu", "python"], autouse=True)
 def runtime(request):
-    qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
-    yield
+    arch = getattr(qd, request.param)
+    qd.init(arch=arch, offline_cache=False, log_level="error")
+    yield arch
     qd.reset()
 
 
@@ -204,9 +205,9 @@ def test_slices_of_every_rank_and_step_are_views(kind):
         assert np.array_equal(array.to_numpy(), expected)
 
 
-def test_sizes_of_views_are_constants_where_their_bounds_are():
+def test_sizes_of_views_are_constants_where_their_bounds_are(runtime):
     """A constant takes the default type, a size that is known at run time only is i32: their leading zeros tell."""
-    qd.init(arch=qd.cfg.arch, default_ip=qd.i64, offline_cache=False, log_level="error")
+    qd.init(arch=runtime, default_ip=qd.i64, offline_cache=False, log_level="error")
     field = qd.field(qd.f32, shape=(33, 4))
 
     @qd.kernel
