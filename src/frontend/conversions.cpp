@@ -9,16 +9,16 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-bool Conversions::isConstant(const Value &value) {
+bool Conversions::isConstant(const Operand &value) {
   switch (value.kind) {
   case Kind::Object: return !session.python.isTensor(value.object);
   case Kind::Sequence:
-  case Kind::Dictionary: return llvm::all_of(value.aggregate->items, [&](const Value &item) { return isConstant(item); });
+  case Kind::Dictionary: return llvm::all_of(value.aggregate->items, [&](const Operand &item) { return isConstant(item); });
   default: return false;
   }
 }
 
-nb::object Conversions::toPython(const Value &value) {
+nb::object Conversions::toPython(const Operand &value) {
   switch (value.kind) {
   case Kind::Object:
     // Code that uses the container as an object depends on its class.
@@ -27,7 +27,7 @@ nb::object Conversions::toPython(const Value &value) {
   case Kind::Tensor: return value.object;
   case Kind::Sequence: {
     nb::list list;
-    for (const Value &item : value.aggregate->items) {
+    for (const Operand &item : value.aggregate->items) {
       nb::object object = toPython(item);
       if (!object) return {};
       list.append(object);
@@ -55,13 +55,13 @@ nb::object Conversions::toPython(const Value &value) {
   }
 }
 
-nb::object Conversions::known(const Value &value) {
+nb::object Conversions::known(const Operand &value) {
   nb::object object = toPython(value);
   if (!object) fail(error::kType, "a value known while compiling is expected, got " + describe(value));
   return object;
 }
 
-bool Conversions::isTrue(const Value &value) {
+bool Conversions::isTrue(const Operand &value) {
   if (!value.isStatic && (isTensor(value) || value.hasRuntimeMembers))
     fail(error::kType, "conditions must be an integer; found " + describe(value));
   int result = PyObject_IsTrue(known(value).ptr());
@@ -69,12 +69,12 @@ bool Conversions::isTrue(const Value &value) {
   return result == 1;
 }
 
-Value Conversions::fromPython(nb::handle object, const PathNode *path) {
+Operand Conversions::fromPython(nb::handle object, const PathNode *path) {
   bool isTuple = PyTuple_CheckExact(object.ptr());
   if (!path && (isTuple || PyList_CheckExact(object.ptr()))) {
-    std::vector<Value> items;
+    std::vector<Operand> items;
     for (nb::handle item : object) items.push_back(fromPython(item, nullptr));
-    Value value = makeAggregate(Kind::Sequence, std::move(items));
+    Operand value = makeAggregate(Kind::Sequence, std::move(items));
     value.aggregate->isTuple = isTuple;
     return value;
   }
@@ -96,7 +96,7 @@ mlir::Value Conversions::emitHostMatrix(nb::handle object) {
   return emitter.widened(emitter.makeVectorOf(components, shape));
 }
 
-mlir::Value Conversions::emitObject(const Value &value, Type anchor) {
+mlir::Value Conversions::emitObject(const Operand &value, Type anchor) {
   nb::handle object = value.object;
   if (session.python.isNumber(object)) {
     nb::object number = session.python.toPlainNumber(object);
@@ -104,7 +104,7 @@ mlir::Value Conversions::emitObject(const Value &value, Type anchor) {
   }
   if (session.python.isInstance(object, session.python.matrix)) return emitHostMatrix(object);
   if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
-    std::vector<Value> items;
+    std::vector<Operand> items;
     int64_t index = 0;
     for (nb::handle item : object)
       items.push_back(makeObject(item, session.tracker.getStep(value.path, PathStep::Kind::Item, "", index++)));
@@ -115,11 +115,11 @@ mlir::Value Conversions::emitObject(const Value &value, Type anchor) {
   fail(error::kType, "Invalid constant scalar data type: " + describeType(object));
 }
 
-mlir::Value Conversions::emitSequence(const Value &value) {
-  const std::vector<Value> &items = value.aggregate->items;
+mlir::Value Conversions::emitSequence(const Operand &value) {
+  const std::vector<Operand> &items = value.aggregate->items;
   if (items.empty()) fail(error::kType, "an empty list has no type");
   SmallVector<mlir::Value> rows;
-  for (const Value &item : items) rows.push_back(emit(item));
+  for (const Operand &item : items) rows.push_back(emit(item));
   Type scalar = ir::getScalar(rows[0].getType());
   for (mlir::Value row : rows) scalar = emitter.promote(scalar, row.getType());
   auto first = dyn_cast<VectorType>(rows[0].getType());
@@ -135,7 +135,7 @@ mlir::Value Conversions::emitSequence(const Value &value) {
   return emitter.makeVectorOf(components, shape);
 }
 
-mlir::Value Conversions::getInput(const Value &value) {
+mlir::Value Conversions::getInput(const Operand &value) {
   auto found = context.body->inputs.find(value.input);
   if (found != context.body->inputs.end()) return found->second;
   const artifact::Input &input = session.tracker.getInput(value.input);
@@ -159,7 +159,7 @@ mlir::Value Conversions::getInput(const Value &value) {
   return context.body->inputs[value.input] = result;
 }
 
-mlir::Value Conversions::emit(const Value &value, Type anchor) {
+mlir::Value Conversions::emit(const Operand &value, Type anchor) {
   if (anchor) anchor = session.valueType(anchor);
   switch (value.kind) {
   case Kind::Object: return emitObject(value, anchor);
@@ -175,7 +175,7 @@ mlir::Value Conversions::emit(const Value &value, Type anchor) {
     mlir::Value whole = parts.components.empty() ? mlir::Value() : emit(parts.items[0]);
     for (int32_t component : parts.components) components.push_back(emitter.extract(whole, component));
     if (!whole)
-      for (const Value &place : parts.items) components.push_back(emit(place));
+      for (const Operand &place : parts.items) components.push_back(emit(place));
     return emitter.makeVector(components, session.valueType(value.type));
   }
   case Kind::Sequence: return emitSequence(value);
@@ -191,24 +191,24 @@ mlir::Value Conversions::emit(const Value &value, Type anchor) {
   llvm_unreachable("all kinds are listed");
 }
 
-bool Conversions::canEmit(const Value &value) {
+bool Conversions::canEmit(const Operand &value) {
   if (value.isObject()) return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
   return value.isTyped();
 }
 
-Value Conversions::load(const Value &value) {
+Operand Conversions::load(const Operand &value) {
   if (value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) return makeComputed(emit(value));
   return value;
 }
 
-Type Conversions::findType(const Value &value) {
+Type Conversions::findType(const Operand &value) {
   if (value.isTyped()) return session.valueType(value.type);
   if (value.isObject() && session.python.isNumber(value.object))
     return emitter.literalType(session.python.toPlainNumber(value.object), session.types.i64);
   return {};
 }
 
-std::optional<int64_t> Conversions::findInteger(const Value &value) {
+std::optional<int64_t> Conversions::findInteger(const Operand &value) {
   if (!value.isObject() || PyBool_Check(value.object.ptr()) || PyFloat_Check(value.object.ptr()) || !PyIndex_Check(value.object.ptr()))
     return std::nullopt;
   nb::object number = nb::steal(PyNumber_Index(value.object.ptr()));
@@ -222,7 +222,7 @@ std::optional<int64_t> Conversions::findInteger(const Value &value) {
   return overflow ? std::nullopt : std::optional<int64_t>(result);
 }
 
-std::string Conversions::describe(const Value &value) {
+std::string Conversions::describe(const Operand &value) {
   if (value.isTyped()) return ir::describe(value.type);
   switch (value.kind) {
   case Kind::Tensor:
@@ -243,7 +243,7 @@ std::string Conversions::describe(const Value &value) {
 }
 
 /// The layout of a container; fails for a shadow that was never placed.
-static layout::TensorLayout readTensorLayout(Session &session, const Value &value) {
+static layout::TensorLayout readTensorLayout(Session &session, const Operand &value) {
   try {
     return session.readInputLayout(value.object);
   } catch (nb::python_error &) {
@@ -254,7 +254,7 @@ static layout::TensorLayout readTensorLayout(Session &session, const Value &valu
   }
 }
 
-Value Conversions::toTensor(const Value &value, nb::handle shape) {
+Operand Conversions::toTensor(const Operand &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
@@ -264,12 +264,12 @@ Value Conversions::toTensor(const Value &value, nb::handle shape) {
   return signature().makeTensor(value, std::move(layout), isField);
 }
 
-Value Conversions::copy(const Value &value) {
-  return value.is(Kind::Struct) ? mapItems(value, [&](const Value &item) { return copy(item); }) : load(value);
+Operand Conversions::copy(const Operand &value) {
+  return value.is(Kind::Struct) ? mapItems(value, [&](const Operand &item) { return copy(item); }) : load(value);
 }
 
-Value Conversions::makeInput(const PathNode *path, Type type) {
-  Value argument;
+Operand Conversions::makeInput(const PathNode *path, Type type) {
+  Operand argument;
   argument.kind = Kind::Argument;
   argument.type = type;
   argument.path = path;
@@ -278,19 +278,19 @@ Value Conversions::makeInput(const PathNode *path, Type type) {
   return argument;
 }
 
-Value Conversions::callCast(const Value &value, Type scalar) {
+Operand Conversions::callCast(const Operand &value, Type scalar) {
   if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, scalar)));
   return rounded(makeComputed(emitter.cast(emit(value), scalar)));
 }
 
-Value Conversions::rounded(const Value &value) {
+Operand Conversions::rounded(const Operand &value) {
   if (!value.isTyped() || ir::getScalar(value.type) != session.types.bf16) return value;
   mlir::Value memory = create<ir::LocalOp>(ir::RefType::get(value.type));
   create<ir::StoreOp>(emit(value), memory);
   return load(makePlace(memory));
 }
 
-mlir::Value Conversions::convert(const Value &value, Type type) {
+mlir::Value Conversions::convert(const Operand &value, Type type) {
   if (value.isObject() && !isa<VectorType>(type) && session.python.isNumber(value.object)) {
     nb::object number = session.python.toPlainNumber(value.object);
     Type own = emitter.literalType(number, isa<IntegerType>(type) ? session.types.u64 : session.valueType(type));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "artifact/artifact.h"
-#include "frontend/values.h"
+#include "frontend/operand.h"
 
 #include <map>
 

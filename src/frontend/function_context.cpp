@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-FunctionContext::FunctionContext(Session &session, nb::object object, Value function, FunctionContext *caller)
+FunctionContext::FunctionContext(Session &session, nb::object object, Operand function, FunctionContext *caller)
     : session(session), caller(caller), builder(&session.ctx) {
   const auto &names = session.python.names;
   source.object = object;
@@ -47,7 +47,7 @@ Location FunctionContext::loc() {
   return Location(cachedLoc);
 }
 
-bool FunctionContext::isOuterVariable(const Value &place) const {
+bool FunctionContext::isOuterVariable(const Operand &place) const {
   // `rebuild` sets isElement for outer variables of callers.
   return place.isKernelVariable && (nesting.isInsideParallel || place.isElement);
 }

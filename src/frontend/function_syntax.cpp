@@ -197,7 +197,7 @@ void FunctionSyntax::collectAssignments() {
   }
 }
 
-bool FunctionSyntax::mayTakeReference(const Value &callee, size_t position, nb::handle name) {
+bool FunctionSyntax::mayTakeReference(const Operand &callee, size_t position, nb::handle name) {
   const PythonObjects &python = session.python;
   nb::object func = callee.object;
   bool hasSelf = callee.is(Kind::Method);

@@ -9,7 +9,7 @@ class FunctionSyntax : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  bool mayTakeReference(const Value &callee, size_t position, nb::handle name);
+  bool mayTakeReference(const Operand &callee, size_t position, nb::handle name);
   void collectAssignments();
   bool isStaticCall(nb::handle node); ///< `qd.static(...)`
   /// Whether a statement of the body assigns the name or may pass it by reference.

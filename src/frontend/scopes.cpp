@@ -32,7 +32,7 @@ Binding &Scopes::bind(PyObject *name, Binding binding) {
 }
 
 PyObject *Scopes::findName(mlir::Value place) const {
-  std::function<bool(const Value &)> holds = [&](const Value &value) {
+  std::function<bool(const Operand &)> holds = [&](const Operand &value) {
     return value.ir == place || (value.aggregate && llvm::any_of(value.aggregate->items, holds));
   };
   for (const auto &[name, stack] : bindings)
@@ -47,8 +47,8 @@ std::vector<std::string> Scopes::listNames() const {
   return names;
 }
 
-std::vector<std::pair<PyObject *, Value>> Scopes::listLoopVariables() const {
-  std::vector<std::pair<PyObject *, Value>> variables;
+std::vector<std::pair<PyObject *, Operand>> Scopes::listLoopVariables() const {
+  std::vector<std::pair<PyObject *, Operand>> variables;
   for (const std::vector<PyObject *> &scope : opened)
     for (PyObject *name : scope)
       if (const Binding &binding = bindings.find(name)->second.back(); binding.kind == Binding::Kind::LoopVariable)

@@ -1,7 +1,7 @@
 // scopes.h: the names of one function and their meanings
 #pragma once
 
-#include "frontend/values.h"
+#include "frontend/operand.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -19,7 +19,7 @@ struct Binding {
     Partial       ///< assigned on some paths only; its use is an error
   };
   Kind kind = Kind::Variable;
-  Value value;
+  Operand value;
   unsigned scope = 0;
   unsigned runtimeDepth = 0; ///< Static: number of enclosing run-time blocks
   std::shared_ptr<struct Merge> merge;
@@ -30,7 +30,7 @@ struct Binding {
 /// A name that both branches of an `if` assign, with its value at the end of each.
 struct Merge {
   ir::IfOp branches;
-  Value values[2];
+  Operand values[2];
   bool isTerminated[2] = {false, false};
 };
 
@@ -50,7 +50,7 @@ public:
   void poison(PyObject *name) { poisoned.insert(name); }
   bool isPoisoned(PyObject *name) const { return poisoned.contains(name); }
   /// The variables of the enclosing loops, outermost first.
-  std::vector<std::pair<PyObject *, Value>> listLoopVariables() const;
+  std::vector<std::pair<PyObject *, Operand>> listLoopVariables() const;
 
 private:
   llvm::DenseSet<PyObject *> poisoned;

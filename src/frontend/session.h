@@ -3,7 +3,7 @@
 
 #include "frontend/dependency_tracker.h"
 #include "frontend/frontend.h"
-#include "frontend/values.h"
+#include "frontend/operand.h"
 
 #include <map>
 #include <set>
@@ -58,7 +58,7 @@ struct Types {
 /// A function compiled for one combination of argument types and compile-time arguments.
 struct Instance {
   ir::FuncOp op;
-  Value result; ///< shape and types of the returned value
+  Operand result; ///< shape and types of the returned value
   bool isInProgress = true;
 };
 

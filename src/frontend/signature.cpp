@@ -48,7 +48,7 @@ void Signature::bindKernelParameters() {
   }
 }
 
-Value Signature::makeStructArgument(nb::handle structType, const PathNode *path) {
+Operand Signature::makeStructArgument(nb::handle structType, const PathNode *path) {
   return structs().makeStructOf(structType, [&](nb::handle name, nb::handle type) {
     const PathNode *step = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
     return session.python.isStructType(type) ? makeStructArgument(type, step) : conversions.makeInput(step, structs().memberType(type));
@@ -61,7 +61,7 @@ void Signature::setKnownExtents(layout::TensorLayout &layout, nb::handle shape) 
     if (nb::object wanted = shape[nb::int_(axis)]; !wanted.is_none()) extent = nb::cast<int64_t>(wanted);
 }
 
-Value Signature::withBoundary(Value container, nb::handle annotation) {
+Operand Signature::withBoundary(Operand container, nb::handle annotation) {
   nb::object boundary = annotation.is_none() ? nb::object() : findAttribute(annotation, nb::str("boundary"));
   if (!boundary || toText(boundary) != "clamp") return container;
   if (container.is(Kind::View)) {
@@ -72,7 +72,7 @@ Value Signature::withBoundary(Value container, nb::handle annotation) {
   return container;
 }
 
-Value Signature::makeArrayArgument(nb::handle annotation, nb::handle argument, const PathNode *path) {
+Operand Signature::makeArrayArgument(nb::handle annotation, nb::handle argument, const PathNode *path) {
   nb::object known = annotation.is_none() ? nb::none() : findAttribute(annotation, names().shape);
   if (session.python.isTensor(argument)) return conversions.toTensor(makeObject(argument, path), known);
   nb::object element = annotation.is_none() ? nb::none() : getAttribute(annotation, names().dtype);
@@ -81,7 +81,7 @@ Value Signature::makeArrayArgument(nb::handle annotation, nb::handle argument, c
   return makeExternalArray(argument, path, elementRank, known);
 }
 
-Value Signature::makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known) {
+Operand Signature::makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known) {
   nb::object dtype = findAttribute(argument, names().dtype), extents = findAttribute(argument, names().shape);
   if (!dtype || !extents)
     fail(error::kType, "Invalid type for argument " + DependencyTracker::describe(path) + ", got " + toText(nb::repr(argument)));
@@ -104,8 +104,8 @@ Value Signature::makeExternalArray(nb::handle argument, const PathNode *path, si
   return makeTensor(makeObject(argument, path), std::move(layout), /*isField=*/false);
 }
 
-Value Signature::makeTensor(const Value &container, layout::TensorLayout layout, bool isField) {
-  Value tensor = container;
+Operand Signature::makeTensor(const Operand &container, layout::TensorLayout layout, bool isField) {
+  Operand tensor = container;
   tensor.kind = Kind::Tensor;
   tensor.type = ir::getType(&session.ctx, layout);
   tensor.input = session.tracker.addTensor(container.path, container.object, std::move(layout), isField);
@@ -127,7 +127,7 @@ std::vector<Type> Signature::listResultTypes() {
   return types;
 }
 
-Value Signature::convertResult(nb::handle annotation, const Value &value) {
+Operand Signature::convertResult(nb::handle annotation, const Operand &value) {
   if (session.python.isStructType(annotation)) return structs().convertMember(annotation, value);
   Type type = session.findValueType(annotation);
   auto reject = [&](const llvm::Twine &given) {
@@ -149,11 +149,11 @@ Value Signature::convertResult(nb::handle annotation, const Value &value) {
   return makeComputed(value.isObject() && !shape ? conversions.convert(value, type) : emitter.convert(given, type));
 }
 
-Value Signature::castResult(nb::handle annotation, const Value &value) {
+Operand Signature::castResult(nb::handle annotation, const Operand &value) {
   Type type = session.findValueType(annotation);
   if (!type) return convertResult(annotation, value);
   if (value.is(Kind::Sequence) && !isa<VectorType>(type))
-    return mapItems(value, [&](const Value &item) { return castResult(annotation, item); });
+    return mapItems(value, [&](const Operand &item) { return castResult(annotation, item); });
   if (!conversions.canEmit(value) && !value.is(Kind::Sequence)) return convertResult(annotation, value); // reports the mistake
   if (value.isObject() && session.python.isNumber(value.object))
     return conversions.rounded(makeComputed(conversions.convert(value, ir::getScalar(type))));
@@ -164,17 +164,18 @@ Value Signature::castResult(nb::handle annotation, const Value &value) {
   return conversions.rounded(makeComputed(emitter.cast(given, ir::getScalar(type))));
 }
 
-Value Signature::castResults(const Value &value) {
+Operand Signature::castResults(const Operand &value) {
   return nb::len(context.results.types) == 1 && !value.isNone() ? castResult(nb::object(context.results.types[0]), value)
                                                                 : convertResults(value);
 }
 
-Value Signature::convertResults(const Value &value) {
+Operand Signature::convertResults(const Operand &value) {
   size_t count = nb::len(context.results.types);
   bool hasItems = value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type));
   bool isOneOfOne = value.is(Kind::Sequence) && value.aggregate->isTuple && value.aggregate->items.size() == 1 &&
                     !isa_and_nonnull<VectorType>(session.findValueType(nb::object(context.results.types[0])));
-  std::vector<Value> values = hasItems && (count > 1 || isOneOfOne) ? collections().listItems(value, "unpack") : std::vector<Value>{value};
+  std::vector<Operand> values =
+      hasItems && (count > 1 || isOneOfOne) ? collections().listItems(value, "unpack") : std::vector<Operand>{value};
   if (value.isNone() || values.size() != count)
     fail(error::kSyntax, "'" + context.source.name + "' returns " + std::to_string(count) + " values by its annotation, got " +
                              (value.isNone() ? "none" : std::to_string(values.size())));

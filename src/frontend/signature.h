@@ -10,22 +10,22 @@ public:
   using FunctionPart::FunctionPart;
 
   void bindKernelParameters();
-  Value makeStructArgument(nb::handle structType, const PathNode *path);
-  Value withBoundary(Value container, nb::handle annotation); ///< sets `isClamped` from the annotation
-  Value makeArrayArgument(nb::handle parameter, nb::handle argument, const PathNode *path);
+  Operand makeStructArgument(nb::handle structType, const PathNode *path);
+  Operand withBoundary(Operand container, nb::handle annotation); ///< sets `isClamped` from the annotation
+  Operand makeArrayArgument(nb::handle parameter, nb::handle argument, const PathNode *path);
   /// Sets the extents that the annotation of an array fixes. `shape`: a tuple with None for unknown extents; ignored if it is no tuple.
   static void setKnownExtents(layout::TensorLayout &layout, nb::handle shape);
   /// An array of another library. Its last `elementRank` axes are those of the element; `known`: as `shape` of setKnownExtents.
-  Value makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known = nb::handle());
-  Value makeTensor(const Value &container, layout::TensorLayout layout, bool isField);
+  Operand makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known = nb::handle());
+  Operand makeTensor(const Operand &container, layout::TensorLayout layout, bool isField);
   std::vector<mlir::Type> listResultTypes();
-  Value convertResults(const Value &value); ///< converts returned values to the annotated types
+  Operand convertResults(const Operand &value); ///< converts returned values to the annotated types
   /// Casts the numbers that an inlined func returns to the annotated scalar types; shapes may differ from the annotation.
-  Value castResults(const Value &value);
+  Operand castResults(const Operand &value);
 
 private:
-  Value convertResult(nb::handle annotation, const Value &value);
-  Value castResult(nb::handle annotation, const Value &value);
+  Operand convertResult(nb::handle annotation, const Operand &value);
+  Operand castResult(nb::handle annotation, const Operand &value);
 };
 
 } // namespace qd::frontend

@@ -15,12 +15,12 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value BuiltinCalls::callStatic(Arguments &arguments) {
-  Value limit;
+Operand BuiltinCalls::callStatic(Arguments &arguments) {
+  Operand limit;
   if (arguments.named.size() == 1 && arguments.named[0].first == "max_unroll") limit = arguments.named[0].second;
   if (arguments.positional.empty() || (limit.isGiven() ? 1u : 0u) != arguments.named.size())
     fail(error::kSyntax, "qd.static takes compile-time values, and max_unroll");
-  auto check = [&](const Value &value) {
+  auto check = [&](const Operand &value) {
     bool isVector = value.isTyped() && value.is(Kind::Computed);
     if (isVector || value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) {
       std::string what = value.is(Kind::Argument)
@@ -32,24 +32,24 @@ Value BuiltinCalls::callStatic(Arguments &arguments) {
     if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
       fail(error::kType, "TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.");
   };
-  for (const Value &value : arguments.positional) check(value);
+  for (const Operand &value : arguments.positional) check(value);
   nb::object given = getAttribute(context.node, names().args);
   bool isNested = nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Call && arguments.positional[0].isStatic;
   if (isNested && !conversions.canEmit(arguments.positional[0])) fail(error::kSyntax, "'qd.static' cannot be nested");
-  Value result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
+  Operand result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
   // A loop of more than max_unroll iterations is not unrolled.
   result.isStatic =
       !limit.isGiven() || int64_t(collections().listItems(result, "loop over").size()) <= nb::cast<int64_t>(conversions.known(limit));
   return result;
 }
 
-Value BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name) {
-  std::vector<Value> operands = arguments.positional;
+Operand BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name) {
+  std::vector<Operand> operands = arguments.positional;
   if (operands.size() == 1) operands = collections().listItems(operands[0], "compare the items of");
   if (operands.empty()) fail(error::kType, name + "() needs at least one value");
-  if (llvm::all_of(operands, [&](const Value &value) { return conversions.isConstant(value) && value.isObject(); })) {
+  if (llvm::all_of(operands, [&](const Operand &value) { return conversions.isConstant(value) && value.isObject(); })) {
     nb::list list;
-    for (const Value &value : operands) list.append(value.object);
+    for (const Operand &value : operands) list.append(value.object);
     nb::object function = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), kind == BinaryKind::min ? "min" : "max"));
     return makeObject(function(list));
   }
@@ -60,7 +60,7 @@ Value BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::Stri
 }
 
 /// Calls an atomic operation with `order=` and `scope=`. The operation itself is relaxed; fences before and after it enforce the order.
-Value BuiltinCalls::callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Value()> call) {
+Operand BuiltinCalls::callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Operand()> call) {
   auto take = [&](llvm::StringRef keyword, ArrayRef<llvm::StringRef> words) -> size_t {
     auto given = llvm::find_if(arguments.named, [&](const auto &argument) { return argument.first == keyword; });
     if (given == arguments.named.end()) return 0;
@@ -75,14 +75,14 @@ Value BuiltinCalls::callOrdered(llvm::StringRef name, Arguments &arguments, llvm
   size_t order = take("order", {"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
   bool isBlock = take("scope", {"device", "block", "system"}) == 1;
   if (order >= 2) create<ir::FenceOp>(isBlock);
-  Value result = call();
+  Operand result = call();
   if (order && order != 2) create<ir::FenceOp>(isBlock);
   return result;
 }
 
-Value BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Value> &given) {
+Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand> &given) {
   llvm::StringRef operation = name.drop_front(7); // without "atomic_"
-  const Value &place = given[0];
+  const Operand &place = given[0];
   if (operation == "load") return place.isElement || conversions.isTensor(place) ? loadVolatile(place, name) : conversions.load(place);
   bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
   if (!isLvalue)
@@ -117,7 +117,7 @@ Value BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Value> &g
   return makeComputed(emitter.widened(place.is(Kind::Place) ? old[0] : emitter.makeVector(old, place.type)));
 }
 
-Value BuiltinCalls::loadVolatile(const Value &target, llvm::StringRef name) {
+Operand BuiltinCalls::loadVolatile(const Operand &target, llvm::StringRef name) {
   if (conversions.isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to '" + name + "': it reads an element");
   if (!target.is(Kind::Place) && !target.is(Kind::Components)) {
     nb::object given = getAttribute(context.node, names().args);
@@ -126,7 +126,7 @@ Value BuiltinCalls::loadVolatile(const Value &target, llvm::StringRef name) {
          "'volatile_load' requires an lvalue (field / ndarray subscript), got " + conversions.describe(target) +
              (isLocal ? ": variables and function-scope local arrays are not visible to other threads" : ""));
   }
-  auto read = [&](const Value &place) -> mlir::Value {
+  auto read = [&](const Operand &place) -> mlir::Value {
     if (!place.isElement) fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
     auto load = create<ir::LoadOp>(place.type, place.ir);
     load->setAttr(ir::kVolatile, UnitAttr::get(&session.ctx));
@@ -139,19 +139,19 @@ Value BuiltinCalls::loadVolatile(const Value &target, llvm::StringRef name) {
   return makeComputed(emitter.makeVector(components, target.type));
 }
 
-Value BuiltinCalls::callStaticPrint(Arguments &arguments) {
-  for (Value &value : arguments.positional)
+Operand BuiltinCalls::callStaticPrint(Arguments &arguments) {
+  for (Operand &value : arguments.positional)
     if (!conversions.toPython(value)) value = makeObject(nb::str(conversions.describe(value).c_str()));
-  Value print = makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print")));
+  Operand print = makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print")));
   for (const auto &[key, value] : arguments.named)
     if (!conversions.toPython(value)) pythonCalls().failRuntimeOperands(print.object, "print");
   return pythonCalls().runPython(print.object, print, "print", arguments);
 }
 
-Value BuiltinCalls::makeGrouped(const Value &operand) {
+Operand BuiltinCalls::makeGrouped(const Operand &operand) {
   if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
   if (loopRanges().isContainer(operand)) return makeAggregate(Kind::Range, {operand});
-  Value range = operand.isObject() ? loopRanges().toRange(operand) : operand;
+  Operand range = operand.isObject() ? loopRanges().toRange(operand) : operand;
   bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
   if (isNested) fail(error::kSyntax, "'qd.grouped' cannot be nested");
   if (!range.is(Kind::Range) || !range.aggregate->isNdrange)
@@ -162,13 +162,13 @@ Value BuiltinCalls::makeGrouped(const Value &operand) {
   return range;
 }
 
-Value BuiltinCalls::callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
-  using Given = std::vector<Value>;
-  using Function = Value (*)(BuiltinCalls &self, llvm::StringRef name, const Given &given);
+Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments) {
+  using Given = std::vector<Operand>;
+  using Function = Operand (*)(BuiltinCalls &self, llvm::StringRef name, const Given &given);
   static constexpr auto kSame = [](BuiltinCalls &self, llvm::StringRef, const Given &given) { return self.conversions.load(given[0]); };
   static constexpr auto kRound = [](BuiltinCalls &self, llvm::StringRef name, const Given &given) {
     Type type = self.calls().scalarTypeOf(given[1], "qd." + name);
-    Value result = self.operators().unary(*ir::findKind<UnaryKind>(name), given[0], name);
+    Operand result = self.operators().unary(*ir::findKind<UnaryKind>(name), given[0], name);
     return type ? self.conversions.callCast(result, type) : result;
   };
   static constexpr auto kFill = [](BuiltinCalls &self, llvm::StringRef name, const Given &given) {
@@ -232,7 +232,7 @@ Value BuiltinCalls::callBuiltin(llvm::StringRef name, const Value &callee, Argum
        }},
       {"frexp",
        [](auto &self, auto name, auto &given) {
-         Value operand = makeComputed(self.conversions.emit(given[0]));
+         Operand operand = makeComputed(self.conversions.emit(given[0]));
          return makeTuple(
              {self.operators().unary(UnaryKind::mantissa, operand, name), self.operators().unary(UnaryKind::exponent, operand, name)});
        }},
@@ -265,58 +265,59 @@ Value BuiltinCalls::callBuiltin(llvm::StringRef name, const Value &callee, Argum
   }
   if (auto function = ir::findKind<UnaryKind>(name)) return operators().unary(*function, bindAll()[0], name);
   if (!kind) fail(error::kSyntax, "'qd." + name + "' is not supported in kernels; " + conversions.describe(callee));
-  std::vector<Value> given = bindAll();
+  std::vector<Operand> given = bindAll();
   return operators().binary(*kind, conversions.load(given[0]), given[1], name);
 }
 
-Value BuiltinCalls::callReduction(llvm::StringRef name, Arguments &arguments) {
-  const Value &operand = arguments.positional[0];
+Operand BuiltinCalls::callReduction(llvm::StringRef name, Arguments &arguments) {
+  const Operand &operand = arguments.positional[0];
   if (operand.isTyped() && isa<VectorType>(operand.type) && arguments.positional.size() == 1)
     return matrixMethods().callMatrixMethod(operand, name, {});
-  std::vector<Value> items = collections().listItems(operand, "reduce");
+  std::vector<Operand> items = collections().listItems(operand, "reduce");
   if (name == "sum") {
     if (arguments.positional.size() > 1) items.insert(items.begin(), arguments.positional[1]);
     if (items.empty()) return makeObject(nb::int_(0));
     if (items.size() == 1 && conversions.findType(items[0]) == session.types.u1)
       return conversions.callCast(items[0], session.types.defaultInteger);
-    return std::accumulate(items.begin() + 1, items.end(), items[0],
-                           [&](const Value &total, const Value &item) { return operators().binary(BinaryKind::add, total, item, "+"); });
+    return std::accumulate(items.begin() + 1, items.end(), items[0], [&](const Operand &total, const Operand &item) {
+      return operators().binary(BinaryKind::add, total, item, "+");
+    });
   }
   mlir::Value result = emitter.constant(name == "all", session.types.u1);
-  for (const Value &item : items)
+  for (const Operand &item : items)
     result = create<ir::BinaryOp>(name == "all" ? BinaryKind::bit_and : BinaryKind::bit_or, result, operators().truth(item, name));
   return makeComputed(result);
 }
 
-Value BuiltinCalls::combineSequences(llvm::StringRef name, const std::vector<Value> &given) {
-  std::vector<std::vector<Value>> columns;
-  for (const Value &value : llvm::ArrayRef(given).take_front(name == "zip" ? given.size() : 1))
+Operand BuiltinCalls::combineSequences(llvm::StringRef name, const std::vector<Operand> &given) {
+  std::vector<std::vector<Operand>> columns;
+  for (const Operand &value : llvm::ArrayRef(given).take_front(name == "zip" ? given.size() : 1))
     columns.push_back(collections().listItems(value, "iterate over"));
   if (name == "reversed") std::reverse(columns[0].begin(), columns[0].end());
   if (name != "zip" && name != "enumerate") {
-    Value result = makeAggregate(Kind::Sequence, std::move(columns[0]));
+    Operand result = makeAggregate(Kind::Sequence, std::move(columns[0]));
     result.aggregate->isTuple = name != "list";
     return result;
   }
   if (name == "enumerate") {
-    std::vector<Value> &numbers = *columns.emplace(columns.begin());
+    std::vector<Operand> &numbers = *columns.emplace(columns.begin());
     int64_t start = given.size() > 1 ? nb::cast<int64_t>(conversions.known(given[1])) : 0;
     for (size_t index = 0; index < columns[1].size(); ++index) numbers.push_back(makeObject(nb::int_(start + int64_t(index))));
   }
-  std::vector<Value> rows;
+  std::vector<Operand> rows;
   for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row)
     rows.push_back(makeTuple(listValues(columns, [&](const auto &column) { return column[row]; })));
   return makeTuple(std::move(rows));
 }
 
-Value BuiltinCalls::mapItemsOf(const std::vector<Value> &given, bool isFilter) {
-  std::vector<std::vector<Value>> columns;
-  for (const Value &value : llvm::ArrayRef(given).drop_front()) columns.push_back(collections().listItems(value, "iterate over"));
-  std::vector<Value> results;
+Operand BuiltinCalls::mapItemsOf(const std::vector<Operand> &given, bool isFilter) {
+  std::vector<std::vector<Operand>> columns;
+  for (const Operand &value : llvm::ArrayRef(given).drop_front()) columns.push_back(collections().listItems(value, "iterate over"));
+  std::vector<Operand> results;
   for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row) {
     Arguments arguments;
     arguments.positional = listValues(columns, [&](const auto &column) { return column[row]; });
-    Value result = isFilter && given[0].isNone() ? columns[0][row] : calls().call(given[0], arguments, context.node);
+    Operand result = isFilter && given[0].isNone() ? columns[0][row] : calls().call(given[0], arguments, context.node);
     if (!isFilter)
       results.push_back(conversions.load(result));
     else if (!conversions.isConstant(result))
@@ -327,13 +328,13 @@ Value BuiltinCalls::mapItemsOf(const std::vector<Value> &given, bool isFilter) {
   return makeTuple(std::move(results));
 }
 
-Value BuiltinCalls::sortItems(const Value &list, Arguments &arguments) {
-  Value reverse = calls().bind("sorted", arguments, "items reverse?")[1];
-  std::vector<Value> items = collections().listItems(makeComputed(conversions.emit(list)), "sort"); // converts the items to one type
+Operand BuiltinCalls::sortItems(const Operand &list, Arguments &arguments) {
+  Operand reverse = calls().bind("sorted", arguments, "items reverse?")[1];
+  std::vector<Operand> items = collections().listItems(makeComputed(conversions.emit(list)), "sort"); // converts the items to one type
   // Odd-even transposition sort: as many rounds as items.
   for (size_t round = 0; round < items.size(); ++round)
     for (size_t index = round % 2; index + 1 < items.size(); index += 2) {
-      Value low = operators().binary(BinaryKind::min, items[index], items[index + 1], "sorted");
+      Operand low = operators().binary(BinaryKind::min, items[index], items[index + 1], "sorted");
       items[index + 1] = operators().binary(BinaryKind::max, items[index], items[index + 1], "sorted");
       items[index] = low;
     }
@@ -341,13 +342,13 @@ Value BuiltinCalls::sortItems(const Value &list, Arguments &arguments) {
   return makeAggregate(Kind::Sequence, std::move(items));
 }
 
-Value BuiltinCalls::standIn(const Value &value) {
+Operand BuiltinCalls::standIn(const Operand &value) {
   if (value.is(Kind::Instance)) return makeObject(instances().makeEmptyInstance(value));
   if (value.is(Kind::Sequence)) return makeObject(value.aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
   return value.is(Kind::Dictionary) ? makeObject(nb::dict()) : value;
 }
 
-bool BuiltinCalls::matchesClass(const Value &value, nb::handle type) {
+bool BuiltinCalls::matchesClass(const Operand &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
   if (PyTuple_Check(type.ptr())) { // a sequence pattern
     bool isVector =
@@ -368,34 +369,34 @@ bool BuiltinCalls::matchesClass(const Value &value, nb::handle type) {
     if (type.is(reinterpret_cast<PyObject *>(&PyLong_Type))) return found && isa<IntegerType>(found);
     return type.is(reinterpret_cast<PyObject *>(&PyFloat_Type)) && found && ir::isFloatScalar(found);
   }
-  Value object = standIn(value);
+  Operand object = standIn(value);
   if (!object.isObject()) return false;
   int fits = PyObject_IsInstance(object.object.ptr(), type.ptr());
   if (fits < 0) nb::raise_python_error();
   return fits == 1;
 }
 
-Value BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
-  std::vector<Value> &given = arguments.positional;
+Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments) {
+  std::vector<Operand> &given = arguments.positional;
   size_t count = arguments.named.empty() ? given.size() : 0;
   auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
   if (name == "range") return loopRanges().makeRange(arguments);
-  bool isKnown = llvm::all_of(given, [&](const Value &value) { return bool(conversions.toPython(value)) && !value.is(Kind::Tensor); }) &&
+  bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is(Kind::Tensor); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
   bool hasMatrix = llvm::any_of(
-      given, [&](const Value &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
+      given, [&](const Operand &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
   if (isCombined && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) return combineSequences(name, given);
   bool callsFunc = count > 1 && (given[0].is(Kind::Method) || session.python.isInstance(given[0].object, session.python.func) ||
                                  session.python.isInstance(given[0].object, session.python.boundFunc));
   if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
   if (name == "len" && count == 1) {
-    const Value &operand = given[0];
+    const Operand &operand = given[0];
     auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
     if (operand.is(Kind::Instance))
-      if (std::optional<Value> length = instances().callSpecial(operand, "__len__", {})) return *length;
+      if (std::optional<Operand> length = instances().callSpecial(operand, "__len__", {})) return *length;
     if (operand.is(Kind::View) || conversions.isTensor(operand))
       return subscripts().subscriptSequence(attributes().getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }
@@ -423,7 +424,7 @@ Value BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Value &callee,
                              artifact::Dependency::Kind::Absent);
       if (isQuery || count == 3) return isQuery ? makeObject(nb::bool_(false)) : given[2];
     }
-    Value member = attributes().getAttributeOf(given[0], given[1].object);
+    Operand member = attributes().getAttributeOf(given[0], given[1].object);
     return isQuery ? makeObject(nb::bool_(true)) : member;
   }
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
@@ -437,7 +438,7 @@ Value BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Value &callee,
   if (name == "round" && count == 1)
     return conversions.callCast(operators().unary(UnaryKind::round, given[0], name), session.types.defaultInteger);
   if (name == "divmod" && count == 2) {
-    Value first = conversions.load(given[0]), second = conversions.load(given[1]);
+    Operand first = conversions.load(given[0]), second = conversions.load(given[1]);
     return makeTuple(
         {operators().binary(BinaryKind::floor_div, first, second, "//"), operators().binary(BinaryKind::mod, first, second, "%")});
   }

@@ -9,25 +9,25 @@ class BuiltinCalls : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
-  Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
+  Operand callBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments);
+  Operand callPythonBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments);
 
 private:
-  Value loadVolatile(const Value &target, llvm::StringRef name);
-  Value callStaticPrint(Arguments &arguments);
-  Value makeGrouped(const Value &operand);
-  Value callStatic(Arguments &arguments);
-  Value callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name);
-  Value callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Value()> call);
-  Value callAtomic(llvm::StringRef name, const std::vector<Value> &given);
-  Value callReduction(llvm::StringRef name, Arguments &arguments);
-  Value sortItems(const Value &list, Arguments &arguments);
-  Value combineSequences(llvm::StringRef name, const std::vector<Value> &given); ///< tuple, list, reversed, enumerate, zip
-  Value mapItemsOf(const std::vector<Value> &given, bool isFilter);              ///< map, filter
+  Operand loadVolatile(const Operand &target, llvm::StringRef name);
+  Operand callStaticPrint(Arguments &arguments);
+  Operand makeGrouped(const Operand &operand);
+  Operand callStatic(Arguments &arguments);
+  Operand callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name);
+  Operand callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Operand()> call);
+  Operand callAtomic(llvm::StringRef name, const std::vector<Operand> &given);
+  Operand callReduction(llvm::StringRef name, Arguments &arguments);
+  Operand sortItems(const Operand &list, Arguments &arguments);
+  Operand combineSequences(llvm::StringRef name, const std::vector<Operand> &given); ///< tuple, list, reversed, enumerate, zip
+  Operand mapItemsOf(const std::vector<Operand> &given, bool isFilter);              ///< map, filter
   /// Whether a class pattern matches the value; run-time numbers count as int, float or bool.
-  bool matchesClass(const Value &value, nb::handle type);
+  bool matchesClass(const Operand &value, nb::handle type);
   /// An empty list, tuple, dict or object of the same class as an aggregate, for `isinstance`; any other value unchanged.
-  Value standIn(const Value &value);
+  Operand standIn(const Operand &value);
 };
 
 } // namespace qd::frontend

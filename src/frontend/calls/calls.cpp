@@ -26,13 +26,13 @@ static size_t countBeforeChanges(nb::handle positional, nb::handle keywords, con
   return 0;
 }
 
-Arguments Calls::visitArguments(nb::handle at, const Value *callee) {
+Arguments Calls::visitArguments(nb::handle at, const Operand *callee) {
   Arguments arguments;
   nb::object positional = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
   size_t position = 0;
   std::optional<size_t> beforeChanges;
   // An argument by value is loaded before later arguments may change it.
-  auto pass = [&](Value value, nb::handle name) {
+  auto pass = [&](Operand value, nb::handle name) {
     size_t index = position++;
     if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
     if (!beforeChanges) beforeChanges = countBeforeChanges(positional, keywords, session.python);
@@ -42,7 +42,7 @@ Arguments Calls::visitArguments(nb::handle at, const Value *callee) {
       collections().visitAll(positional, [&](nb::handle argument) { return pass(expressions().visit(argument), nb::none()); });
   for (nb::handle keyword : keywords) {
     nb::object name = getAttribute(keyword, names().arg);
-    Value value = pass(expressions().visit(getAttribute(keyword, names().value)), name);
+    Operand value = pass(expressions().visit(getAttribute(keyword, names().value)), name);
     if (!name.is_none()) {
       arguments.named.emplace_back(toText(name).str(), std::move(value));
       continue;
@@ -52,9 +52,9 @@ Arguments Calls::visitArguments(nb::handle at, const Value *callee) {
   return arguments;
 }
 
-Value Calls::visitCall(nb::handle at) {
+Operand Calls::visitCall(nb::handle at) {
   nb::object calleeNode = getAttribute(at, names().func);
-  Value callee = expressions().visit(calleeNode);
+  Operand callee = expressions().visit(calleeNode);
   if (callee.isObject() && PyDict_GetItem(session.python.builtins.ptr(), nb::str("print").ptr()) == callee.object.ptr()) {
     printing().print(at);
     return makeObject(nb::none());
@@ -66,7 +66,7 @@ Value Calls::visitCall(nb::handle at) {
   return call(callee, arguments, at);
 }
 
-Value Calls::call(const Value &callee, Arguments &arguments, nb::handle at) {
+Operand Calls::call(const Operand &callee, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
   if (callee.is(Kind::Method)) return callMethod(callee, arguments, at);
   if (callee.is(Kind::Instance)) return call(instances().instanceAttribute(callee, names().__call__), arguments, at);
@@ -74,16 +74,16 @@ Value Calls::call(const Value &callee, Arguments &arguments, nb::handle at) {
   nb::handle object = callee.object;
   if (python.isInstance(object, python.func)) return functions().callFunc(callee, nullptr, arguments);
   if (python.isInstance(object, python.boundFunc)) {
-    Value self =
+    Operand self =
         makeObject(getAttribute(object, names().instance), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
-    Value func = makeObject(getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func"));
+    Operand func = makeObject(getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func"));
     return functions().callFunc(func, &self, arguments);
   }
   if (python.isInstance(object, python.kernel))
     fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
   bool isPythonType = object.is(python.builtins["int"]) || object.is(python.builtins["float"]) || object.is(python.builtins["bool"]);
   if (isPythonType && arguments.positional.size() <= 1)
-    return llvm::all_of(arguments.positional, [&](const Value &value) { return conversions.isConstant(value); })
+    return llvm::all_of(arguments.positional, [&](const Operand &value) { return conversions.isConstant(value); })
                ? pythonCalls().callPython(callee, arguments)
                : conversions.callCast(arguments.positional[0], session.findScalarType(object));
   if (Type type = session.findScalarType(object)) return conversions.rounded(castLiteral(type, arguments));
@@ -92,27 +92,27 @@ Value Calls::call(const Value &callee, Arguments &arguments, nb::handle at) {
   if (python.isInstance(object, python.structType)) return structs().makeStruct(object, arguments);
   if (std::string builtin = syntax().builtinName(object); !builtin.empty()) return builtinCalls().callBuiltin(builtin, callee, arguments);
   if (PyType_Check(object.ptr()))
-    if (std::optional<Value> made = callClass(callee, arguments)) return *made;
+    if (std::optional<Operand> made = callClass(callee, arguments)) return *made;
   for (auto [name, value] : session.python.builtins)
     if (value.is(object)) return builtinCalls().callPythonBuiltin(toText(name), callee, arguments);
   if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
     nb::object method = findAttribute(object, names().__call__);
     if (method && python.isInstance(method, python.boundFunc)) {
-      Value func =
+      Operand func =
           makeObject(getAttribute(method, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
       return functions().callFunc(func, &callee, arguments);
     }
   }
-  if (std::optional<Value> result = pythonCalls().callWrapped(callee, arguments, at)) return *result;
+  if (std::optional<Operand> result = pythonCalls().callWrapped(callee, arguments, at)) return *result;
   return pythonCalls().callPython(callee, arguments);
 }
 
 /// Constructs a value of a class in compiled code; none for a class that Python calls.
-std::optional<Value> Calls::callClass(const Value &callee, Arguments &arguments) {
+std::optional<Operand> Calls::callClass(const Operand &callee, Arguments &arguments) {
   nb::handle object = callee.object;
   bool isKnown = pythonCalls().isKnownCall(arguments);
   // Containers and objects are not plain data: launches reach them by their paths.
-  auto isPlain = [&](const Value &value) {
+  auto isPlain = [&](const Operand &value) {
     nb::object known = conversions.toPython(value);
     return known && session.python.isPlainData(known);
   };
@@ -138,10 +138,10 @@ std::optional<Value> Calls::callClass(const Value &callee, Arguments &arguments)
   return std::nullopt;
 }
 
-Value Calls::castLiteral(Type type, Arguments &arguments) {
+Operand Calls::castLiteral(Type type, Arguments &arguments) {
   if (arguments.positional.size() != 1 || !arguments.named.empty())
     fail(error::kSyntax, "A primitive type can only decorate a single expression.");
-  const Value &value = arguments.positional[0];
+  const Operand &value = arguments.positional[0];
   if (value.is(Kind::Struct) || value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type)) ||
       (value.isObject() && session.python.isInstance(value.object, session.python.matrix)))
     fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
@@ -170,37 +170,37 @@ Value Calls::castLiteral(Type type, Arguments &arguments) {
   return makeComputed(emitter.constantNumber(number, type));
 }
 
-Value Calls::callMethod(const Value &method, Arguments &arguments, nb::handle at) {
+Operand Calls::callMethod(const Operand &method, Arguments &arguments, nb::handle at) {
   if (session.python.isInstance(method.object, session.python.localFunc)) {
     for (auto [name, item] : llvm::zip(method.aggregate->names, method.aggregate->items))
       arguments.named.emplace_back(toText(name).str(), item);
     return functions().callFunc(makeObject(method.object, method.path), nullptr, arguments);
   }
-  const Value &receiver = method.aggregate->items[0];
+  const Operand &receiver = method.aggregate->items[0];
   if (method.object.is(session.python.partialClass)) return pythonCalls().callPartial(method, arguments, at);
   if (session.python.isInstance(method.object, session.python.func)) {
-    Value func = makeObject(method.object, method.path);
+    Operand func = makeObject(method.object, method.path);
     if (registerTiles().isRegisterTile(receiver))
-      for (Value &argument : arguments.positional) argument = registerTiles().laneValue(receiver, argument);
+      for (Operand &argument : arguments.positional) argument = registerTiles().laneValue(receiver, argument);
     return functions().callFunc(func, &receiver, arguments);
   }
   if (session.python.isInstance(method.object, session.python.functionClass)) {
     std::string called = toText(getAttribute(method.object, names().__name__)).str();
     nb::object bound = receiver.isObject() ? conversions.toPython(method) : nb::object();
-    std::optional<Value> result = bound ? pythonCalls().tryPython(bound, method, called, arguments) : std::nullopt;
+    std::optional<Operand> result = bound ? pythonCalls().tryPython(bound, method, called, arguments) : std::nullopt;
     if (result) return *result;
     return pythonCalls().callPlain(makeObject(method.object, method.path), &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);
   if (name == "get_scalar_field" || name == "get_member_field") return attributes().partOfField(receiver, name, arguments);
   if (receiver.is(Kind::View) || conversions.isTensor(receiver)) {
-    std::vector<Value> given = bind(name, arguments, "offset size");
+    std::vector<Operand> given = bind(name, arguments, "offset size");
     return views().subview(views().toView(receiver), conversions.load(given[0]), conversions.load(given[1]));
   }
   if (receiver.isTyped()) return matrixMethods().callMatrixMethod(receiver, name, arguments);
   if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary)) return collections().callSequenceMethod(receiver, name, arguments);
   if (receiver.is(Kind::Range)) {
-    Value grouped = receiver;
+    Operand grouped = receiver;
     grouped.aggregate = std::make_shared<Aggregate>(*receiver.aggregate);
     grouped.aggregate->isGrouped = true;
     return grouped;
@@ -209,7 +209,7 @@ Value Calls::callMethod(const Value &method, Arguments &arguments, nb::handle at
     if (receiver.object.is(session.python.matrix) || receiver.object.is(session.python.vector))
       return matrixMethods().callMatrixFactory(name, receiver, arguments);
     if (name == "format" && PyUnicode_Check(receiver.object.ptr()) &&
-        !llvm::all_of(arguments.positional, [&](const Value &value) { return bool(conversions.toPython(value)); }))
+        !llvm::all_of(arguments.positional, [&](const Operand &value) { return bool(conversions.toPython(value)); }))
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
     nb::object found = findAttribute(receiver.object, method.object);
     if (!found)
@@ -224,11 +224,11 @@ std::string Calls::getParameters(nb::handle builtin) {
   return text && PyUnicode_Check(text.ptr()) ? toText(text).split('*').first.str() : "";
 }
 
-std::vector<Value> Calls::bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters) {
+std::vector<Operand> Calls::bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters) {
   SmallVector<llvm::StringRef> names;
   parameters.split(names, ' ', -1, /*KeepEmpty=*/false);
   size_t required = llvm::count_if(names, [](llvm::StringRef name) { return !name.ends_with("?"); });
-  std::vector<Value> values = arguments.positional;
+  std::vector<Operand> values = arguments.positional;
   auto failCount = [&](size_t count) {
     fail(error::kType, function + "() takes " + std::to_string(required) +
                            (names.size() == required ? "" : " to " + std::to_string(names.size())) + " arguments, got " +
@@ -240,7 +240,7 @@ std::vector<Value> Calls::bind(const llvm::Twine &function, const Arguments &arg
     llvm::StringRef wanted = key;
     auto found = llvm::find_if(names, [&](llvm::StringRef name) { return name.rtrim('?') == wanted; });
     if (found == names.end()) fail(error::kType, function + "() got an unexpected keyword argument '" + key + "'");
-    Value &place = values[size_t(found - names.begin())];
+    Operand &place = values[size_t(found - names.begin())];
     if (place.isGiven()) fail(error::kType, function + "() got multiple values for argument '" + key + "'");
     place = value;
   }
@@ -251,7 +251,7 @@ std::vector<Value> Calls::bind(const llvm::Twine &function, const Arguments &arg
   return values;
 }
 
-Type Calls::scalarTypeOf(const Value &value, const llvm::Twine &function) {
+Type Calls::scalarTypeOf(const Operand &value, const llvm::Twine &function) {
   if (value.isNone()) return {};
   Type type = value.isObject() ? session.findScalarType(value.object) : Type();
   if (!type) fail(error::kType, "Invalid data type " + conversions.describe(value) + " given to " + function);

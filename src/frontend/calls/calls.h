@@ -9,20 +9,20 @@ class Calls : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value visitCall(nb::handle node);
+  Operand visitCall(nb::handle node);
   /// The arguments of a call. Arguments that `callee` takes by value are loaded in order.
-  Arguments visitArguments(nb::handle at, const Value *callee = nullptr);
-  Value call(const Value &callee, Arguments &arguments, nb::handle node);
-  Value callMethod(const Value &method, Arguments &arguments, nb::handle node);
+  Arguments visitArguments(nb::handle at, const Operand *callee = nullptr);
+  Operand call(const Operand &callee, Arguments &arguments, nb::handle node);
+  Operand callMethod(const Operand &method, Arguments &arguments, nb::handle node);
   std::string getParameters(nb::handle builtin); ///< of a function of quadrants._language.builtins, without *args and keyword-only ones
   /// The arguments in the order of `parameters`, a list of names separated by blanks. A name with "?" is optional; its default is None.
-  std::vector<Value> bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters);
+  std::vector<Operand> bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters);
   /// The data type that an argument of `function` names; null for None.
-  mlir::Type scalarTypeOf(const Value &value, const llvm::Twine &function);
+  mlir::Type scalarTypeOf(const Operand &value, const llvm::Twine &function);
 
 private:
-  std::optional<Value> callClass(const Value &callee, Arguments &arguments);
-  Value castLiteral(mlir::Type type, Arguments &arguments);
+  std::optional<Operand> callClass(const Operand &callee, Arguments &arguments);
+  Operand castLiteral(mlir::Type type, Arguments &arguments);
 };
 
 } // namespace qd::frontend

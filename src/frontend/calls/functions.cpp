@@ -10,9 +10,9 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-std::vector<Value> Functions::bindArguments(const Value &func, const Value *self, Arguments &arguments) {
-  std::vector<Value> given;
-  auto standIn = [&](const Value &value) {
+std::vector<Operand> Functions::bindArguments(const Operand &func, const Operand *self, Arguments &arguments) {
+  std::vector<Operand> given;
+  auto standIn = [&](const Operand &value) {
     bool isNumber = value.isObject() && session.python.isNumber(value.object);
     given.push_back(value);
     return session.python.standIn(given.size() - 1, isNumber ? nb::repr(value.object) : nb::str(conversions.describe(value).c_str()));
@@ -20,7 +20,7 @@ std::vector<Value> Functions::bindArguments(const Value &func, const Value *self
   nb::list positional;
   nb::dict named;
   if (self) positional.append(standIn(*self));
-  for (const Value &value : arguments.positional) positional.append(standIn(value));
+  for (const Operand &value : arguments.positional) positional.append(standIn(value));
   for (const auto &[name, value] : arguments.named) {
     if (named.contains(name.c_str())) fail(error::kSyntax, "Multiple values for argument '" + name + "'.");
     named[name.c_str()] = standIn(value);
@@ -34,7 +34,7 @@ std::vector<Value> Functions::bindArguments(const Value &func, const Value *self
   bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
   const PathNode *path = isDecorated ? session.tracker.getStep(func.path, PathStep::Kind::Attribute, "parameters") : nullptr;
   nb::object bound = session.python.bind(parameters, nb::tuple(positional), named);
-  std::vector<Value> values;
+  std::vector<Operand> values;
   for (nb::handle parameter : parameters) {
     nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
     const PathNode *parameterPath = session.tracker.getStep(path, PathStep::Kind::Item, "", int64_t(values.size()));
@@ -45,14 +45,14 @@ std::vector<Value> Functions::bindArguments(const Value &func, const Value *self
     const PathNode *place = session.python.isInstance(item, session.python.func)
                                 ? session.tracker.getStep(parameterPath, PathStep::Kind::Attribute, "default")
                                 : nullptr;
-    const Value value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, place);
+    const Operand value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, place);
     bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
     values.push_back(staysKnown ? value : passArgument(parameter, value));
   }
   return values;
 }
 
-Value Functions::passArgument(nb::handle parameter, const Value &value) {
+Operand Functions::passArgument(nb::handle parameter, const Operand &value) {
   std::string kind = readText(parameter, names().kind), name = readText(parameter, names().name);
   nb::object annotation = getAttribute(parameter, names().annotation);
   auto reject = [&](const llvm::Twine &expected) {
@@ -103,7 +103,7 @@ Value Functions::passArgument(nb::handle parameter, const Value &value) {
   return value.isObject() && session.python.isNumber(value.object) ? makeComputed(conversions.emit(value)) : conversions.copy(value);
 }
 
-void Functions::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
+void Functions::flatten(const Operand &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
   if (key && value.isClamped) *key += "b";
   auto addToKey = [&](char mark, const void *address) {
     if (key) *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
@@ -118,7 +118,7 @@ void Functions::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operan
     }
     session.keptAlive.push_back(value.object);
     addToKey('o', value.object.ptr());
-    return addToKey(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
+    return addToKey(value.members == Operand::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
   case Kind::Argument:
   case Kind::Tensor:
     if (key) *key += "i" + std::to_string(value.input) + ";";
@@ -143,20 +143,20 @@ void Functions::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operan
     if (++session.flattenDepth > 64)
       fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
     if (value.is(Kind::Instance)) addToKey('O', value.object.ptr());
-    for (const Value &item : value.aggregate->items) flatten(item, operands, key);
+    for (const Operand &item : value.aggregate->items) flatten(item, operands, key);
     --session.flattenDepth;
     return;
   }
 }
 
-Value Functions::rebuild(const Value &shape, llvm::function_ref<mlir::Value()> next, bool byReference) {
+Operand Functions::rebuild(const Operand &shape, llvm::function_ref<mlir::Value()> next, bool byReference) {
   switch (shape.kind) {
   case Kind::Object:
   case Kind::Tensor: return shape;
   case Kind::Argument: return byReference ? shape : makeComputed(next());
   case Kind::Place:
     if (byReference) {
-      Value place = makePlace(next());
+      Operand place = makePlace(next());
       place.isKernelVariable = context.caller && context.caller->isOuterVariable(shape);
       place.isElement = shape.isElement || place.isKernelVariable;
       place.isReadOnly = shape.isReadOnly;
@@ -167,7 +167,7 @@ Value Functions::rebuild(const Value &shape, llvm::function_ref<mlir::Value()> n
   case Kind::Computed:
   case Kind::Components: return makeComputed(next());
   default: {
-    Value result = mapItems(shape, [&](const Value &item) { return rebuild(item, next, byReference); });
+    Operand result = mapItems(shape, [&](const Operand &item) { return rebuild(item, next, byReference); });
     if (result.is(Kind::Instance)) result.aggregate->ownerBlock = nullptr; // the callee cannot add members to the caller's object
     result.isStatic = shape.isStatic;
     result.object = shape.object;
@@ -177,8 +177,8 @@ Value Functions::rebuild(const Value &shape, llvm::function_ref<mlir::Value()> n
   }
 }
 
-Value Functions::callFunc(const Value &func, const Value *self, Arguments &arguments) {
-  std::vector<Value> values = bindArguments(func, self, arguments);
+Operand Functions::callFunc(const Operand &func, const Operand *self, Arguments &arguments) {
+  std::vector<Operand> values = bindArguments(func, self, arguments);
   nb::object python = getAttribute(func.object, names().function);
   // The Python function of the func, under the func's path, for its globals.
   nb::object source = getAttribute(func.object, names().source);
@@ -197,7 +197,7 @@ Value Functions::callFunc(const Value &func, const Value *self, Arguments &argum
   // A callee that receives objects is inlined if possible, so that it can add members to them.
   bool isInlined = hasTasks || (!isReal && llvm::any_of(values, Instances::holdsInstance) &&
                                 FunctionBuilder(session, callee.source, callee.function, &context).syntax.returnsAtEnd());
-  Value result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
+  Operand result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
   --session.callDepth;
   return result;
 }
@@ -208,12 +208,12 @@ bool Functions::isSuperCall(nb::handle at) {
   return callee && callee.ptr() == reinterpret_cast<PyObject *>(&PySuper_Type);
 }
 
-Value Functions::superAttribute(nb::handle name) {
+Operand Functions::superAttribute(nb::handle name) {
   std::vector<nb::object> parameters = listParameterNames();
   Binding *self = parameters.empty() ? nullptr : scopes.find(parameters[0].ptr());
   bool isInstance = self && self->value.is(Kind::Instance);
   if (!self || (!isInstance && !self->value.isObject())) fail(error::kSyntax, "super() stands in methods of classes only");
-  Value owner = expressions().lookUpGlobal(names().__class__);
+  Operand owner = expressions().lookUpGlobal(names().__class__);
   nb::handle ownClass = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
   const PathNode *type = isInstance ? self->value.path : session.tracker.getStep(self->value.path, PathStep::Kind::Attribute, "__class__");
   const PathNode *classes = session.tracker.getStep(type, PathStep::Kind::Attribute, "__mro__");
@@ -226,7 +226,7 @@ Value Functions::superAttribute(nb::handle name) {
       nb::object found = members[name];
       bool isMethod =
           session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
-      Value method = isMethod ? makeMethod(self->value, found) : makeObject(found);
+      Operand method = isMethod ? makeMethod(self->value, found) : makeObject(found);
       method.path = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
       session.tracker.read(method.path, found);
       return method;
@@ -236,8 +236,8 @@ Value Functions::superAttribute(nb::handle name) {
   fail(error::kAttribute, "'super' object has no attribute '" + toText(name) + "'");
 }
 
-Value Functions::makeLocalFunc(nb::handle at) {
-  Value result = makeAggregate(Kind::Method, {});
+Operand Functions::makeLocalFunc(nb::handle at) {
+  Operand result = makeAggregate(Kind::Method, {});
   nb::list captured;
   for (nb::handle name : session.python.freeNames(at)) {
     Binding *binding = scopes.find(name.ptr());
@@ -251,14 +251,14 @@ Value Functions::makeLocalFunc(nb::handle at) {
   return result;
 }
 
-void Functions::emitBody(const std::vector<Value> &values) {
+void Functions::emitBody(const std::vector<Operand> &values) {
   scopes.push();
   bindParameters(values);
   scopes.push();
   statements().visitBody(getAttribute(context.source.tree, names().body));
 }
 
-Value Functions::inlineCall(const Callee &callee, const std::vector<Value> &values, bool hasTasks) {
+Operand Functions::inlineCall(const Callee &callee, const std::vector<Operand> &values, bool hasTasks) {
   FunctionBuilder inlined(session, callee.source, callee.function, &context);
   FunctionContext &inner = inlined.context;
   inner.body = context.body;
@@ -281,15 +281,15 @@ std::vector<nb::object> Functions::listParameterNames() {
   return found;
 }
 
-void Functions::bindParameters(const std::vector<Value> &values) {
-  std::function<bool(const Value &)> isByReference = [&](const Value &value) {
+void Functions::bindParameters(const std::vector<Operand> &values) {
+  std::function<bool(const Operand &)> isByReference = [&](const Operand &value) {
     if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
     return value.is(Kind::Place) || value.is(Kind::Argument);
   };
   bool isConstructor =
       context.source.name == "__init__" || context.source.name == "__post_init__"; // known numbers stay known unless they are assigned
   for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
-    Value value = given;
+    Operand value = given;
     Binding binding;
     bool isAssigned = context.assignmentCounts->lookup(name.ptr()).count != 0;
     if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = conversions.load(value);
@@ -302,11 +302,11 @@ void Functions::bindParameters(const std::vector<Value> &values) {
   }
 }
 
-Value Functions::callInstance(const Callee &callee, const std::vector<Value> &values) {
+Operand Functions::callInstance(const Callee &callee, const std::vector<Operand> &values) {
   SmallVector<mlir::Value> operands;
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(callee.func.ptr())) + ":";
   session.keptAlive.push_back(callee.func);
-  for (const Value &value : values) flatten(value, operands, &key);
+  for (const Operand &value : values) flatten(value, operands, &key);
   auto [found, isNew] = session.instances.try_emplace(key);
   Instance &instance = found->second;
   std::string name = readText(callee.func, names().name);
@@ -323,7 +323,7 @@ Value Functions::callInstance(const Callee &callee, const std::vector<Value> &va
     inner.context.role.isReal = nb::cast<bool>(getAttribute(callee.func, names().is_real_function));
     if (inner.context.role.isReal) {
       // The annotation declares the result types before the body is compiled, so that the function can call itself.
-      std::vector<Value> shapes;
+      std::vector<Operand> shapes;
       std::vector<Type> results = inner.signature.listResultTypes();
       if (!annotations.is_none())
         for (nb::handle annotation : annotations) shapes.push_back(shapeOf(annotation));
@@ -349,34 +349,34 @@ Value Functions::callInstance(const Callee &callee, const std::vector<Value> &va
   }
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
-  Value result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);
+  Operand result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);
   instances().materializeInstances(result);
   return result;
 }
 
-Value Functions::shapeOf(nb::handle annotation) {
+Operand Functions::shapeOf(nb::handle annotation) {
   if (session.python.isStructType(annotation))
     return structs().makeStructOf(annotation, [&](nb::handle, nb::handle type) { return shapeOf(type); });
-  Value shape;
+  Operand shape;
   shape.kind = Kind::Computed;
   shape.type = session.findValueType(annotation);
   return shape;
 }
 
-Value Functions::buildFunction(ir::FuncOp op, const std::vector<Value> &values) {
+Operand Functions::buildFunction(ir::FuncOp op, const std::vector<Operand> &values) {
   context.body = std::make_shared<Body>();
   context.body->entry = op.addEntryBlock();
   builder.setInsertionPointToStart(context.body->entry);
   unsigned position = 0;
-  std::vector<Value> parameters;
-  for (const Value &value : values)
+  std::vector<Operand> parameters;
+  for (const Operand &value : values)
     parameters.push_back(rebuild(value, [&] { return context.body->entry->getArgument(position++); }, true));
   emitBody(parameters);
   return unifyReturns(op);
 }
 
 /// Whether two returned values have the same structure and compile-time parts.
-static bool isSameShape(const Value &first, const Value &second) {
+static bool isSameShape(const Operand &first, const Operand &second) {
   if (first.isTyped() || second.isTyped()) return first.isTyped() && second.isTyped();
   if (first.kind != second.kind) return false;
   if (first.is(Kind::Object) || first.is(Kind::Tensor))
@@ -390,13 +390,13 @@ static bool isSameShape(const Value &first, const Value &second) {
          llvm::all_of(llvm::zip(one.names, other.names), sameNames) && llvm::all_of(llvm::zip(one.items, other.items), sameItems);
 }
 
-Value Functions::unifyReturns(ir::FuncOp op) {
+Operand Functions::unifyReturns(ir::FuncOp op) {
   At here(context, context.source.tree);
   auto reject = [&](const llvm::Twine &why) { fail(error::kReturnType, "the returns of '" + context.source.name + "' give " + why); };
   if (!context.results.types.is_none() && context.results.returns.empty())
     fail(error::kReturnType, "Function has a return type but does not have a return statement");
   SmallVector<Type> types;
-  Value shape = context.results.returns.empty() ? makeObject(nb::none()) : context.results.returns[0].second;
+  Operand shape = context.results.returns.empty() ? makeObject(nb::none()) : context.results.returns[0].second;
   if (!context.results.returns.empty()) llvm::append_range(types, context.results.returns[0].first.getValues().getTypes());
   for (auto &[at, value] : llvm::drop_begin(context.results.returns, context.results.returns.empty() ? 0 : 1)) {
     if (at.getValues().size() != types.size() || value.kind != shape.kind) reject("values of different shapes");

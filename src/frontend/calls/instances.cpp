@@ -18,22 +18,22 @@ bool Instances::isUserClass(nb::handle object) {
          Py_TYPE(object.ptr())->tp_call == PyType_Type.tp_call;
 }
 
-bool Instances::holdsInstance(const Value &value) {
+bool Instances::holdsInstance(const Operand &value) {
   return value.is(Kind::Instance) || (value.aggregate && llvm::any_of(value.aggregate->items, holdsInstance));
 }
 
-nb::object Instances::makeEmptyInstance(const Value &instance) { return instance.object.attr("__new__")(instance.object); }
+nb::object Instances::makeEmptyInstance(const Operand &instance) { return instance.object.attr("__new__")(instance.object); }
 
-std::vector<std::pair<nb::object, Value>> Instances::bindFields(nb::handle type, Arguments &arguments) {
-  std::vector<std::pair<nb::object, Value>> members;
+std::vector<std::pair<nb::object, Operand>> Instances::bindFields(nb::handle type, Arguments &arguments) {
+  std::vector<std::pair<nb::object, Operand>> members;
   nb::object missing = nb::module_::import_("dataclasses").attr("MISSING");
-  std::vector<std::pair<std::string, Value>> named = std::move(arguments.named);
+  std::vector<std::pair<std::string, Operand>> named = std::move(arguments.named);
   size_t position = 0;
   for (auto [name, field] : nb::borrow<nb::dict>(getAttribute(type, names().__dataclass_fields__))) {
     auto found = llvm::find_if(named, [&](const auto &item) { return item.first == toText(name); });
     nb::object preset = getAttribute(field, names().default_), factory = field.attr("default_factory");
     bool isInitParameter = nb::cast<bool>(field.attr("init"));
-    Value value;
+    Operand value;
     if (isInitParameter && position < arguments.positional.size()) {
       value = arguments.positional[position++];
     } else if (isInitParameter && found != named.end()) {
@@ -55,8 +55,8 @@ std::vector<std::pair<nb::object, Value>> Instances::bindFields(nb::handle type,
   return members;
 }
 
-Value Instances::makeInstance(const Value &type, Arguments &arguments) {
-  Value result = makeAggregate(Kind::Instance, {});
+Operand Instances::makeInstance(const Operand &type, Arguments &arguments) {
+  Operand result = makeAggregate(Kind::Instance, {});
   result.object = type.object;
   result.path = type.path;
   result.aggregate->ownerBlock = builder.getInsertionBlock();
@@ -74,9 +74,9 @@ Value Instances::makeInstance(const Value &type, Arguments &arguments) {
   return result;
 }
 
-Value Instances::instanceAttribute(const Value &base, nb::handle name) {
-  if (const Value *member = findMember(base, name)) return *member;
-  Value type = makeObject(base.object, base.path);
+Operand Instances::instanceAttribute(const Operand &base, nb::handle name) {
+  if (const Operand *member = findMember(base, name)) return *member;
+  Operand type = makeObject(base.object, base.path);
   if (names().__class__.equal(name)) return type;
   nb::object missing = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject *>(&PyBaseObject_Type)));
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(base.object, name, missing);
@@ -93,14 +93,14 @@ Value Instances::instanceAttribute(const Value &base, nb::handle name) {
   }
   bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
   if (!isMethod) return attributes().objectAttribute(type, name);
-  Value method = makeMethod(base, found);
+  Operand method = makeMethod(base, found);
   method.path = path;
   session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments none;
   return isProperty ? calls().callMethod(method, none, context.node) : method;
 }
 
-void Instances::storeMember(const Value &instance, nb::handle name, const Value &value) {
+void Instances::storeMember(const Operand &instance, nb::handle name, const Operand &value) {
   Aggregate &aggregate = *instance.aggregate;
   auto position =
       size_t(llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(name); }) - aggregate.names.begin());
@@ -112,7 +112,7 @@ void Instances::storeMember(const Value &instance, nb::handle name, const Value 
          "'" + toText(name) + "' is " + (isNew ? "no member of the object yet" : "known while compiling") +
              ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
              "the run time before, such as qd.f32(0)");
-  Value item = value.isTyped() || value.is(Kind::Struct) ? variables().declare(value, false) : value;
+  Operand item = value.isTyped() || value.is(Kind::Struct) ? variables().declare(value, false) : value;
   if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) collections().materialize(item, AssignmentCount());
   if (isNew) {
     aggregate.names.push_back(nb::borrow(name));
@@ -122,48 +122,48 @@ void Instances::storeMember(const Value &instance, nb::handle name, const Value 
   }
 }
 
-void Instances::materializeInstances(Value &value) {
+void Instances::materializeInstances(Operand &value) {
   if (!holdsInstance(value)) return;
   if (value.is(Kind::Instance)) value.aggregate->ownerBlock = builder.getInsertionBlock();
-  for (Value &item : value.aggregate->items)
+  for (Operand &item : value.aggregate->items)
     if (value.is(Kind::Instance) && (item.is(Kind::Computed) || item.is(Kind::Struct)))
       item = variables().declare(item, false);
     else
       materializeInstances(item);
 }
 
-Value Instances::makeNamedTuple(const Value &type, Arguments &arguments) {
+Operand Instances::makeNamedTuple(const Operand &type, Arguments &arguments) {
   // The class itself orders the arguments, here as stand-ins, and adds defaults.
-  std::vector<Value> given;
-  auto standIn = [&](const Value &value) {
+  std::vector<Operand> given;
+  auto standIn = [&](const Operand &value) {
     given.push_back(collections().copyElement(value));
     return session.python.standIn(given.size() - 1, conversions.describe(value).c_str());
   };
   nb::list positional;
   nb::dict named;
-  for (const Value &value : arguments.positional) positional.append(standIn(value));
+  for (const Operand &value : arguments.positional) positional.append(standIn(value));
   for (const auto &[name, value] : arguments.named) named[name.c_str()] = standIn(value);
   nb::object made = checked(PyObject_Call(type.object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
-  std::vector<Value> items;
+  std::vector<Operand> items;
   for (nb::handle item : made) {
     bool isGiven = session.python.isInstance(item, session.python.standIn);
     items.push_back(isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, nullptr));
   }
-  Value result = makeTuple(std::move(items));
+  Operand result = makeTuple(std::move(items));
   result.aggregate->structType = type.object;
   result.aggregate->names = nb::cast<std::vector<nb::object>>(getAttribute(type.object, names()._fields));
   result.path = type.path;
   return result;
 }
 
-Value Instances::namedTupleAttribute(const Value &base, nb::handle name) {
-  if (const Value *item = findMember(base, name)) return *item;
+Operand Instances::namedTupleAttribute(const Operand &base, nb::handle name) {
+  if (const Operand *item = findMember(base, name)) return *item;
   if (llvm::is_contained({"count", "index", "_replace", "_asdict"}, toText(name))) return makeMethod(base, name);
   // Look up methods and constants of the class as for an Instance whose members are the items.
-  Value object = base;
+  Operand object = base;
   object.kind = Kind::Instance;
   object.object = base.aggregate->structType;
-  Value found = instanceAttribute(object, name);
+  Operand found = instanceAttribute(object, name);
   if (found.is(Kind::Method)) found.aggregate->items[0] = base;
   return found;
 }

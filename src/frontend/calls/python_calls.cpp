@@ -11,7 +11,7 @@ using namespace mlir;
 namespace qd::frontend {
 
 bool PythonCalls::isKnownCall(const Arguments &arguments) {
-  auto isKnown = [&](const Value &value) {
+  auto isKnown = [&](const Operand &value) {
     nb::object object = conversions.toPython(value);
     return object && !session.python.isInstance(object, session.python.func) &&
            !session.python.isInstance(object, session.python.boundFunc);
@@ -20,7 +20,7 @@ bool PythonCalls::isKnownCall(const Arguments &arguments) {
          llvm::all_of(arguments.named, [&](const auto &named) { return isKnown(named.second); });
 }
 
-std::optional<Value> PythonCalls::callWrapped(const Value &callee, Arguments &arguments, nb::handle at) {
+std::optional<Operand> PythonCalls::callWrapped(const Operand &callee, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
   auto partOf = [&](const nb::object &name) {
@@ -31,8 +31,8 @@ std::optional<Value> PythonCalls::callWrapped(const Value &callee, Arguments &ar
   };
   if (python.isInstance(object, python.partialClass)) {
     Arguments all;
-    Value positional = partOf(names().args), named = partOf(names().keywords);
-    for (const Value &value : collections().listItems(positional, "unpack")) all.positional.push_back(value);
+    Operand positional = partOf(names().args), named = partOf(names().keywords);
+    for (const Operand &value : collections().listItems(positional, "unpack")) all.positional.push_back(value);
     llvm::append_range(all.positional, arguments.positional);
     for (auto [name, item] : nb::borrow<nb::dict>(named.object)) {
       bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == toText(name); });
@@ -49,9 +49,9 @@ std::optional<Value> PythonCalls::callWrapped(const Value &callee, Arguments &ar
   bool isMethod = python.isInstance(object, python.methodClass);
   bool isStatic = Py_TYPE(object.ptr()) == &PyStaticMethod_Type;
   if (isMethod || isStatic) {
-    Value function = partOf(names().func_);
+    Operand function = partOf(names().func_);
     if (isStatic) return calls().call(function, arguments, at);
-    Value self = partOf(names().__self__), method = makeMethod(self, function.object);
+    Operand self = partOf(names().__self__), method = makeMethod(self, function.object);
     method.path = function.path;
     bool isPythonFunction = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
     if (isPythonFunction) return calls().callMethod(method, arguments, at);
@@ -63,13 +63,13 @@ std::optional<Value> PythonCalls::callWrapped(const Value &callee, Arguments &ar
   nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
   nb::object callMember = findAttribute(type, names().__call__);
   if (!callMember || !python.isInstance(callMember, python.functionClass)) return std::nullopt;
-  Value method = makeMethod(callee, callMember);
+  Operand method = makeMethod(callee, callMember);
   method.path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
   session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
   return calls().callMethod(method, arguments, at);
 }
 
-Value PythonCalls::callPlain(const Value &function, const Value *self, Arguments &arguments) {
+Operand PythonCalls::callPlain(const Operand &function, const Operand *self, Arguments &arguments) {
   nb::handle object = function.object;
   auto found = session.plainFunctions.find({object.ptr(), false});
   if (found == session.plainFunctions.end()) {
@@ -86,7 +86,7 @@ Value PythonCalls::callPlain(const Value &function, const Value *self, Arguments
   if (name != "__init__" && name != "__post_init__")
     session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
                  PyExc_SyntaxWarning);
-  Value func = makeObject(found->second);
+  Operand func = makeObject(found->second);
   func.path = function.path;
   // The loops of such a function are no tasks.
   Enter inside(context);
@@ -94,9 +94,9 @@ Value PythonCalls::callPlain(const Value &function, const Value *self, Arguments
   return functions().callFunc(func, self, arguments);
 }
 
-Value PythonCalls::makePartial(const Value &type, Arguments &arguments) {
-  Value result = makeAggregate(Kind::Method, {});
-  for (const Value &value : arguments.positional) result.aggregate->items.push_back(collections().copyElement(value));
+Operand PythonCalls::makePartial(const Operand &type, Arguments &arguments) {
+  Operand result = makeAggregate(Kind::Method, {});
+  for (const Operand &value : arguments.positional) result.aggregate->items.push_back(collections().copyElement(value));
   for (const auto &[name, value] : arguments.named) {
     result.aggregate->names.push_back(nb::str(name.c_str()));
     result.aggregate->items.push_back(collections().copyElement(value));
@@ -106,7 +106,7 @@ Value PythonCalls::makePartial(const Value &type, Arguments &arguments) {
   return result;
 }
 
-Value PythonCalls::callPartial(const Value &partial, Arguments &arguments, nb::handle at) {
+Operand PythonCalls::callPartial(const Operand &partial, Arguments &arguments, nb::handle at) {
   const Aggregate &aggregate = *partial.aggregate;
   size_t namedStart = aggregate.items.size() - aggregate.names.size();
   Arguments all;
@@ -121,10 +121,10 @@ Value PythonCalls::callPartial(const Value &partial, Arguments &arguments, nb::h
   return calls().call(aggregate.items[0], all, at);
 }
 
-Value PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
+Operand PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
   llvm::StringRef name = toText(getAttribute(decorator, names().__name__));
   bool isReal = name == "real_func";
-  const Value *given = arguments.positional.size() == 1 && arguments.named.empty() ? &arguments.positional[0] : nullptr;
+  const Operand *given = arguments.positional.size() == 1 && arguments.named.empty() ? &arguments.positional[0] : nullptr;
   if (!given) fail(error::kSyntax, "qd." + name + " takes one function in kernels");
   bool isLocal = given->is(Kind::Method) && session.python.isInstance(given->object, session.python.localFunc);
   if (isLocal && !isReal) return *given;
@@ -138,7 +138,7 @@ Value PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
   return makeObject(made, given->path);
 }
 
-void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const Value *self) {
+void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const Operand *self) {
   const PythonObjects &python = session.python;
   llvm::DenseSet<PyObject *> seen;
   std::string library = toText(nb::module_::import_("sysconfig").attr("get_path")("stdlib")).str();
@@ -172,7 +172,7 @@ void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const 
   if (python.isInstance(function, python.functionClass) && !python.isOfPackage(function)) visitFunction(function, path);
 }
 
-Value PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Value> &given, Arguments &named) {
+Operand PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Operand> &given, Arguments &named) {
   if (name == "call") {
     named.positional.assign(given.begin() + 1, given.end());
     return calls().call(given[0], named, context.node);
@@ -180,8 +180,8 @@ Value PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Value> 
   if (name == "getattr") return attributes().getAttributeOf(given[0], conversions.known(given[1]));
   if (name == "getitem") {
     bool isTuple = given[1].is(Kind::Sequence) && given[1].aggregate->isTuple;
-    std::vector<Value> indices = isTuple ? given[1].aggregate->items : std::vector<Value>{given[1]};
-    for (Value &index : indices) {
+    std::vector<Operand> indices = isTuple ? given[1].aggregate->items : std::vector<Operand>{given[1]};
+    for (Operand &index : indices) {
       if (!index.isObject() || !PySlice_Check(index.object.ptr())) continue;
       nb::object slice = index.object;
       index = makeAggregate(Kind::Range, {makeObject(getAttribute(slice, names().start)), makeObject(getAttribute(slice, names().stop)),
@@ -203,21 +203,21 @@ Value PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Value> 
 namespace {
 /// The values behind the stand-ins of one call. Stand-ins may outlive the call, but their operators fail afterwards.
 struct Operands {
-  std::vector<Value> values;
+  std::vector<Operand> values;
   std::optional<CompileError> mistake;
   nb::object apply;
   bool isFinished = false;
 };
 } // namespace
 
-Value PythonCalls::callWithOperands(nb::handle object, const std::string &name, const Value *self, Arguments &arguments) {
+Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name, const Operand *self, Arguments &arguments) {
   const PythonObjects &python = session.python;
   auto operands = std::make_shared<Operands>();
-  std::function<nb::object(const Value &)> box = [&](const Value &value) -> nb::object {
+  std::function<nb::object(const Operand &)> box = [&](const Operand &value) -> nb::object {
     bool isList = value.is(Kind::Sequence) && !value.aggregate->structType;
     if (isList || value.is(Kind::Dictionary)) {
       nb::list items;
-      for (const Value &item : value.aggregate->items) items.append(box(item));
+      for (const Operand &item : value.aggregate->items) items.append(box(item));
       if (isList) return value.aggregate->isTuple ? nb::object(nb::tuple(items)) : nb::object(items);
       nb::dict pairs;
       for (auto [key, item] : llvm::zip(value.aggregate->names, items)) pairs[key] = item;
@@ -228,11 +228,11 @@ Value PythonCalls::callWithOperands(nb::handle object, const std::string &name, 
     operands->values.push_back(conversions.load(value));
     return python.operandClass(operands->apply, operands->values.size() - 1, conversions.describe(value).c_str());
   };
-  std::function<Value(nb::handle)> unbox = [&](nb::handle item) -> Value {
+  std::function<Operand(nb::handle)> unbox = [&](nb::handle item) -> Operand {
     if (python.isInstance(item, python.operandClass)) return operands->values.at(nb::cast<size_t>(getAttribute(item, names().index)));
     bool isTuple = PyTuple_CheckExact(item.ptr());
     if (!isTuple && !PyList_CheckExact(item.ptr())) return makeObject(item);
-    Value list = makeAggregate(Kind::Sequence, {});
+    Operand list = makeAggregate(Kind::Sequence, {});
     list.aggregate->isTuple = isTuple;
     for (nb::handle part : item) list.aggregate->items.push_back(unbox(part));
     return list;
@@ -242,7 +242,7 @@ Value PythonCalls::callWithOperands(nb::handle object, const std::string &name, 
     try {
       Arguments keywords;
       for (auto [key, value] : named) keywords.named.emplace_back(toText(key).str(), unbox(value));
-      std::vector<Value> values;
+      std::vector<Operand> values;
       for (nb::handle operand : given) values.push_back(unbox(operand));
       return box(applyOperator(toText(what), values, keywords));
     } catch (CompileError &error) { operands->mistake = std::move(error); }
@@ -259,7 +259,7 @@ Value PythonCalls::callWithOperands(nb::handle object, const std::string &name, 
   nb::list positional;
   nb::dict named;
   if (self) positional.append(box(*self));
-  for (const Value &value : arguments.positional) positional.append(box(value));
+  for (const Operand &value : arguments.positional) positional.append(box(value));
   for (const auto &[key, value] : arguments.named) named[key.c_str()] = box(value);
   nb::object result = nb::steal(PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
   if (operands->mistake) {
@@ -276,8 +276,8 @@ Value PythonCalls::callWithOperands(nb::handle object, const std::string &name, 
 }
 
 /// Calls the callable in Python. None if an argument is not known, or if the callable calls a func among its arguments.
-std::optional<Value> PythonCalls::tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
-  auto isObject = [&](const Value &value) { return bool(conversions.toPython(value)); };
+std::optional<Operand> PythonCalls::tryPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments) {
+  auto isObject = [&](const Operand &value) { return bool(conversions.toPython(value)); };
   bool areObjects = llvm::all_of(arguments.positional, isObject) &&
                     llvm::all_of(arguments.named, [&](const auto &named) { return isObject(named.second); });
   if (!areObjects) return std::nullopt;
@@ -298,7 +298,7 @@ static bool isDebugger(llvm::StringRef name, nb::handle object) {
          llvm::is_contained({"pdb", "bdb", "ipdb", "pudb", "debugpy", "pydevd", "code"}, package);
 }
 
-Value PythonCalls::callPython(const Value &callee, Arguments &arguments) {
+Operand PythonCalls::callPython(const Operand &callee, Arguments &arguments) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
   nb::object qualified = findAttribute(object, names().__name__);
@@ -318,19 +318,19 @@ Value PythonCalls::callPython(const Value &callee, Arguments &arguments) {
                       module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
     if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
-  if (std::optional<Value> result = tryPython(object, callee, name, arguments)) return *result;
+  if (std::optional<Operand> result = tryPython(object, callee, name, arguments)) return *result;
   if (isFunction) return callPlain(callee, nullptr, arguments);
   if (PyType_Check(object.ptr())) failRuntimeOperands(object, name);
   return callWithOperands(object, name, nullptr, arguments);
 }
 
-Value PythonCalls::runPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
+Operand PythonCalls::runPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments) {
   nb::list positional;
   nb::dict named;
-  for (const Value &argument : arguments.positional) positional.append(conversions.toPython(argument));
+  for (const Operand &argument : arguments.positional) positional.append(conversions.toPython(argument));
   for (const auto &[key, argument] : arguments.named) named[key.c_str()] = conversions.toPython(argument);
   // The dependencies of a user's function beyond its arguments are known only in part.
-  const Value *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
+  const Operand *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
   bool isPythonFunction = session.python.isInstance(callee.object, session.python.functionClass) ||
                           session.python.isInstance(callable, session.python.methodClass);
   if (isPythonFunction && !session.python.isOfPackage(callable)) {

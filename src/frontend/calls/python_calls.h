@@ -9,28 +9,28 @@ class PythonCalls : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value callPython(const Value &callee, Arguments &arguments);
+  Operand callPython(const Operand &callee, Arguments &arguments);
   /// Whether Python can evaluate the call now: all arguments are known and none is a func.
   bool isKnownCall(const Arguments &arguments);
-  std::optional<Value> tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments);
-  Value runPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments);
+  std::optional<Operand> tryPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
+  Operand runPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
   [[noreturn]] void failRuntimeOperands(nb::handle callable, const std::string &name);
   /// Calls an object that wraps another callable: a method, a partial, an object with `__call__`. None for any other callee.
-  std::optional<Value> callWrapped(const Value &callee, Arguments &arguments, nb::handle node);
+  std::optional<Operand> callWrapped(const Operand &callee, Arguments &arguments, nb::handle node);
   /// Calls a Python function with run-time values: compiles it as a func, or, if that is impossible, runs it on stand-ins.
-  Value callPlain(const Value &function, const Value *self, Arguments &arguments);
+  Operand callPlain(const Operand &function, const Operand *self, Arguments &arguments);
   /// `functools.partial` with run-time values: a Method whose items are the callee, positional arguments and named arguments.
-  Value makePartial(const Value &type, Arguments &arguments);
-  Value callPartial(const Value &partial, Arguments &arguments, nb::handle node);
+  Operand makePartial(const Operand &type, Arguments &arguments);
+  Operand callPartial(const Operand &partial, Arguments &arguments, nb::handle node);
 
 private:
   /// Calls `object` in Python with stand-ins for run-time values, whose operators emit code.
-  Value callWithOperands(nb::handle object, const std::string &name, const Value *self, Arguments &arguments);
-  Value applyOperator(llvm::StringRef name, const std::vector<Value> &given, Arguments &named);
+  Operand callWithOperands(nb::handle object, const std::string &name, const Operand *self, Arguments &arguments);
+  Operand applyOperator(llvm::StringRef name, const std::vector<Operand> &given, Arguments &named);
   /// `qd.func(function)` in a kernel.
-  Value declareFunc(nb::handle decorator, Arguments &arguments);
+  Operand declareFunc(nb::handle decorator, Arguments &arguments);
   /// Records the globals, closure variables and attributes that the code of a Python function names.
-  void readCaptured(nb::handle function, const PathNode *path, const Value *self);
+  void readCaptured(nb::handle function, const PathNode *path, const Operand *self);
 };
 
 } // namespace qd::frontend

@@ -7,22 +7,22 @@
 
 namespace qd::frontend {
 
-bool RegisterTiles::isRegisterTile(const Value &value) {
+bool RegisterTiles::isRegisterTile(const Operand &value) {
   return value.is(Kind::Struct) && value.aggregate->structType && findAttribute(value.aggregate->structType, names().is_tile);
 }
 
-Value RegisterTiles::callRegisterTile(const Value &tile, const char *name, std::vector<Value> given) {
+Operand RegisterTiles::callRegisterTile(const Operand &tile, const char *name, std::vector<Operand> given) {
   Arguments arguments{std::move(given), {}};
-  Value method = attributes().structAttribute(tile, nb::str(name));
+  Operand method = attributes().structAttribute(tile, nb::str(name));
   return functions().callFunc(makeObject(method.object), &tile, arguments);
 }
 
-Value RegisterTiles::laneValue(const Value &tile, const Value &value) {
+Operand RegisterTiles::laneValue(const Operand &tile, const Operand &value) {
   return value.is(Kind::View) && Views::listRanges(value).size() == 1 ? callRegisterTile(tile, "_read", {views().clippedView(value)})
                                                                       : value;
 }
 
-void RegisterTiles::loadTile(const Value &tile, nb::handle index, const Value &value) {
+void RegisterTiles::loadTile(const Operand &tile, nb::handle index, const Operand &value) {
   for (const nb::object &bound : {names().lower, names().upper, names().step})
     if (!getAttribute(index, bound).is_none()) fail(error::kType, "a tile is loaded as a whole: tile[:] = ...");
   if (isRegisterTile(value)) return variables().store(tile, value);
@@ -32,11 +32,11 @@ void RegisterTiles::loadTile(const Value &tile, nb::handle index, const Value &v
   callRegisterTile(tile, "_load", {views().clippedView(value)});
 }
 
-void RegisterTiles::augmentTile(const Value &tile, nb::handle statement) {
+void RegisterTiles::augmentTile(const Operand &tile, nb::handle statement) {
   nb::object expression = getAttribute(statement, names().value);
   NodeKind op = kindOf(getAttribute(statement, names().op));
   if (op == NodeKind::MatMult) {
-    Value value = expressions().visit(expression);
+    Operand value = expressions().visit(expression);
     if (!isRegisterTile(value)) fail(error::kType, "the right side of `tile @= ` is a tile, got " + conversions.describe(value));
     callRegisterTile(tile, "matmul_", {tile, value});
     return;
@@ -50,7 +50,7 @@ void RegisterTiles::augmentTile(const Value &tile, nb::handle statement) {
   if (op != NodeKind::Add && op != NodeKind::Sub)
     fail(error::kType, "unsupported augmented assignment op: qd.outer(a, b) is added to a tile or subtracted from it");
   Arguments arguments = calls().visitArguments(expression, nullptr);
-  std::vector<Value> given = calls().bind("qd.outer", arguments, calls().getParameters(function));
+  std::vector<Operand> given = calls().bind("qd.outer", arguments, calls().getParameters(function));
   callRegisterTile(tile, op == NodeKind::Add ? "_add_outer" : "_subtract_outer", {laneValue(tile, given[0]), laneValue(tile, given[1])});
 }
 

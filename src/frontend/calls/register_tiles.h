@@ -9,15 +9,15 @@ class RegisterTiles : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  bool isRegisterTile(const Value &value);
+  bool isRegisterTile(const Operand &value);
   /// Calls a func of the tile's type.
-  Value callRegisterTile(const Value &tile, const char *name, std::vector<Value> given);
+  Operand callRegisterTile(const Operand &tile, const char *name, std::vector<Operand> given);
   /// The operand of one lane in a statement about a tile: a slice along one axis becomes the element of the lane's row.
-  Value laneValue(const Value &tile, const Value &value);
+  Operand laneValue(const Operand &tile, const Operand &value);
   /// `tile[:] = value`.
-  void loadTile(const Value &tile, nb::handle index, const Value &value);
+  void loadTile(const Operand &tile, nb::handle index, const Operand &value);
   /// `tile += qd.outer(a, b)` and the like.
-  void augmentTile(const Value &tile, nb::handle statement);
+  void augmentTile(const Operand &tile, nb::handle statement);
 };
 
 } // namespace qd::frontend

@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value Simt::makeSharedArray(const Value &shape, const Value &dtype) {
+Operand Simt::makeSharedArray(const Operand &shape, const Operand &dtype) {
   nb::object known = conversions.toPython(shape);
   std::vector<int64_t> extents;
   auto refuse = [&] {
@@ -27,7 +27,7 @@ Value Simt::makeSharedArray(const Value &shape, const Value &dtype) {
   }
   Type element = dtype.isObject() ? session.findValueType(dtype.object) : Type();
   if (!element) fail(error::kType, "Invalid data type " + conversions.describe(dtype) + " given to qd.simt.block.SharedArray");
-  Value array;
+  Operand array;
   array.kind = Kind::Tensor;
   array.object = nb::none();
   int64_t bytes = int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(element))));
@@ -36,7 +36,7 @@ Value Simt::makeSharedArray(const Value &shape, const Value &dtype) {
   return array;
 }
 
-Value Simt::shuffle(const Value &value, const Value &lane, bool again) {
+Operand Simt::shuffle(const Operand &value, const Operand &lane, bool again) {
   mlir::Value given = conversions.emit(value), from = conversions.convert(lane, session.types.i32);
   auto vector = dyn_cast<VectorType>(given.getType());
   if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from, again));
@@ -46,7 +46,7 @@ Value Simt::shuffle(const Value &value, const Value &lane, bool again) {
   return makeComputed(emitter.makeVector(components, vector));
 }
 
-Value Simt::limitOf(const Value &value, bool isLargest) {
+Operand Simt::limitOf(const Operand &value, bool isLargest) {
   Type type = ir::getScalar(conversions.emit(value).getType());
   if (ir::isFloatScalar(type)) {
     double infinity = std::numeric_limits<double>::infinity();
@@ -59,7 +59,7 @@ Value Simt::limitOf(const Value &value, bool isLargest) {
   return makeComputed(emitter.constant(int64_t(isLargest ? largest : isSigned ? ~largest : 0), type));
 }
 
-Value Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::StringRef parameters) {
+Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::StringRef parameters) {
   std::string shown = "qd.simt." + name.str();
   auto bindAll = [&] { return calls().bind(shown, arguments, parameters); };
   auto nothing = [&] {
@@ -67,7 +67,7 @@ Value Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::Str
     return makeObject(nb::none());
   };
   if (name == "block.SharedArray") {
-    std::vector<Value> given = bindAll();
+    std::vector<Operand> given = bindAll();
     return makeSharedArray(given[0], given[1]);
   }
   if (name.ends_with(".mem_fence")) {
@@ -90,7 +90,7 @@ Value Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::Str
   }
   if (name == "subgroup.ballot") return makeComputed(create<ir::BallotOp>(session.types.u64, operators().truth(bindAll()[0], shown)));
   if (name == "pin") return makeComputed(create<ir::PinOp>(conversions.emit(bindAll()[0])));
-  std::vector<Value> given = bindAll();
+  std::vector<Operand> given = bindAll();
   return shuffle(given[0], given[1], /*again=*/name == "reshuffle");
 }
 

@@ -9,12 +9,12 @@ class Simt : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value callSimt(llvm::StringRef name, const Arguments &arguments, llvm::StringRef parameters);
+  Operand callSimt(llvm::StringRef name, const Arguments &arguments, llvm::StringRef parameters);
 
 private:
-  Value makeSharedArray(const Value &shape, const Value &dtype);
-  Value shuffle(const Value &value, const Value &lane, bool again);
-  Value limitOf(const Value &value, bool isLargest);
+  Operand makeSharedArray(const Operand &shape, const Operand &dtype);
+  Operand shuffle(const Operand &value, const Operand &lane, bool again);
+  Operand limitOf(const Operand &value, bool isLargest);
 };
 
 } // namespace qd::frontend

@@ -10,27 +10,27 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-nb::object Instances::findUserClass(const Value &value) {
+nb::object Instances::findUserClass(const Operand &value) {
   if (value.is(Kind::Instance)) return value.object;
   if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers and texts
   auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(value.object.ptr())));
   return isUserClass(type) ? type : nb::object();
 }
 
-std::optional<Value> Instances::callSpecial(const Value &value, const std::string &name, std::vector<Value> operands) {
+std::optional<Operand> Instances::callSpecial(const Operand &value, const std::string &name, std::vector<Operand> operands) {
   nb::object type = findUserClass(value);
   if (!type) return std::nullopt;
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
   if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
     return std::nullopt;
-  Value method = makeMethod(value, found);
+  Operand method = makeMethod(value, found);
   const PathNode *classPath =
       value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
   method.path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
   session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
   Arguments arguments;
   arguments.positional = std::move(operands);
-  Value result = calls().callMethod(method, arguments, context.node);
+  Operand result = calls().callMethod(method, arguments, context.node);
   return result.isObject() && result.object.ptr() == Py_NotImplemented ? std::nullopt : std::optional(result);
 }
 
@@ -63,7 +63,7 @@ static const SpecialName kSpecialNames[] = {
     {NodeKind::NotEq, "__ne__", "__ne__"},
 };
 
-std::optional<Value> Instances::callOperator(NodeKind node, const Value &lhs, const Value &rhs) {
+std::optional<Operand> Instances::callOperator(NodeKind node, const Operand &lhs, const Operand &rhs) {
   nb::object left = findUserClass(lhs), right = findUserClass(rhs);
   if (!left && !right) return std::nullopt;
   const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
@@ -71,24 +71,24 @@ std::optional<Value> Instances::callOperator(NodeKind node, const Value &lhs, co
   auto callLeft = [&] { return callSpecial(lhs, special->name.str(), {collections().copyElement(rhs)}); };
   auto callRight = [&] { return callSpecial(rhs, special->reflected.str(), {collections().copyElement(lhs)}); };
   bool isDerived = left && right && !left.is(right) && PyObject_IsSubclass(right.ptr(), left.ptr()) == 1;
-  std::optional<Value> result = isDerived ? callRight() : callLeft();
+  std::optional<Operand> result = isDerived ? callRight() : callLeft();
   if (!result && !(left && left.is(right) && special->name == special->reflected)) result = isDerived ? callLeft() : callRight();
   if (result || node != NodeKind::NotEq) return result;
-  std::optional<Value> isEqual = callOperator(NodeKind::Eq, lhs, rhs);
+  std::optional<Operand> isEqual = callOperator(NodeKind::Eq, lhs, rhs);
   return isEqual ? std::optional(operators().logicalNot(*isEqual)) : std::nullopt;
 }
 
-std::optional<Value> Instances::callInPlace(NodeKind node, const Value &target, const Value &value) {
+std::optional<Operand> Instances::callInPlace(NodeKind node, const Operand &target, const Operand &value) {
   const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
   if (special == std::end(kSpecialNames)) return std::nullopt;
-  std::optional<Value> result = callSpecial(target, ("__i" + special->name.drop_front(2)).str(), {value});
+  std::optional<Operand> result = callSpecial(target, ("__i" + special->name.drop_front(2)).str(), {value});
   return result ? result : callOperator(node, target, value);
 }
 
-std::optional<Value> Instances::truthOfInstance(const Value &value) {
+std::optional<Operand> Instances::truthOfInstance(const Operand &value) {
   if (!value.is(Kind::Instance)) return std::nullopt;
-  if (std::optional<Value> truth = callSpecial(value, "__bool__", {})) return truth;
-  std::optional<Value> length = callSpecial(value, "__len__", {});
+  if (std::optional<Operand> truth = callSpecial(value, "__bool__", {})) return truth;
+  std::optional<Operand> length = callSpecial(value, "__len__", {});
   return length ? length : makeObject(nb::bool_(true));
 }
 

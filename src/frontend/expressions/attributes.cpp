@@ -9,13 +9,13 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value Attributes::visitAttribute(nb::handle at) {
+Operand Attributes::visitAttribute(nb::handle at) {
   if (functions().isSuperCall(getAttribute(at, names().value))) return functions().superAttribute(getAttribute(at, names().attr));
-  Value base = expressions().visit(getAttribute(at, names().value));
+  Operand base = expressions().visit(getAttribute(at, names().value));
   return getAttributeOf(base, getAttribute(at, names().attr));
 }
 
-Value Attributes::getAttributeOf(const Value &base, nb::handle name) {
+Operand Attributes::getAttributeOf(const Operand &base, nb::handle name) {
   if (conversions.isTensor(base)) return tensorAttribute(base, name);
   if (base.is(Kind::View)) return views().viewAttribute(base, name);
   if (base.isTyped()) return vectorAttribute(base, name);
@@ -35,7 +35,7 @@ Value Attributes::getAttributeOf(const Value &base, nb::handle name) {
   fail(error::kAttribute, "'" + conversions.describe(base) + "' has no attribute '" + toText(name) + "'");
 }
 
-Value Attributes::swizzle(const Value &base, llvm::StringRef letters) {
+Operand Attributes::swizzle(const Operand &base, llvm::StringRef letters) {
   static const llvm::StringRef kGroups[] = {"xyzw", "rgba", "stpq"};
   auto type = dyn_cast<VectorType>(base.type);
   if (!type || type.getRank() != 1 || letters.empty() || letters.size() > 4) return {};
@@ -56,11 +56,11 @@ Value Attributes::swizzle(const Value &base, llvm::StringRef letters) {
   return {};
 }
 
-static Value makeShape(ArrayRef<int64_t> shape) {
+static Operand makeShape(ArrayRef<int64_t> shape) {
   return makeTuple(listValues(shape, [](int64_t size) { return makeObject(nb::int_(size)); }));
 }
 
-Value Attributes::typeAttribute(Type type, llvm::StringRef name) {
+Operand Attributes::typeAttribute(Type type, llvm::StringRef name) {
   if (name == "dtype") return makeObject(nb::module_::import_("quadrants._runtime").attr(ir::describe(ir::getScalar(type)).c_str()));
   auto vector = dyn_cast<VectorType>(type);
   ArrayRef<int64_t> shape = vector ? vector.getShape() : ArrayRef<int64_t>();
@@ -72,10 +72,10 @@ Value Attributes::typeAttribute(Type type, llvm::StringRef name) {
   return {};
 }
 
-Value Attributes::vectorAttribute(const Value &base, nb::handle name) {
+Operand Attributes::vectorAttribute(const Operand &base, nb::handle name) {
   llvm::StringRef text = toText(name);
-  if (Value found = swizzle(base, text); found.isGiven()) return found;
-  if (Value found = typeAttribute(base.type, text); found.isGiven()) return found;
+  if (Operand found = swizzle(base, text); found.isGiven()) return found;
+  if (Operand found = typeAttribute(base.type, text); found.isGiven()) return found;
   if (text == "shape" && isa<VectorType>(base.type)) return makeShape(mlir::cast<VectorType>(base.type).getShape());
   if (text == "T" && isa<VectorType>(base.type)) return matrixMethods().callMatrixMethod(base, "transpose", {});
   if (!MatrixMethods::hasMethod(base.type, text))
@@ -83,14 +83,14 @@ Value Attributes::vectorAttribute(const Value &base, nb::handle name) {
   return makeMethod(base, name);
 }
 
-Value Attributes::tensorAttribute(const Value &base, nb::handle name) {
+Operand Attributes::tensorAttribute(const Operand &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   if (text == "shape") return subscripts().tensorShape(conversions.toTensor(base));
   if (text == "size") return views().productOf(subscripts().tensorShape(conversions.toTensor(base)).aggregate->items);
   if (text == "offset") return views().viewOffset(conversions.toTensor(base));
   if (text == "_offset") {
     auto type = mlir::cast<ir::TensorType>(conversions.toTensor(base).type);
-    std::vector<Value> firsts;
+    std::vector<Operand> firsts;
     for (int64_t axis = 0; axis < type.getRank(); ++axis) firsts.push_back(makeObject(nb::int_(type.getFirst(axis))));
     return makeTuple(std::move(firsts));
   }
@@ -98,7 +98,7 @@ Value Attributes::tensorAttribute(const Value &base, nb::handle name) {
   if (text == "subview" || (text == "get_scalar_field" && findAttribute(base.object, name))) return makeMethod(base, name);
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
     auto type = mlir::cast<ir::TensorType>(conversions.toTensor(base).type);
-    if (Value found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
+    if (Operand found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
     if (text == "ndim") return makeObject(nb::int_(type.getRank()));
   }
   if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._library.indices").attr("fill"));
@@ -119,11 +119,11 @@ Value Attributes::tensorAttribute(const Value &base, nb::handle name) {
   return makeObject(found, path);
 }
 
-Value Attributes::partOfField(const Value &field, llvm::StringRef method, Arguments &arguments) {
+Operand Attributes::partOfField(const Operand &field, llvm::StringRef method, Arguments &arguments) {
   bool isMember = method == "get_member_field";
-  std::vector<Value> given = calls().bind(method, arguments, isMember ? "key" : "row column?");
+  std::vector<Operand> given = calls().bind(method, arguments, isMember ? "key" : "row column?");
   nb::list keys;
-  for (const Value &value : given)
+  for (const Operand &value : given)
     if (!value.isNone()) keys.append(conversions.known(value));
   const char *parts = isMember ? "field_dict" : "vars";
   const PathNode *path = session.tracker.getStep(field.path, PathStep::Kind::Attribute, parts);
@@ -147,18 +147,18 @@ void Attributes::failShadow(const PathNode *container, llvm::StringRef name) {
                          " has not been placed, check whether `needs_" + which + "=True`");
 }
 
-void Attributes::requireShadow(const Value &object) {
+void Attributes::requireShadow(const Operand &object) {
   if (object.isNone() && DependencyTracker::isShadow(object.path)) failShadow(object.path->parent, object.path->step.name);
 }
 
-Value Attributes::structAttribute(const Value &base, nb::handle name) {
-  if (const Value *member = findMember(base, name)) return *member;
+Operand Attributes::structAttribute(const Operand &base, nb::handle name) {
+  if (const Operand *member = findMember(base, name)) return *member;
   llvm::StringRef text = toText(name);
   const nb::object &type = base.aggregate->structType;
   if (type) {
     nb::object methods = getAttribute(type, names().methods);
     if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) {
-      Value method = makeMethod(base, found);
+      Operand method = makeMethod(base, found);
       method.path = session.tracker.getTypeMember(type, "methods", text);
       return method;
     }
@@ -171,11 +171,11 @@ Value Attributes::structAttribute(const Value &base, nb::handle name) {
   if (text == "keys")
     return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
   // An unpacked vector `r` consists of the members `_r0`, `_r1`, ….
-  std::vector<Value> components;
+  std::vector<Operand> components;
   auto component = [&] { return findMember(base, nb::str(("_" + text + std::to_string(components.size())).str().c_str())); };
-  while (const Value *member = component()) components.push_back(*member);
+  while (const Operand *member = component()) components.push_back(*member);
   if (!components.empty()) {
-    Value vector = makeAggregate(Kind::Sequence, std::move(components));
+    Operand vector = makeAggregate(Kind::Sequence, std::move(components));
     vector.aggregate->isUnpacked = true;
     return vector;
   }
@@ -184,7 +184,7 @@ Value Attributes::structAttribute(const Value &base, nb::handle name) {
   fail(error::kAttribute, "struct has no attribute '" + text + "' (members: " + members + ")");
 }
 
-Value Attributes::dataclassMember(const Value &base, nb::handle name, nb::object annotation) {
+Operand Attributes::dataclassMember(const Operand &base, nb::handle name, nb::object annotation) {
   llvm::StringRef text = toText(name);
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
   if (PyUnicode_Check(annotation.ptr())) {
@@ -200,14 +200,14 @@ Value Attributes::dataclassMember(const Value &base, nb::handle name, nb::object
   if (isArray && !object.is_none() && !session.python.isInstance(object, session.python.structField))
     return signature().withBoundary(signature().makeArrayArgument(annotation, object, path), annotation);
   if (session.python.isInstance(annotation, session.python.structType)) return signature().makeStructArgument(annotation, path);
-  Value value = makeObject(object, path);
+  Operand value = makeObject(object, path);
   if (isArray) value = signature().withBoundary(value, annotation);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);
   session.tracker.read(path, object);
   return value;
 }
 
-Value Attributes::objectAttribute(const Value &base, nb::handle name) {
+Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   const PythonObjects &python = session.python;
   nb::handle object = base.object;
@@ -227,7 +227,7 @@ Value Attributes::objectAttribute(const Value &base, nb::handle name) {
   const PathNode *methodPath = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
   nb::object property = findAttribute(type, name);
   if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.func)) {
-    Value method = makeMethod(base, property.attr("fget"));
+    Operand method = makeMethod(base, property.attr("fget"));
     method.path = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
     session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
     Arguments none;
@@ -265,7 +265,7 @@ Value Attributes::objectAttribute(const Value &base, nb::handle name) {
   if (python.isInstance(found, python.methodClass) && python.isInstance(getAttribute(found, names().func_), python.functionClass)) {
     nb::object self = getAttribute(found, names().__self__);
     if (self.is(object) || self.is(type)) {
-      Value method = makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_));
+      Operand method = makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_));
       method.path = path;
       session.tracker.depend(path, artifact::Dependency::Kind::Function);
       return method;
@@ -273,16 +273,16 @@ Value Attributes::objectAttribute(const Value &base, nb::handle name) {
   }
   // A func of the object's class, bound to the object. Its path goes through the class, because each read creates a new bound func.
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
-    Value method = makeMethod(base, getAttribute(found, names().func));
+    Operand method = makeMethod(base, getAttribute(found, names().func));
     method.path = methodPath;
     session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
     return method;
   }
-  Value::Members members = base.members;
-  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Value::Members::Unspecified)
-    members = conversions.isTrue(makeObject(bakes)) ? Value::Members::Baked : Value::Members::ReadAtLaunch;
+  Operand::Members members = base.members;
+  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Operand::Members::Unspecified)
+    members = conversions.isTrue(makeObject(bakes)) ? Operand::Members::Baked : Operand::Members::ReadAtLaunch;
   bool isNumber = (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass);
-  if (members == Value::Members::ReadAtLaunch && path && isNumber) {
+  if (members == Operand::Members::ReadAtLaunch && path && isNumber) {
     if (nesting.staticDepth > 0)
       fail(error::kSyntax, "'" + text +
                                "' is a primitive member of a @qd.data_oriented(template_primitives=False) object: it is a "
@@ -290,7 +290,7 @@ Value Attributes::objectAttribute(const Value &base, nb::handle name) {
     return conversions.makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
   }
   if (!isPackage) session.tracker.read(path, found);
-  Value value = makeObject(found, path);
+  Operand value = makeObject(found, path);
   value.members = members;
   value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);
   return value;

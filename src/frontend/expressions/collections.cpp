@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-std::vector<Value> Collections::listItems(const Value &value, llvm::StringRef purpose) {
-  std::vector<Value> items;
+std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRef purpose) {
+  std::vector<Operand> items;
   if (value.is(Kind::Sequence) || value.is(Kind::Struct)) return value.aggregate->items;
   if (value.is(Kind::Dictionary)) {
     for (const nb::object &name : value.aggregate->names) items.push_back(makeObject(name));
@@ -56,47 +56,47 @@ std::vector<Value> Collections::listItems(const Value &value, llvm::StringRef pu
   return items;
 }
 
-Value Collections::indexVector(nb::handle index) {
+Operand Collections::indexVector(nb::handle index) {
   if (nb::len(index) == 0) return makeTuple({});
-  Value vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._base.dtypes").attr("i32")));
+  Operand vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._base.dtypes").attr("i32")));
   vector.isIndex = true;
   return vector;
 }
 
-void Collections::materialize(const Value &container, const AssignmentCount &use) {
+void Collections::materialize(const Operand &container, const AssignmentCount &use) {
   if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
   Aggregate &aggregate = *container.aggregate;
   if (aggregate.isTuple || aggregate.isUnpacked || aggregate.ownerBlock) return;
   aggregate.ownerBlock = builder.getInsertionBlock();
-  for (Value &item : aggregate.items)
+  for (Operand &item : aggregate.items)
     if (item.is(Kind::Computed) ? use.hasItemAssigned || use.hasItemPassed
                                 : use.hasItemAssigned && item.isObject() && session.python.isNumber(item.object))
       item = variables().declare(item, false);
 }
 
-Value *Collections::findItem(const Value &container, const Value &key) {
+Operand *Collections::findItem(const Operand &container, const Operand &key) {
   if (container.is(Kind::Dictionary)) return findKey(container, knownKey(key));
-  std::vector<Value> &items = container.aggregate->items;
+  std::vector<Operand> &items = container.aggregate->items;
   std::optional<int64_t> position = subscripts().findPosition(key);
   if (!position) return nullptr;
   return &items[size_t(subscripts().wrapIndex(*position, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
 }
 
-void Collections::assignItem(const Value &container, const Value &key, const Value &value) {
+void Collections::assignItem(const Operand &container, const Operand &key, const Operand &value) {
   Arguments item;
   item.positional = {key, value};
   callSequenceMethod(container, "__setitem__", item);
 }
 
-Value Collections::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {
+Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef name, Arguments &arguments) {
   Aggregate &aggregate = *receiver.aggregate;
   if (aggregate.structType && name == "_asdict") {
-    Value dictionary = makeAggregate(Kind::Dictionary, aggregate.items);
+    Operand dictionary = makeAggregate(Kind::Dictionary, aggregate.items);
     dictionary.aggregate->names = aggregate.names;
     return dictionary;
   }
   if (aggregate.structType && name == "_replace") {
-    Value result = mapItems(receiver, [](const Value &item) { return item; });
+    Operand result = mapItems(receiver, [](const Operand &item) { return item; });
     for (auto &[key, value] : arguments.named) {
       nb::str field(key.c_str());
       auto found = llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(field); });
@@ -113,24 +113,24 @@ Value Collections::callSequenceMethod(const Value &receiver, llvm::StringRef nam
     return makeObject(nb::none());
   }
   // A list, tuple or dict of Python runs the method, with stand-ins for run-time values.
-  std::vector<Value> boxed;
-  auto box = [&](const Value &value) -> nb::object {
+  std::vector<Operand> boxed;
+  auto box = [&](const Operand &value) -> nb::object {
     nb::handle object = value.object;
     bool isPlain = value.isObject() && (session.python.isNumber(object) || PyUnicode_Check(object.ptr()) || object.is_none());
     if (isPlain) return value.object;
     boxed.push_back(conversions.load(value));
     return session.python.standIn(boxed.size() - 1, conversions.describe(value).c_str());
   };
-  auto boxAll = [&](const std::vector<Value> &items) {
+  auto boxAll = [&](const std::vector<Operand> &items) {
     nb::list list;
-    for (const Value &item : items) list.append(box(item));
+    for (const Operand &item : items) list.append(box(item));
     return list;
   };
-  std::function<Value(nb::handle)> unbox = [&](nb::handle object) -> Value {
+  std::function<Operand(nb::handle)> unbox = [&](nb::handle object) -> Operand {
     if (session.python.isInstance(object, session.python.standIn)) return boxed[nb::cast<size_t>(getAttribute(object, names().index))];
     PyObject *ptr = object.ptr();
     if (!PyList_Check(ptr) && !PyTuple_Check(ptr) && !PyDictViewSet_Check(ptr) && !PyDictValues_Check(ptr)) return makeObject(object);
-    Value items = makeAggregate(Kind::Sequence, {});
+    Operand items = makeAggregate(Kind::Sequence, {});
     items.aggregate->isTuple = !PyList_Check(ptr);
     for (nb::handle item : object) items.aggregate->items.push_back(unbox(item));
     return items;
@@ -145,13 +145,13 @@ Value Collections::callSequenceMethod(const Value &receiver, llvm::StringRef nam
   nb::object method = findAttribute(container, nb::str(name.data(), name.size()));
   if (!method) fail(error::kCompilation, "'" + conversions.describe(receiver) + "' has no method '" + name + "' in kernels");
   nb::list given;
-  for (const Value &argument : arguments.positional)
+  for (const Operand &argument : arguments.positional)
     given.append(name == "extend" ? nb::object(boxAll(listItems(argument, "extend with"))) : box(argument));
   nb::object returned;
   try {
     returned = method(*given);
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
-  Value result = unbox(returned);
+  Operand result = unbox(returned);
   if (aggregate.isTuple) return result;
   aggregate.items = unbox(receiver.is(Kind::Dictionary) ? container.attr("values")() : container).aggregate->items;
   if (receiver.is(Kind::Dictionary)) {
@@ -161,8 +161,8 @@ Value Collections::callSequenceMethod(const Value &receiver, llvm::StringRef nam
   return result;
 }
 
-std::vector<Value> Collections::visitAll(nb::handle nodes, llvm::function_ref<Value(nb::handle)> visitOne) {
-  std::vector<Value> values;
+std::vector<Operand> Collections::visitAll(nb::handle nodes, llvm::function_ref<Operand(nb::handle)> visitOne) {
+  std::vector<Operand> values;
   for (nb::handle at : nodes) {
     if (kindOf(at) != NodeKind::Starred)
       values.push_back(visitOne(at));
@@ -173,22 +173,22 @@ std::vector<Value> Collections::visitAll(nb::handle nodes, llvm::function_ref<Va
 }
 
 /// The copy of a value that a list, tuple or dict stores.
-Value Collections::copyElement(const Value &value) {
+Operand Collections::copyElement(const Operand &value) {
   return value.is(Kind::Struct) ? variables().declare(value, false) : conversions.load(value);
 }
 
-Value Collections::visitDisplay(nb::handle at, bool isTuple) {
-  Value value = makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts),
-                                                       [&](nb::handle element) { return copyElement(expressions().visit(element)); }));
-  for (Value &item : value.aggregate->items) // places that are items of unpacked lists
+Operand Collections::visitDisplay(nb::handle at, bool isTuple) {
+  Operand value = makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts),
+                                                         [&](nb::handle element) { return copyElement(expressions().visit(element)); }));
+  for (Operand &item : value.aggregate->items) // places that are items of unpacked lists
     if (item.is(Kind::Place)) item = conversions.load(item);
   value.aggregate->isTuple = isTuple;
   return value;
 }
 
-Value Collections::makeSet(const Value &items) {
+Operand Collections::makeSet(const Operand &items) {
   nb::object set = nb::steal(PySet_New(nullptr));
-  for (const Value &item : items.aggregate->items) {
+  for (const Operand &item : items.aggregate->items) {
     nb::object known = conversions.toPython(item);
     if (!known) fail(error::kSyntax, "the items of a set must be known while compiling, got " + conversions.describe(item));
     if (PySet_Add(set.ptr(), known.ptr()) != 0) throw nb::python_error();
@@ -196,20 +196,20 @@ Value Collections::makeSet(const Value &items) {
   return makeObject(set);
 }
 
-nb::object Collections::knownKey(const Value &value) {
+nb::object Collections::knownKey(const Operand &value) {
   nb::object key = conversions.toPython(value);
   if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling, got " + conversions.describe(value));
   return key;
 }
 
-Value *Collections::findKey(const Value &dictionary, nb::handle key) {
+Operand *Collections::findKey(const Operand &dictionary, nb::handle key) {
   for (auto [name, item] : llvm::zip(dictionary.aggregate->names, dictionary.aggregate->items))
     if (name.equal(key)) return &item;
   return nullptr;
 }
 
-void Collections::put(const Value &dictionary, nb::object key, Value value) {
-  if (Value *item = findKey(dictionary, key)) {
+void Collections::put(const Operand &dictionary, nb::object key, Operand value) {
+  if (Operand *item = findKey(dictionary, key)) {
     *item = std::move(value);
     return;
   }
@@ -217,18 +217,18 @@ void Collections::put(const Value &dictionary, nb::object key, Value value) {
   dictionary.aggregate->items.push_back(std::move(value));
 }
 
-std::vector<std::pair<nb::object, Value>> Collections::listPairs(const Value &value) {
+std::vector<std::pair<nb::object, Operand>> Collections::listPairs(const Operand &value) {
   auto pairs = structs().findNamedItems(value);
   if (!pairs) fail(error::kType, "'**' needs a dict, got " + conversions.describe(value));
   return std::move(*pairs);
 }
 
-Value Collections::visitDictionary(nb::handle at) {
-  Value result = makeAggregate(Kind::Dictionary, {});
+Operand Collections::visitDictionary(nb::handle at) {
+  Operand result = makeAggregate(Kind::Dictionary, {});
   nb::object values = getAttribute(at, names().values);
   size_t index = 0;
   for (nb::handle keyNode : getAttribute(at, names().keys)) {
-    Value value = copyElement(expressions().visit(nb::object(values[index++])));
+    Operand value = copyElement(expressions().visit(nb::object(values[index++])));
     if (keyNode.is_none())
       for (auto &[key, item] : listPairs(value)) put(result, key, item);
     else
@@ -240,7 +240,7 @@ Value Collections::visitDictionary(nb::handle at) {
 void Collections::emitComprehension(nb::handle generators, size_t level, const std::function<void()> &emitElement) {
   if (level == nb::len(generators)) return emitElement();
   nb::object generator = generators[level];
-  for (const Value &item : listItems(expressions().visit(getAttribute(generator, names().iter)), "iterate in a comprehension over")) {
+  for (const Operand &item : listItems(expressions().visit(getAttribute(generator, names().iter)), "iterate in a comprehension over")) {
     scopes.push();
     loops().bindLoopVariable(getAttribute(generator, names().target), item);
     bool isWanted = true;
@@ -254,9 +254,9 @@ void Collections::emitComprehension(nb::handle generators, size_t level, const s
   }
 }
 
-Value Collections::visitComprehension(nb::handle at) {
+Operand Collections::visitComprehension(nb::handle at) {
   bool isDict = kindOf(at) == NodeKind::DictComp;
-  Value result = makeAggregate(isDict ? Kind::Dictionary : Kind::Sequence, {});
+  Operand result = makeAggregate(isDict ? Kind::Dictionary : Kind::Sequence, {});
   emitComprehension(getAttribute(at, names().generators), 0, [&] {
     if (isDict) {
       nb::object key = knownKey(expressions().visit(getAttribute(at, names().key)));

@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value Expressions::visit(nb::handle at) {
+Operand Expressions::visit(nb::handle at) {
   At here(context, at);
   Enter inside(context);
   if (++nesting.expressionDepth > 400) fail(error::kSyntax, "the expression is nested too deeply: split it into several statements");
@@ -18,13 +18,13 @@ Value Expressions::visit(nb::handle at) {
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
 }
 
-Value Expressions::visitNode(nb::handle at) {
+Operand Expressions::visitNode(nb::handle at) {
   switch (kindOf(at)) {
   case NodeKind::Constant: return makeObject(getAttribute(at, names().value));
   case NodeKind::Name: return visitName(at);
   case NodeKind::BinOp: return visitBinary(at);
   case NodeKind::UnaryOp: {
-    Value operand = visit(getAttribute(at, names().operand));
+    Operand operand = visit(getAttribute(at, names().operand));
     NodeKind kind = kindOf(getAttribute(at, names().op));
     if (kind == NodeKind::Not) return operators().logicalNot(operand);
     if (conversions.isConstant(operand) && operand.isObject()) {
@@ -49,7 +49,7 @@ Value Expressions::visitNode(nb::handle at) {
   case NodeKind::DictComp:
   case NodeKind::GeneratorExp: return collections().visitComprehension(at);
   case NodeKind::NamedExpr: {
-    Value value = visit(getAttribute(at, names().value));
+    Operand value = visit(getAttribute(at, names().value));
     assignments().assignName(getAttribute(at, names().target), value);
     return visitName(getAttribute(at, names().target));
   }
@@ -63,7 +63,7 @@ Value Expressions::visitNode(nb::handle at) {
   }
 }
 
-Value Expressions::visitName(nb::handle at) {
+Operand Expressions::visitName(nb::handle at) {
   nb::object name = getAttribute(at, names().id);
   if (scopes.isPoisoned(name.ptr())) throw CompileError{};
   Binding *binding = scopes.find(name.ptr());
@@ -80,7 +80,7 @@ Value Expressions::visitName(nb::handle at) {
   return binding->value;
 }
 
-Value Expressions::lookUpGlobal(nb::handle name) {
+Operand Expressions::lookUpGlobal(nb::handle name) {
   llvm::StringRef text = toText(name);
   nb::handle callable = context.source.function.object;
   DependencyTracker &tracker = session.tracker;
@@ -116,7 +116,7 @@ Value Expressions::lookUpGlobal(nb::handle name) {
   fail(error::kName, "Name \"" + text + "\" is not defined" + (close.empty() ? "" : "; did you mean \"" + close + "\"?"));
 }
 
-Value Expressions::visitBinary(nb::handle at) {
+Operand Expressions::visitBinary(nb::handle at) {
   // A loop over the left operands instead of recursion, so that sums of any length compile.
   SmallVector<nb::object> spine;
   nb::object left = nb::borrow(at);
@@ -124,12 +124,12 @@ Value Expressions::visitBinary(nb::handle at) {
     spine.push_back(left);
     left = getAttribute(left, names().left);
   }
-  Value value = visit(left);
+  Operand value = visit(left);
   for (nb::object &step : llvm::reverse(spine)) {
     At here(context, step);
     // A place is loaded before the right operand may change it.
     if (kindOf(getAttribute(step, names().right)) != NodeKind::Constant) value = conversions.load(value);
-    Value right = visit(getAttribute(step, names().right));
+    Operand right = visit(getAttribute(step, names().right));
     NodeKind kind = kindOf(getAttribute(step, names().op));
     if (kind == NodeKind::MatMult) {
       value = operators().matmul(value, right);
@@ -143,19 +143,19 @@ Value Expressions::visitBinary(nb::handle at) {
   return value;
 }
 
-Value Expressions::visitCompare(nb::handle at) {
+Operand Expressions::visitCompare(nb::handle at) {
   nb::object symbols = getAttribute(at, names().ops), comparators = getAttribute(at, names().comparators);
   size_t count = nb::len(symbols);
-  auto isVector = [&](const Value &term) { return isa_and_nonnull<VectorType>(conversions.findType(term)); };
+  auto isVector = [&](const Operand &term) { return isa_and_nonnull<VectorType>(conversions.findType(term)); };
   // As with `and`, operands after a false comparison are not evaluated.
-  std::function<Value(size_t, const Value &)> compareFrom = [&](size_t link, const Value &left) -> Value {
-    Value right = visit(nb::object(comparators[link]));
+  std::function<Operand(size_t, const Operand &)> compareFrom = [&](size_t link, const Operand &left) -> Operand {
+    Operand right = visit(nb::object(comparators[link]));
     if (link + 1 < count) right = conversions.load(right);
-    Value term = compare(kindOf(nb::object(symbols[link])), left, right);
+    Operand term = compare(kindOf(nb::object(symbols[link])), left, right);
     if (link + 1 == count) return term;
     if (conversions.isConstant(term)) return conversions.isTrue(term) ? compareFrom(link + 1, right) : term;
     auto rest = [&] {
-      Value next = compareFrom(link + 1, right);
+      Operand next = compareFrom(link + 1, right);
       if (isVector(term) || isVector(next)) fail(error::kType, "vectors cannot be compared in a chain");
       return makeComputed(operators().truth(next, "compare"));
     };
@@ -167,9 +167,9 @@ Value Expressions::visitCompare(nb::handle at) {
   return compareFrom(0, conversions.load(visit(getAttribute(at, names().left))));
 }
 
-Value Expressions::compare(NodeKind kind, const Value &left, const Value &right) {
+Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &right) {
   if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
-    auto isKnown = [&](const Value &operand) { return conversions.isConstant(operand) || conversions.isTensor(operand); };
+    auto isKnown = [&](const Operand &operand) { return conversions.isConstant(operand) || conversions.isTensor(operand); };
     llvm::StringRef symbol = kind == NodeKind::Is ? "is" : "is not";
     if ((!isKnown(left) || !isKnown(right)) && nesting.staticDepth > 0)
       fail(error::kSyntax, "Operator \"" + symbol +
@@ -179,7 +179,7 @@ Value Expressions::compare(NodeKind kind, const Value &left, const Value &right)
       fail(error::kSyntax,
            "Operator \"" + symbol + "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
     if (conversions.isTensor(left) && conversions.isTensor(right))
-      for (const Value *operand : {&left, &right}) session.tracker.depend(operand->path, artifact::Dependency::Kind::Identity);
+      for (const Operand *operand : {&left, &right}) session.tracker.depend(operand->path, artifact::Dependency::Kind::Identity);
     nb::object first = conversions.toPython(left), second = conversions.toPython(right);
     bool isSame = first && second && first.is(second);
     return makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
@@ -221,9 +221,9 @@ bool Expressions::isSpeculatable(Block &block) {
   return llvm::hasNItemsOrLess(block, 12) && llvm::all_of(block, isCheap);
 }
 
-Value Expressions::chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second) {
+Operand Expressions::chooseBranch(mlir::Value condition, const std::function<Operand()> &first, const std::function<Operand()> &second) {
   auto branches = create<ir::IfOp>(condition);
-  Value values[2];
+  Operand values[2];
   SmallVector<mlir::Value> typed[2]; // for a struct: its members
   mlir::Block *blocks[2];
   for (int side = 0; side < 2; ++side) {
@@ -276,59 +276,59 @@ Value Expressions::chooseBranch(mlir::Value condition, const std::function<Value
   return functions().rebuild(values[0], [&] { return results[position++]; }, false);
 }
 
-Value Expressions::visitBoolean(nb::handle at) {
+Operand Expressions::visitBoolean(nb::handle at) {
   bool isAnd = kindOf(getAttribute(at, names().op)) == NodeKind::And;
   nb::object operands = getAttribute(at, names().values);
   llvm::StringRef symbol = isAnd ? "&&" : "||";
   BinaryKind kind = isAnd ? BinaryKind::bit_and : BinaryKind::bit_or;
   size_t count = nb::len(operands);
-  auto isHostMatrix = [&](const Value &value) {
+  auto isHostMatrix = [&](const Operand &value) {
     return value.isObject() && session.python.isInstance(value.object, session.python.matrix);
   };
-  auto isVector = [&](const Value &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(conversions.findType(value)); };
+  auto isVector = [&](const Operand &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(conversions.findType(value)); };
   // With a vector operand, the truth of each operand is computed per component.
-  auto asTruth = [&](const Value &value) {
+  auto asTruth = [&](const Operand &value) {
     mlir::Value number = conversions.emit(value);
     Type scalar = ir::getScalar(number.getType());
     if (isVector(value) && !scalar.isInteger(1) && !ir::isIntegerScalar(scalar))
       fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + ir::describe(number.getType()) + "'");
     return makeComputed(emitter.nonZero(number));
   };
-  std::function<Value(size_t)> evaluate = [&](size_t index) -> Value {
-    Value value = conversions.load(visit(nb::object(operands[index])));
+  std::function<Operand(size_t)> evaluate = [&](size_t index) -> Operand {
+    Operand value = conversions.load(visit(nb::object(operands[index])));
     if (index + 1 == count) return value;
     if (conversions.isConstant(value) && !isHostMatrix(value)) {
       if (conversions.isTrue(value) != isAnd) return value;
-      Value rest = evaluate(index + 1);
+      Operand rest = evaluate(index + 1);
       return isVector(rest) ? asTruth(rest) : rest;
     }
     value = makeComputed(conversions.emit(value));
     if (isVector(value)) {
-      Value left = asTruth(value);
+      Operand left = asTruth(value);
       return operators().binary(kind, left, asTruth(evaluate(index + 1)), symbol);
     }
     if (!session.options.shortCircuit) {
-      Value rest = evaluate(index + 1);
+      Operand rest = evaluate(index + 1);
       return isVector(rest) ? operators().binary(kind, asTruth(value), asTruth(rest), symbol)
                             : operators().binary(kind, value, rest, symbol);
     }
     mlir::Value condition = operators().truth(value, isAnd ? "and" : "or");
-    Value right;
+    Operand right;
     auto rest = [&] {
       right = evaluate(index + 1);
       return isVector(right) ? asTruth(right) : right;
     };
     auto own = [&] { return value; };
-    Value chosen = isAnd ? chooseBranch(condition, rest, own) : chooseBranch(condition, own, rest);
+    Operand chosen = isAnd ? chooseBranch(condition, rest, own) : chooseBranch(condition, own, rest);
     return isVector(right) ? makeComputed(emitter.nonZero(conversions.emit(chosen))) : chosen;
   };
   return evaluate(0);
 }
 
-Value Expressions::visitConditional(nb::handle at) {
-  Value test = visit(getAttribute(at, names().test));
+Operand Expressions::visitConditional(nb::handle at) {
+  Operand test = visit(getAttribute(at, names().test));
   nb::object first = getAttribute(at, names().body), second = getAttribute(at, names().orelse);
-  if (std::optional<Value> decisive = instances().truthOfInstance(test)) test = *decisive;
+  if (std::optional<Operand> decisive = instances().truthOfInstance(test)) test = *decisive;
   if (conversions.isConstant(test) || test.isStatic) return visit(conversions.isTrue(test) ? first : second);
   mlir::Value condition = conversions.emit(test);
   if (isa<VectorType>(condition.getType()))

@@ -9,18 +9,18 @@ class Expressions : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value visit(nb::handle node);
-  Value lookUpGlobal(nb::handle name);
+  Operand visit(nb::handle node);
+  Operand lookUpGlobal(nb::handle name);
 
 private:
-  Value visitNode(nb::handle node);
-  Value visitName(nb::handle node);
-  Value visitCompare(nb::handle node);
-  Value compare(NodeKind kind, const Value &left, const Value &right);
-  Value visitBoolean(nb::handle node);
-  Value visitConditional(nb::handle node);
-  Value visitBinary(nb::handle node);
-  Value chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second);
+  Operand visitNode(nb::handle node);
+  Operand visitName(nb::handle node);
+  Operand visitCompare(nb::handle node);
+  Operand compare(NodeKind kind, const Operand &left, const Operand &right);
+  Operand visitBoolean(nb::handle node);
+  Operand visitConditional(nb::handle node);
+  Operand visitBinary(nb::handle node);
+  Operand chooseBranch(mlir::Value condition, const std::function<Operand()> &first, const std::function<Operand()> &second);
   /// Whether the operations of the block are cheap and may run although the branch is not taken.
   bool isSpeculatable(mlir::Block &block);
 };

@@ -17,12 +17,12 @@ static std::string shapeText(VectorType type) {
 struct MatrixMethod {
   struct Call {
     llvm::StringRef name;
-    const Value &receiver;
+    const Operand &receiver;
     VectorType type;
-    std::vector<Value> given;
+    std::vector<Operand> given;
   };
   llvm::StringLiteral parameters;
-  Value (*call)(MatrixMethods &builder, const Call &call);
+  Operand (*call)(MatrixMethods &builder, const Call &call);
 };
 
 const llvm::StringMap<MatrixMethod> &MatrixMethods::getMatrixMethods() {
@@ -149,7 +149,7 @@ const llvm::StringMap<MatrixMethod> &MatrixMethods::getMatrixMethods() {
   return kMethods;
 }
 
-Value MatrixMethods::callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments) {
+Operand MatrixMethods::callMatrixMethod(const Operand &receiver, llvm::StringRef name, const Arguments &arguments) {
   // As in Python, bit_count counts the bits of the absolute value.
   if (name == "bit_count") return operators().unary(UnaryKind::popcnt, operators().unary(UnaryKind::abs, receiver, name), name);
   const MatrixMethod &method = getMatrixMethods().find(name)->second;
@@ -160,14 +160,14 @@ bool MatrixMethods::hasMethod(Type type, llvm::StringRef name) {
   return isa<VectorType>(type) ? getMatrixMethods().contains(name) : name == "cast" || name == "bit_count";
 }
 
-Value MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef className) {
+Operand MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef className) {
   for (auto &[key, value] : arguments.named)
     if (key == "dtype") key = "dt";
   if (arguments.positional.empty() && arguments.named.empty())
     fail(error::kType, "An Matrix/Vector can only be initialized with an array-like object");
-  std::vector<Value> given = calls().bind("qd." + className, arguments, "arr dt?");
+  std::vector<Operand> given = calls().bind("qd." + className, arguments, "arr dt?");
   Type scalar = calls().scalarTypeOf(given[1], "qd." + className);
-  Value &items = given[0];
+  Operand &items = given[0];
   bool isArray = isList(items) || (items.isTyped() && isa<VectorType>(items.type)) ||
                  (items.isObject() && !session.python.isNumber(items.object) && !PyUnicode_Check(items.object.ptr()));
   if (!isArray)
@@ -178,22 +178,22 @@ Value MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef className)
   return makeComputed(scalar ? emitter.cast(value, scalar) : value);
 }
 
-Value MatrixMethods::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
+Operand MatrixMethods::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
   Type found = session.findValueType(kind);
   if (!found || !arguments.named.empty() || arguments.positional.empty())
     fail(error::kSyntax, toText(nb::repr(kind)) + " takes its components, or one scalar for all of them");
   auto type = mlir::cast<VectorType>(found);
   SmallVector<mlir::Value> components;
-  std::function<void(const Value &)> add = [&](const Value &value) {
+  std::function<void(const Operand &)> add = [&](const Operand &value) {
     bool isText = value.isObject() && (PyUnicode_Check(value.object.ptr()) || PyBytes_Check(value.object.ptr()));
     bool isList = value.is(Kind::Sequence) || (value.isObject() && !isText && !session.python.isNumber(value.object));
     if (isList || (value.isTyped() && isa<VectorType>(value.type))) {
-      for (const Value &item : collections().listItems(value, "take the components of")) add(item);
+      for (const Operand &item : collections().listItems(value, "take the components of")) add(item);
       return;
     }
     components.push_back(conversions.convert(value, type.getElementType()));
   };
-  for (const Value &value : arguments.positional) add(value);
+  for (const Operand &value : arguments.positional) add(value);
   if (components.size() == 1 && arguments.positional.size() == 1) return makeComputed(emitter.broadcast(components[0], type));
   if (int64_t(components.size()) != type.getNumElements())
     fail(error::kSyntax, toText(nb::repr(kind)) + " has " + std::to_string(type.getNumElements()) + " components, got " +
@@ -201,7 +201,7 @@ Value MatrixMethods::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
   return makeComputed(emitter.makeVector(components, type));
 }
 
-Value MatrixMethods::callMatrixFactory(llvm::StringRef name, const Value &matrixClass, Arguments &arguments) {
+Operand MatrixMethods::callMatrixFactory(llvm::StringRef name, const Operand &matrixClass, Arguments &arguments) {
   if (name == "rows" || name == "cols") {
     mlir::Value rows = conversions.emit(calls().bind(name, arguments, name)[0]);
     auto type = dyn_cast<VectorType>(rows.getType());
@@ -209,7 +209,7 @@ Value MatrixMethods::callMatrixFactory(llvm::StringRef name, const Value &matrix
     return makeComputed(name == "rows" ? rows : emitter.transpose(rows));
   }
   if (name == "diag") {
-    std::vector<Value> given = calls().bind(name, arguments, "dim val");
+    std::vector<Operand> given = calls().bind(name, arguments, "dim val");
     int64_t n = conversions.findInteger(given[0]).value_or(0);
     if (n < 1) fail(error::kType, "diag() needs 'dim' to be an integer known while compiling");
     mlir::Value value = conversions.emit(given[1]);
@@ -222,7 +222,7 @@ Value MatrixMethods::callMatrixFactory(llvm::StringRef name, const Value &matrix
   // Python constructs the matrix from known arguments, with the given type.
   for (auto &[key, value] : arguments.named)
     if (key == "dtype") key = "dt";
-  for (Value &value : arguments.positional) value = makeObject(conversions.known(value));
+  for (Operand &value : arguments.positional) value = makeObject(conversions.known(value));
   return makeComputed(conversions.emit(pythonCalls().callPython(makeObject(matrixClass.object.attr(name.str().c_str())), arguments)));
 }
 

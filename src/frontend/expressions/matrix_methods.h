@@ -12,10 +12,10 @@ public:
   using FunctionPart::FunctionPart;
 
   static bool hasMethod(mlir::Type type, llvm::StringRef name);
-  Value callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments);
-  Value makeMatrix(Arguments &arguments, llvm::StringRef className);
-  Value makeMatrixOfType(nb::handle type, Arguments &arguments);
-  Value callMatrixFactory(llvm::StringRef name, const Value &matrixClass, Arguments &arguments);
+  Operand callMatrixMethod(const Operand &receiver, llvm::StringRef name, const Arguments &arguments);
+  Operand makeMatrix(Arguments &arguments, llvm::StringRef className);
+  Operand makeMatrixOfType(nb::handle type, Arguments &arguments);
+  Operand callMatrixFactory(llvm::StringRef name, const Operand &matrixClass, Arguments &arguments);
 
 private:
   static const llvm::StringMap<MatrixMethod> &getMatrixMethods();

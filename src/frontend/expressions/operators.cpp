@@ -40,8 +40,8 @@ const Operator *findOperator(NodeKind node) {
   return found == std::end(kOperators) ? nullptr : found;
 }
 
-void Operators::failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs) {
-  for (const Value *side : {&lhs, &rhs})
+void Operators::failOperands(llvm::StringRef symbol, const Operand &lhs, const Operand &rhs) {
+  for (const Operand *side : {&lhs, &rhs})
     if (side->is(Kind::View)) conversions.emit(*side); // reports the mistake of using a view as an element
   // Users' programs match the messages, which quote the operator of numbers but not of structs.
   std::string written = lhs.is(Kind::Struct) || rhs.is(Kind::Struct) ? symbol.str() : ("'" + symbol + "'").str();
@@ -49,16 +49,16 @@ void Operators::failOperands(llvm::StringRef symbol, const Value &lhs, const Val
        "unsupported operand type(s) for " + written + ": '" + conversions.describe(lhs) + "' and '" + conversions.describe(rhs) + "'");
 }
 
-Value Operators::binary(BinaryKind kind, Value lhs, Value rhs, llvm::StringRef symbol) {
+Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::StringRef symbol) {
   bool areSequences = lhs.is(Kind::Sequence) && rhs.is(Kind::Sequence);
   bool isRepeated = kind == BinaryKind::mul && lhs.is(Kind::Sequence) && conversions.findInteger(rhs);
   if (isRepeated || (areSequences && kind == BinaryKind::add)) {
-    Value result = makeAggregate(Kind::Sequence, {});
+    Operand result = makeAggregate(Kind::Sequence, {});
     result.aggregate->isTuple = lhs.aggregate->isTuple;
     for (int64_t round = isRepeated ? *conversions.findInteger(rhs) : 1; round > 0; --round)
       llvm::append_range(result.aggregate->items, lhs.aggregate->items);
     if (!isRepeated) llvm::append_range(result.aggregate->items, rhs.aggregate->items);
-    for (Value &item : result.aggregate->items) item = collections().copyElement(item);
+    for (Operand &item : result.aggregate->items) item = collections().copyElement(item);
     return result;
   }
   const Operator *op = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
@@ -69,9 +69,9 @@ Value Operators::binary(BinaryKind kind, Value lhs, Value rhs, llvm::StringRef s
     if (op != std::end(kOperators)) return conversions.fromPython(checked(op->compute(left.ptr(), right.ptr())), nullptr);
   }
   if (op != std::end(kOperators))
-    if (std::optional<Value> result = instances().callOperator(op->node, lhs, rhs)) return *result;
+    if (std::optional<Operand> result = instances().callOperator(op->node, lhs, rhs)) return *result;
   if (lhs.is(Kind::Struct) || rhs.is(Kind::Struct)) return mapStructs(kind, lhs, rhs, symbol);
-  for (const Value *operand : {&lhs, &rhs})
+  for (const Operand *operand : {&lhs, &rhs})
     if (!conversions.canEmit(*operand) && !isList(*operand)) failOperands(symbol, lhs, rhs);
   // Emits the left operand first; a large literal takes the type of the other operand.
   mlir::Value left = conversions.emit(lhs, rhs.isTyped() ? rhs.type : Type());
@@ -80,7 +80,7 @@ Value Operators::binary(BinaryKind kind, Value lhs, Value rhs, llvm::StringRef s
   return makeComputed(emitter.binaryTyped(kind, left, right, symbol));
 }
 
-Value Operators::power(const Value &base, const Value &exponent) {
+Operand Operators::power(const Operand &base, const Operand &exponent) {
   mlir::Value value = conversions.emit(base);
   std::optional<int64_t> known = conversions.findInteger(exponent);
   if (isU1(value.getType())) value = emitter.cast(value, session.types.defaultInteger);
@@ -110,12 +110,12 @@ Value Operators::power(const Value &base, const Value &exponent) {
   return makeComputed(create<ir::BinaryOp>(BinaryKind::pow, value, times));
 }
 
-Value Operators::unary(UnaryKind kind, const Value &operand, llvm::StringRef name) {
+Operand Operators::unary(UnaryKind kind, const Operand &operand, llvm::StringRef name) {
   static constexpr std::pair<UnaryKind, llvm::StringLiteral> kSpecial[] = {
       {UnaryKind::neg, "__neg__"}, {UnaryKind::bit_not, "__invert__"}, {UnaryKind::abs, "__abs__"}};
   for (auto [known, method] : kSpecial)
     if (known == kind)
-      if (std::optional<Value> result = instances().callSpecial(operand, method.str(), {})) return *result;
+      if (std::optional<Operand> result = instances().callSpecial(operand, method.str(), {})) return *result;
   mlir::Value value = conversions.emit(operand);
   Type scalar = ir::getScalar(value.getType());
   switch (ir::getOpInfo(kind).operand) {
@@ -137,22 +137,22 @@ Value Operators::unary(UnaryKind kind, const Value &operand, llvm::StringRef nam
   return makeComputed(create<ir::UnaryOp>(kind, value));
 }
 
-Value Operators::negate(const Value &operand) {
-  if (operand.is(Kind::Struct)) return mapItems(operand, [&](const Value &item) { return negate(item); });
+Operand Operators::negate(const Operand &operand) {
+  if (operand.is(Kind::Struct)) return mapItems(operand, [&](const Operand &item) { return negate(item); });
   return unary(UnaryKind::neg, operand, "neg");
 }
 
-Value Operators::logicalNot(const Value &operand) {
+Operand Operators::logicalNot(const Operand &operand) {
   if (conversions.isConstant(operand)) return makeObject(nb::bool_(!conversions.isTrue(operand)));
-  if (std::optional<Value> decisive = instances().truthOfInstance(operand)) return logicalNot(*decisive);
+  if (std::optional<Operand> decisive = instances().truthOfInstance(operand)) return logicalNot(*decisive);
   mlir::Value value = conversions.emit(operand);
   if (session.options.strictConditions && isFloat(value.getType()))
     fail(error::kType, "'logic_not' takes integral inputs only, however '" + ir::describe(value.getType()) + "' is provided");
   return makeComputed(create<ir::UnaryOp>(UnaryKind::logical_not, value));
 }
 
-Value Operators::matmul(const Value &lhs, const Value &rhs) {
-  if (std::optional<Value> result = instances().callOperator(NodeKind::MatMult, lhs, rhs)) return *result;
+Operand Operators::matmul(const Operand &lhs, const Operand &rhs) {
+  if (std::optional<Operand> result = instances().callOperator(NodeKind::MatMult, lhs, rhs)) return *result;
   mlir::Value left = conversions.emit(lhs), right = conversions.emit(rhs);
   if (!isa<VectorType>(left.getType()) || !isa<VectorType>(right.getType())) failOperands("@", makeComputed(left), makeComputed(right));
   Type scalar = emitter.promoteArithmetic(left.getType(), right.getType());
@@ -171,13 +171,13 @@ Value Operators::matmul(const Value &lhs, const Value &rhs) {
   return makeComputed(create<ir::MatmulOp>(VectorType::get(shape, scalar), left, right));
 }
 
-Value Operators::select(const Value &condition, const Value &first, const Value &second) {
+Operand Operators::select(const Operand &condition, const Operand &first, const Operand &second) {
   bool areNumbers = conversions.canEmit(first) && conversions.canEmit(second);
   if (conversions.isConstant(condition) && !areNumbers) return conversions.isTrue(condition) ? first : second;
   if (first.is(Kind::Struct) && second.is(Kind::Struct)) {
     structs().requireSameMembers(first, second);
     auto other = second.aggregate->items.begin();
-    return mapItems(first, [&](const Value &item) { return select(condition, item, *other++); });
+    return mapItems(first, [&](const Operand &item) { return select(condition, item, *other++); });
   }
   mlir::Value test = emitter.nonZero(conversions.emit(condition)), left = conversions.emit(first),
               right = conversions.emit(second, left.getType());
@@ -197,7 +197,7 @@ Value Operators::select(const Value &condition, const Value &first, const Value 
   return makeComputed(create<ir::SelectOp>(left.getType(), test, left, right));
 }
 
-Value Operators::fuseMultiplyAdd(const Value &x, const Value &y, const Value &z) {
+Operand Operators::fuseMultiplyAdd(const Operand &x, const Operand &y, const Operand &z) {
   mlir::Value operands[3] = {conversions.emit(x), conversions.emit(y), conversions.emit(z)};
   auto toFloat = [&](mlir::Value value) {
     Type scalar = ir::getScalar(value.getType());
@@ -211,8 +211,8 @@ Value Operators::fuseMultiplyAdd(const Value &x, const Value &y, const Value &z)
   return makeComputed(create<ir::FmaOp>(operands[0], operands[1], operands[2]));
 }
 
-mlir::Value Operators::truth(const Value &value, llvm::StringRef construct) {
-  if (std::optional<Value> decisive = instances().truthOfInstance(value))
+mlir::Value Operators::truth(const Operand &value, llvm::StringRef construct) {
+  if (std::optional<Operand> decisive = instances().truthOfInstance(value))
     return conversions.isConstant(*decisive) ? emitter.constant(conversions.isTrue(*decisive), session.types.u1)
                                              : truth(*decisive, construct);
   mlir::Value condition = conversions.emit(value);
@@ -223,7 +223,7 @@ mlir::Value Operators::truth(const Value &value, llvm::StringRef construct) {
   return emitter.nonZero(condition);
 }
 
-Value Operators::mapStructs(BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol) {
+Operand Operators::mapStructs(BinaryKind kind, const Operand &lhs, const Operand &rhs, llvm::StringRef symbol) {
   bool isComparison = kind == BinaryKind::eq || kind == BinaryKind::ne;
   bool isArithmetic = kind == BinaryKind::add || kind == BinaryKind::sub || kind == BinaryKind::mul || kind == BinaryKind::div;
   bool isLeft = lhs.is(Kind::Struct), isRight = rhs.is(Kind::Struct);
@@ -231,15 +231,15 @@ Value Operators::mapStructs(BinaryKind kind, const Value &lhs, const Value &rhs,
   bool haveSameMembers = isLeft && isRight && llvm::equal(lhs.aggregate->names, rhs.aggregate->names, isSame);
   if (isLeft && isRight ? !haveSameMembers || !(isComparison || isArithmetic) : !isArithmetic) failOperands(symbol, lhs, rhs);
   size_t member = 0;
-  Value result = mapItems(isLeft ? lhs : rhs, [&](const Value &) {
-    Value item = binary(kind, isLeft ? lhs.aggregate->items[member] : lhs, isRight ? rhs.aggregate->items[member] : rhs, symbol);
+  Operand result = mapItems(isLeft ? lhs : rhs, [&](const Operand &) {
+    Operand item = binary(kind, isLeft ? lhs.aggregate->items[member] : lhs, isRight ? rhs.aggregate->items[member] : rhs, symbol);
     ++member;
     return item;
   });
   if (!isComparison) return result;
   BinaryKind combine = kind == BinaryKind::eq ? BinaryKind::bit_and : BinaryKind::bit_or;
   mlir::Value all;
-  for (const Value &item : result.aggregate->items) {
+  for (const Operand &item : result.aggregate->items) {
     mlir::Value bit = conversions.emit(item);
     if (isa<VectorType>(bit.getType())) bit = emitter.reduce(combine, bit);
     all = all ? mlir::Value(create<ir::BinaryOp>(combine, all, bit)) : bit;

@@ -20,20 +20,20 @@ class Operators : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value binary(BinaryKind kind, Value lhs, Value rhs, llvm::StringRef symbol);
-  Value unary(UnaryKind kind, const Value &operand, llvm::StringRef name);
-  Value power(const Value &base, const Value &exponent);
-  Value matmul(const Value &lhs, const Value &rhs);
-  [[noreturn]] void failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs);
-  Value select(const Value &condition, const Value &first, const Value &second);
-  Value fuseMultiplyAdd(const Value &x, const Value &y, const Value &z);
-  Value negate(const Value &operand);
-  Value logicalNot(const Value &operand);
+  Operand binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::StringRef symbol);
+  Operand unary(UnaryKind kind, const Operand &operand, llvm::StringRef name);
+  Operand power(const Operand &base, const Operand &exponent);
+  Operand matmul(const Operand &lhs, const Operand &rhs);
+  [[noreturn]] void failOperands(llvm::StringRef symbol, const Operand &lhs, const Operand &rhs);
+  Operand select(const Operand &condition, const Operand &first, const Operand &second);
+  Operand fuseMultiplyAdd(const Operand &x, const Operand &y, const Operand &z);
+  Operand negate(const Operand &operand);
+  Operand logicalNot(const Operand &operand);
   /// A scalar condition.
-  mlir::Value truth(const Value &value, llvm::StringRef construct);
+  mlir::Value truth(const Operand &value, llvm::StringRef construct);
 
 private:
-  Value mapStructs(BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol);
+  Operand mapStructs(BinaryKind kind, const Operand &lhs, const Operand &rhs, llvm::StringRef symbol);
 };
 
 } // namespace qd::frontend

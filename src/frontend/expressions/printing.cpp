@@ -22,7 +22,7 @@ llvm::StringRef Fragments::getText() const {
   return fragments.empty() ? llvm::StringRef() : mlir::cast<StringAttr>(fragments[0]).getValue();
 }
 
-void Printing::addOperand(Fragments &fragments, const Value &value, llvm::StringRef spec) {
+void Printing::addOperand(Fragments &fragments, const Operand &value, llvm::StringRef spec) {
   if (fragments.isConstant) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
   static constexpr llvm::StringLiteral kFlags = "0123456789.+- #<>^=,_*", kTypes = "diuxXoeEfFgGab";
   mlir::Value operand = conversions.emit(value);
@@ -37,7 +37,7 @@ void Printing::addOperand(Fragments &fragments, const Value &value, llvm::String
   fragments.values.push_back(operand);
 }
 
-void Printing::addFragments(Fragments &fragments, const Value &value, llvm::StringRef spec) {
+void Printing::addFragments(Fragments &fragments, const Operand &value, llvm::StringRef spec) {
   if (value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Struct)) {
     bool isTuple = value.aggregate->isTuple, isNamed = !value.is(Kind::Sequence);
     size_t count = value.aggregate->items.size();
@@ -55,12 +55,12 @@ void Printing::addFragments(Fragments &fragments, const Value &value, llvm::Stri
   fragments.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
 }
 
-void Printing::addField(Fragments &fragments, const Value &value, llvm::StringRef spec) {
+void Printing::addField(Fragments &fragments, const Operand &value, llvm::StringRef spec) {
   bool isPlain = value.isObject() && spec.empty() && session.python.isNumber(value.object);
   isPlain ? fragments.text(builder, toText(nb::str(value.object))) : addFragments(fragments, value, spec);
 }
 
-Value Printing::visitFormatted(nb::handle at) {
+Operand Printing::visitFormatted(nb::handle at) {
   Fragments fragments;
   fragments.isConstant = true;
   addFormatted(fragments, at);
@@ -74,7 +74,7 @@ void Printing::addInterpolated(Fragments &fragments, nb::handle joined) {
       fragments.text(builder, toText(getAttribute(part, names().value)));
       continue;
     }
-    Value value = expressions().visit(getAttribute(part, names().value));
+    Operand value = expressions().visit(getAttribute(part, names().value));
     At here(context, joined); // parts have source locations only since Python 3.12
     nb::object known = conversions.toPython(value), specNode = getAttribute(part, names().format_spec);
     int64_t conversion = readInteger(part, names().conversion);
@@ -100,7 +100,7 @@ void Printing::addFields(Fragments &fragments, nb::handle format, const Argument
     if (nb::object(part[1]).is_none()) continue;
     nb::object fieldText = part[1], specText = part[2];
     llvm::StringRef field = toText(fieldText);
-    const Value *value = nullptr;
+    const Operand *value = nullptr;
     size_t position = use.automatic;
     if (field.empty() || !field.getAsInteger(10, position)) {
       use.automatic += field.empty();
@@ -148,8 +148,8 @@ bool Printing::addFormatted(Fragments &fragments, nb::handle at) {
   if (isFormat) {
     arguments = calls().visitArguments(at);
   } else {
-    Value operands = expressions().visit(getAttribute(at, names().right));
-    arguments.positional = operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Value>{operands};
+    Operand operands = expressions().visit(getAttribute(at, names().right));
+    arguments.positional = operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Operand>{operands};
   }
   addFormat(fragments, isFormat ? format : toBraces(format), arguments);
   return true;
@@ -180,7 +180,7 @@ void Printing::print(nb::handle at) {
   };
   for (nb::handle argument : getAttribute(at, names().args)) {
     if (kindOf(argument) == NodeKind::Starred) {
-      for (const Value &item : collections().listItems(expressions().visit(getAttribute(argument, names().value)), "unpack")) {
+      for (const Operand &item : collections().listItems(expressions().visit(getAttribute(argument, names().value)), "unpack")) {
         separate();
         addFragments(fragments, item, "");
       }
@@ -193,12 +193,12 @@ void Printing::print(nb::handle at) {
   create<ir::PrintOp>(builder.getArrayAttr(fragments.fragments), fragments.values, isError);
 }
 
-void Printing::addLabeled(Fragments &fragments, llvm::StringRef label, const Value &value) {
+void Printing::addLabeled(Fragments &fragments, llvm::StringRef label, const Operand &value) {
   fragments.text(builder, label);
   addFragments(fragments, value, "");
 }
 
-void Printing::addList(Fragments &fragments, llvm::StringRef label, const std::vector<Value> &values) {
+void Printing::addList(Fragments &fragments, llvm::StringRef label, const std::vector<Operand> &values) {
   fragments.text(builder, label);
   if (values.size() != 1) fragments.text(builder, "(");
   for (size_t position = 0; position < values.size(); ++position) addLabeled(fragments, position == 0 ? "" : ", ", values[position]);

@@ -20,12 +20,12 @@ class Printing : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  void addLabeled(Fragments &fragments, llvm::StringRef label, const Value &value);
-  void addList(Fragments &fragments, llvm::StringRef label, const std::vector<Value> &values);
+  void addLabeled(Fragments &fragments, llvm::StringRef label, const Operand &value);
+  void addList(Fragments &fragments, llvm::StringRef label, const std::vector<Operand> &values);
   void print(nb::handle call);
   /// An f-string, `text.format(...)` or `text % ...`; false when the node is none of these.
   bool addFormatted(Fragments &fragments, nb::handle node);
-  Value visitFormatted(nb::handle node);
+  Operand visitFormatted(nb::handle node);
 
 private:
   /// The arguments that the fields of a format use.
@@ -36,9 +36,9 @@ private:
   void addInterpolated(Fragments &fragments, nb::handle joined);
   void addFormat(Fragments &fragments, nb::handle format, const Arguments &arguments);
   void addFields(Fragments &fragments, nb::handle format, const Arguments &arguments, FormatUse &use);
-  void addFragments(Fragments &fragments, const Value &value, llvm::StringRef spec);
-  void addField(Fragments &fragments, const Value &value, llvm::StringRef spec); ///< formats known numbers as Python does
-  void addOperand(Fragments &fragments, const Value &value, llvm::StringRef spec);
+  void addFragments(Fragments &fragments, const Operand &value, llvm::StringRef spec);
+  void addField(Fragments &fragments, const Operand &value, llvm::StringRef spec); ///< formats known numbers as Python does
+  void addOperand(Fragments &fragments, const Operand &value, llvm::StringRef spec);
 };
 
 } // namespace qd::frontend

@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value Structs::makeMembers(nb::handle members, llvm::function_ref<Value(nb::handle name, nb::handle member)> make) {
-  Value result = makeAggregate(Kind::Struct, {});
+Operand Structs::makeMembers(nb::handle members, llvm::function_ref<Operand(nb::handle name, nb::handle member)> make) {
+  Operand result = makeAggregate(Kind::Struct, {});
   for (auto [name, member] : nb::borrow<nb::dict>(members)) {
     result.aggregate->names.push_back(nb::borrow(name));
     result.aggregate->items.push_back(make(name, member));
@@ -18,8 +18,8 @@ Value Structs::makeMembers(nb::handle members, llvm::function_ref<Value(nb::hand
   return result;
 }
 
-Value Structs::makeStructOf(nb::handle structType, llvm::function_ref<Value(nb::handle name, nb::handle type)> make) {
-  Value result = makeMembers(getAttribute(structType, names().members), make);
+Operand Structs::makeStructOf(nb::handle structType, llvm::function_ref<Operand(nb::handle name, nb::handle type)> make) {
+  Operand result = makeMembers(getAttribute(structType, names().members), make);
   result.aggregate->structType = nb::borrow(structType);
   return result;
 }
@@ -30,7 +30,7 @@ Type Structs::memberType(nb::handle annotation) {
   return type;
 }
 
-Value Structs::zeroOf(nb::handle type) {
+Operand Structs::zeroOf(nb::handle type) {
   if (session.python.isStructType(type)) {
     Arguments none;
     return makeStruct(type, none);
@@ -38,8 +38,8 @@ Value Structs::zeroOf(nb::handle type) {
   return makeComputed(emitter.convert(emitter.constant(0, session.types.i32), memberType(type)));
 }
 
-std::optional<std::vector<std::pair<nb::object, Value>>> Structs::findNamedItems(const Value &value) {
-  std::vector<std::pair<nb::object, Value>> items;
+std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedItems(const Operand &value) {
+  std::vector<std::pair<nb::object, Operand>> items;
   if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return findNamedItems(structOfObject(value));
   if (value.isObject() && PyDict_Check(value.object.ptr())) {
     for (auto [name, item] : nb::borrow<nb::dict>(value.object)) items.emplace_back(nb::borrow(name), makeObject(item));
@@ -54,7 +54,7 @@ std::optional<std::vector<std::pair<nb::object, Value>>> Structs::findNamedItems
   return items;
 }
 
-Value Structs::convertMember(nb::handle type, const Value &value) {
+Operand Structs::convertMember(nb::handle type, const Operand &value) {
   if (!session.python.isStructType(type)) return makeComputed(conversions.convert(value, memberType(type)));
   Arguments members;
   if (value.is(Kind::Sequence))
@@ -68,7 +68,7 @@ Value Structs::convertMember(nb::handle type, const Value &value) {
   return makeStruct(type, members);
 }
 
-Value Structs::makeStruct(nb::handle structType, Arguments &arguments) {
+Operand Structs::makeStruct(nb::handle structType, Arguments &arguments) {
   if (arguments.positional.size() == 1 && arguments.named.empty()) {
     nb::object members = getAttribute(structType, names().members);
     auto items = findNamedItems(arguments.positional[0]);
@@ -87,8 +87,8 @@ Value Structs::makeStruct(nb::handle structType, Arguments &arguments) {
                              std::to_string(arguments.positional.size()) + " values");
   std::vector<bool> used(arguments.named.size());
   nb::object defaults = getAttribute(structType, names().defaults);
-  Value result = makeStructOf(structType, [&](nb::handle name, nb::handle type) {
-    const Value *given = position < arguments.positional.size() ? &arguments.positional[position] : nullptr;
+  Operand result = makeStructOf(structType, [&](nb::handle name, nb::handle type) {
+    const Operand *given = position < arguments.positional.size() ? &arguments.positional[position] : nullptr;
     ++position;
     for (size_t index = 0; index < used.size(); ++index) {
       if (arguments.named[index].first != toText(name)) continue;
@@ -105,16 +105,16 @@ Value Structs::makeStruct(nb::handle structType, Arguments &arguments) {
   return result;
 }
 
-Value Structs::makeAnonymousStruct(Arguments &arguments) {
-  Value result = makeAggregate(Kind::Struct, {});
-  auto add = [&](nb::object name, const Value &value) {
+Operand Structs::makeAnonymousStruct(Arguments &arguments) {
+  Operand result = makeAggregate(Kind::Struct, {});
+  auto add = [&](nb::object name, const Operand &value) {
     bool isStruct = value.isObject() && session.python.isInstance(value.object, session.python.structValue);
     result.aggregate->names.push_back(std::move(name));
     result.aggregate->items.push_back(isStruct                                       ? structOfObject(value)
                                       : value.is(Kind::Sequence) || value.isObject() ? makeComputed(conversions.emit(value))
                                                                                      : conversions.copy(value));
   };
-  for (const Value &argument : arguments.positional) {
+  for (const Operand &argument : arguments.positional) {
     auto items = findNamedItems(argument);
     if (!items) fail(error::kType, "qd.Struct takes members by name or a dict, got " + conversions.describe(argument));
     for (auto &[name, item] : *items) add(name, item);
@@ -123,8 +123,8 @@ Value Structs::makeAnonymousStruct(Arguments &arguments) {
   return result;
 }
 
-Value Structs::makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments) {
-  Value result = makeAggregate(Kind::Struct, {});
+Operand Structs::makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments) {
+  Operand result = makeAggregate(Kind::Struct, {});
   if (!valueType.is_none()) result.aggregate->structType = valueType;
   nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type);
   for (auto &[name, value] : instances().bindFields(type, arguments)) {
@@ -136,13 +136,13 @@ Value Structs::makeDataclass(nb::handle type, const nb::object &valueType, Argum
   return result;
 }
 
-Value Structs::structOfObject(const Value &object) {
+Operand Structs::structOfObject(const Operand &object) {
   nb::object type = findAttribute(object.object, names()._type);
   bool isTyped = type && !type.is_none();
   if (isTyped) session.tracker.recordType(type, session.tracker.getStep(object.path, PathStep::Kind::Attribute, "_type"));
   nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
-  Value result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
-    Value item = makeObject(member, session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
+  Operand result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
+    Operand item = makeObject(member, session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
     session.tracker.read(item.path, member);
     if (types.contains(name)) return convertMember(nb::object(types[name]), item);
     return session.python.isInstance(member, session.python.structValue) ? structOfObject(item) : makeComputed(conversions.emit(item));
@@ -151,20 +151,20 @@ Value Structs::structOfObject(const Value &object) {
   return result;
 }
 
-Value Structs::structFieldMember(const Value &structField, nb::handle name, nb::handle field) {
+Operand Structs::structFieldMember(const Operand &structField, nb::handle name, nb::handle field) {
   bool isAttribute = findAttribute(structField.object, name).is(field); // false if all struct fields have an attribute of this name
   const PathNode *owner =
       isAttribute ? structField.path : session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
-  Value member =
+  Operand member =
       makeObject(field, session.tracker.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
   session.tracker.read(member.path, field);
   member.isClamped = structField.isClamped;
   return member;
 }
 
-Value Structs::structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element) {
-  Value result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
-    Value member = structFieldMember(structField, name, field);
+Operand Structs::structElement(const Operand &structField, llvm::function_ref<Operand(const Operand &)> element) {
+  Operand result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
+    Operand member = structFieldMember(structField, name, field);
     return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
   });
   nb::object type = findAttribute(structField.object, names().dtype);
@@ -175,9 +175,9 @@ Value Structs::structElement(const Value &structField, llvm::function_ref<Value(
   return result;
 }
 
-void Structs::requireSameMembers(const Value &first, const Value &second) {
+void Structs::requireSameMembers(const Operand &first, const Operand &second) {
   if (!first.is(Kind::Struct) && !second.is(Kind::Struct)) return;
-  auto list = [&](const Value &value) {
+  auto list = [&](const Operand &value) {
     return value.is(Kind::Struct) ? toText(nb::repr(nb::cast(value.aggregate->names))).str() : conversions.describe(value);
   };
   if (list(first) != list(second)) fail(error::kType, "Member mismatch between structs " + list(first) + ", " + list(second));

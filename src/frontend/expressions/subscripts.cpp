@@ -11,15 +11,15 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value Subscripts::visitSubscript(nb::handle at) {
-  Value base = expressions().visit(getAttribute(at, names().value));
+Operand Subscripts::visitSubscript(nb::handle at) {
+  Operand base = expressions().visit(getAttribute(at, names().value));
   return subscript(base, getAttribute(at, names().slice));
 }
 
-std::vector<Value> Subscripts::visitIndices(nb::handle index) {
+std::vector<Operand> Subscripts::visitIndices(nb::handle index) {
   auto visitOne = [&](nb::handle part) {
     if (kindOf(part) != NodeKind::Slice) return conversions.load(expressions().visit(part));
-    Value slice = makeAggregate(Kind::Range, {});
+    Operand slice = makeAggregate(Kind::Range, {});
     slice.aggregate->sliceLength = knownLength(part);
     for (const nb::object &name : {names().lower, names().upper, names().step}) {
       nb::object bound = getAttribute(part, name);
@@ -55,9 +55,9 @@ int64_t Subscripts::knownLength(nb::handle slice) {
   return first.equal(last) && toText(first).find("Call(") == llvm::StringRef::npos ? stop - start : 0;
 }
 
-std::vector<Value> Subscripts::flattenIndices(const std::vector<Value> &given) {
-  std::vector<Value> indices;
-  for (const Value &index : given) {
+std::vector<Operand> Subscripts::flattenIndices(const std::vector<Operand> &given) {
+  std::vector<Operand> indices;
+  for (const Operand &index : given) {
     bool isVector = (index.isTyped() && isa<VectorType>(index.type)) || isList(index) ||
                     (index.isObject() && session.python.isInstance(index.object, session.python.matrix));
     if (isVector)
@@ -74,7 +74,7 @@ int64_t Subscripts::wrapIndex(int64_t index, int64_t size, const llvm::Twine &co
   return wrapped;
 }
 
-Value Subscripts::subscript(const Value &base, nb::handle index) {
+Operand Subscripts::subscript(const Operand &base, nb::handle index) {
   if (base.is(Kind::Struct)) {
     nb::object name = conversions.toPython(expressions().visit(index));
     if (!name || !PyUnicode_Check(name.ptr())) fail(error::kType, "a struct is indexed with the name of a member");
@@ -83,27 +83,27 @@ Value Subscripts::subscript(const Value &base, nb::handle index) {
   return subscriptValues(base, visitIndices(index), kindOf(index) == NodeKind::Tuple);
 }
 
-Value Subscripts::subscriptValues(const Value &base, const std::vector<Value> &indices, bool isTuple) {
+Operand Subscripts::subscriptValues(const Operand &base, const std::vector<Operand> &indices, bool isTuple) {
   if (conversions.isTensor(base)) return subscriptTensor(conversions.toTensor(base), indices);
   if (base.is(Kind::View)) return views().subscriptView(base, indices);
   if (base.isTyped()) return subscriptVector(base, indices);
   if (base.isObject() && session.python.isInstance(base.object, session.python.structField))
-    return structs().structElement(base, [&](const Value &member) { return subscriptTensor(conversions.toTensor(member), indices); });
+    return structs().structElement(base, [&](const Operand &member) { return subscriptTensor(conversions.toTensor(member), indices); });
   if (std::optional<int64_t> known; base.isIndex && indices.size() == 1 && (known = conversions.findInteger(indices[0]))) {
-    std::vector<Value> components = collections().listItems(base, "index");
+    std::vector<Operand> components = collections().listItems(base, "index");
     return components[size_t(wrapIndex(*known, int64_t(components.size()), "the index of the loop"))];
   }
   if (base.isObject() && session.python.isInstance(base.object, session.python.matrix))
     return subscriptVector(makeComputed(conversions.emitHostMatrix(base.object)), indices);
-  Value key = isTuple ? makeTuple(indices) : indices[0];
+  Operand key = isTuple ? makeTuple(indices) : indices[0];
   if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
   if (!base.isObject() || !conversions.isConstant(key))
-    if (std::optional<Value> item = instances().callSpecial(base, "__getitem__", {collections().copyElement(key)})) return *item;
+    if (std::optional<Operand> item = instances().callSpecial(base, "__getitem__", {collections().copyElement(key)})) return *item;
   if (base.isObject()) return subscriptObject(base, key);
   fail(error::kType, "'" + conversions.describe(base) + "' cannot be indexed");
 }
 
-mlir::Value Subscripts::indexValue(const Value &value, size_t position) {
+mlir::Value Subscripts::indexValue(const Operand &value, size_t position) {
   mlir::Value index = conversions.emit(value);
   Type type = index.getType();
   if (!ir::isIntegerScalar(type))
@@ -112,14 +112,14 @@ mlir::Value Subscripts::indexValue(const Value &value, size_t position) {
   return index;
 }
 
-Value Subscripts::subscriptTensor(const Value &tensor, const std::vector<Value> &given) {
+Operand Subscripts::subscriptTensor(const Operand &tensor, const std::vector<Operand> &given) {
   auto type = mlir::cast<ir::TensorType>(tensor.type);
   bool isField = session.tracker.getInput(tensor.input).isField;
-  std::vector<Value> indices = flattenIndices(given);
-  llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
+  std::vector<Operand> indices = flattenIndices(given);
+  llvm::erase_if(indices, [](const Operand &index) { return index.isNone(); });
   auto rank = size_t(type.getRank());
   bool isPart = llvm::any_of(
-      indices, [](const Value &index) { return index.is(Kind::Range) || (index.isObject() && index.object.ptr() == Py_Ellipsis); });
+      indices, [](const Operand &index) { return index.is(Kind::Range) || (index.isObject() && index.object.ptr() == Py_Ellipsis); });
   if (isPart) return viewOf(tensor, indices);
   if (indices.size() != rank) failIndexCount(tensor, indices.size());
   if (tensor.isClamped)
@@ -150,13 +150,13 @@ Value Subscripts::subscriptTensor(const Value &tensor, const std::vector<Value> 
       fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels. (the extent is known at run time only)");
     operands.push_back(indexValue(indices[axis], axis));
   }
-  Value place = makePlace(create<ir::ElementOp>(ir::RefType::get(type.getElement()), conversions.getInput(tensor), operands));
+  Operand place = makePlace(create<ir::ElementOp>(ir::RefType::get(type.getElement()), conversions.getInput(tensor), operands));
   place.isElement = true;
   place.isClamped = tensor.isClamped;
   return place;
 }
 
-void Subscripts::failIndexCount(const Value &tensor, size_t count) {
+void Subscripts::failIndexCount(const Operand &tensor, size_t count) {
   auto rank = size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
   std::string hint = count < rank ? "; use f[i, j]: all indices in one bracket" : "";
   if (session.tracker.getInput(tensor.input).isField)
@@ -166,25 +166,25 @@ void Subscripts::failIndexCount(const Value &tensor, size_t count) {
                           given + "d indices)" + hint);
 }
 
-Value Subscripts::viewOf(const Value &tensor, std::vector<Value> indices) {
+Operand Subscripts::viewOf(const Operand &tensor, std::vector<Operand> indices) {
   auto type = mlir::cast<ir::TensorType>(tensor.type);
   if (indices.size() > size_t(type.getRank()) + 1) failIndexCount(tensor, indices.size());
   // Indices of a view begin at 0, also if the container has another lowest index.
   for (size_t axis = 0; axis < indices.size() && !type.getOrigin().empty(); ++axis) {
-    auto place = [&](const Value &index) {
+    auto place = [&](const Operand &index) {
       return index.isNone() ? index : operators().binary(BinaryKind::sub, index, makeObject(nb::int_(type.getFirst(int64_t(axis)))), "-");
     };
     if (!indices[axis].is(Kind::Range)) {
       indices[axis] = place(indices[axis]);
       continue;
     }
-    indices[axis] = mapItems(indices[axis], [](const Value &bound) { return bound; });
+    indices[axis] = mapItems(indices[axis], [](const Operand &bound) { return bound; });
     for (int bound : {0, 1}) indices[axis].aggregate->items[size_t(bound)] = place(indices[axis].aggregate->items[size_t(bound)]);
   }
   return views().subscriptView(views().toView(tensor), indices);
 }
 
-nb::object Subscripts::makeSlice(const Value &range) {
+nb::object Subscripts::makeSlice(const Operand &range) {
   nb::object bounds[3];
   for (int index = 0; index < 3; ++index) {
     bounds[index] = conversions.toPython(range.aggregate->items[index]);
@@ -193,7 +193,7 @@ nb::object Subscripts::makeSlice(const Value &range) {
   return checked(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
 }
 
-std::vector<int64_t> Subscripts::sliceComponents(const Value &slice, int64_t extent) {
+std::vector<int64_t> Subscripts::sliceComponents(const Operand &slice, int64_t extent) {
   Py_ssize_t start = 0, stop = 0, step = 0;
   if (PySlice_Unpack(makeSlice(slice).ptr(), &start, &stop, &step) < 0) throw nb::python_error();
   std::vector<int64_t> result(size_t(PySlice_AdjustIndices(extent, &start, &stop, step)));
@@ -201,8 +201,8 @@ std::vector<int64_t> Subscripts::sliceComponents(const Value &slice, int64_t ext
   return result;
 }
 
-Value Subscripts::componentsOf(const Value &base, std::vector<int32_t> components, Type type) {
-  Value result = makeAggregate(Kind::Components, {base});
+Operand Subscripts::componentsOf(const Operand &base, std::vector<int32_t> components, Type type) {
+  Operand result = makeAggregate(Kind::Components, {base});
   result.type = type;
   result.isReadOnly = base.isReadOnly;
   if (base.is(Kind::Components) && base.aggregate->components.empty()) {
@@ -217,8 +217,8 @@ Value Subscripts::componentsOf(const Value &base, std::vector<int32_t> component
   return result;
 }
 
-Value Subscripts::placeOfComponent(const Value &base, ArrayRef<mlir::Value> indices) {
-  Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.type)), base.ir, indices));
+Operand Subscripts::placeOfComponent(const Operand &base, ArrayRef<mlir::Value> indices) {
+  Operand place = makePlace(create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.type)), base.ir, indices));
   place.isElement = base.isElement;
   place.isClamped = base.isClamped;
   place.isKernelVariable = base.isKernelVariable;
@@ -226,7 +226,7 @@ Value Subscripts::placeOfComponent(const Value &base, ArrayRef<mlir::Value> indi
   return place;
 }
 
-Value Subscripts::component(const Value &base, int64_t flat) {
+Operand Subscripts::component(const Operand &base, int64_t flat) {
   if (base.is(Kind::Components)) return componentPlace(base, size_t(flat));
   if (!base.is(Kind::Place)) return makeComputed(emitter.extract(conversions.emit(base), flat));
   auto type = mlir::cast<VectorType>(base.type);
@@ -235,14 +235,14 @@ Value Subscripts::component(const Value &base, int64_t flat) {
                                  emitter.constant(flat % type.getDimSize(1), session.types.i32)});
 }
 
-Value Subscripts::componentPlace(const Value &components, size_t position) {
+Operand Subscripts::componentPlace(const Operand &components, size_t position) {
   if (components.aggregate->components.empty()) return components.aggregate->items[position];
   return component(components.aggregate->items[0], components.aggregate->components[position]);
 }
 
-Value Subscripts::subscriptVector(const Value &base, const std::vector<Value> &given) {
+Operand Subscripts::subscriptVector(const Operand &base, const std::vector<Operand> &given) {
   auto type = dyn_cast<VectorType>(base.type);
-  std::vector<Value> indices = flattenIndices(given);
+  std::vector<Operand> indices = flattenIndices(given);
   if (!type) {
     if (given.size() == 1 && (given[0].isNone() || indices.empty())) return base;
     fail(error::kType, "a scalar ('" + ir::describe(base.type) + "') cannot be indexed");
@@ -251,18 +251,18 @@ Value Subscripts::subscriptVector(const Value &base, const std::vector<Value> &g
   if (base.is(Kind::Components) && !base.aggregate->rowOf.empty() && indices.size() == 1 && !indices[0].is(Kind::Range))
     return subscriptVector(base.aggregate->rowOf[0], {base.aggregate->rowOf[1], indices[0]});
   auto rank = size_t(type.getRank());
-  std::vector<Value> rowOf;
+  std::vector<Operand> rowOf;
   if (rank == 2 && indices.size() == 1 && base.is(Kind::Place)) rowOf = {base, conversions.load(indices[0])};
   // `v[i, 0]` is an element of a vector, and `m[i]` a row of a matrix.
   if (rank == 1 && indices.size() == 2 && conversions.findInteger(indices[1]) == 0) indices.pop_back();
-  if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate(Kind::Range, std::vector<Value>(3, makeObject(nb::none()))));
+  if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate(Kind::Range, std::vector<Operand>(3, makeObject(nb::none()))));
   if (indices.size() != rank)
     fail(error::kIndex, "Expected " + std::to_string(rank) + " indices, got " + std::to_string(indices.size()) + ".");
   // The selected positions per axis; for a run-time index, offsets from it.
   std::vector<int64_t> chosen[2] = {{0}, {0}};
   mlir::Value atRunTime[2];
   SmallVector<int64_t> shape;
-  auto placeWithin = [&](const Value &index, int64_t count) {
+  auto placeWithin = [&](const Operand &index, int64_t count) {
     return base.isClamped ? views().clampIndex(index, makeObject(nb::int_(count))) : index;
   };
   for (size_t axis = 0; axis < rank; ++axis) {
@@ -305,14 +305,14 @@ Value Subscripts::subscriptVector(const Value &base, const std::vector<Value> &g
       }
     }
   if (isStatic) {
-    Value result = componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
+    Operand result = componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
     result.aggregate->rowOf = std::move(rowOf);
     return result;
   }
   if (base.is(Kind::Place)) {
-    std::vector<Value> places = listValues(positions, [&](ArrayRef<mlir::Value> at) { return placeOfComponent(base, at); });
+    std::vector<Operand> places = listValues(positions, [&](ArrayRef<mlir::Value> at) { return placeOfComponent(base, at); });
     if (shape.empty()) return places[0];
-    Value result = makeAggregate(Kind::Components, std::move(places));
+    Operand result = makeAggregate(Kind::Components, std::move(places));
     result.type = VectorType::get(shape, type.getElementType());
     result.isReadOnly = base.isReadOnly;
     result.isClamped = base.isClamped;
@@ -325,21 +325,21 @@ Value Subscripts::subscriptVector(const Value &base, const std::vector<Value> &g
   return makeComputed(shape.empty() ? components[0] : emitter.makeVectorOf(components, shape));
 }
 
-std::optional<int64_t> Subscripts::findPosition(const Value &index) {
+std::optional<int64_t> Subscripts::findPosition(const Operand &index) {
   return index.is(Kind::Computed) ? ir::findInteger(index.ir) : conversions.findInteger(index);
 }
 
-Value Subscripts::subscriptSequence(const Value &base, const Value &index) {
-  std::vector<Value> &items = base.aggregate->items;
+Operand Subscripts::subscriptSequence(const Operand &base, const Operand &index) {
+  std::vector<Operand> &items = base.aggregate->items;
   if (base.is(Kind::Dictionary)) {
     nb::object key = collections().knownKey(index);
-    if (const Value *item = collections().findKey(base, key)) return *item;
+    if (const Operand *item = collections().findKey(base, key)) return *item;
     fail(error::kIndex, "the dict has no key " + toText(nb::repr(key)));
   }
   if (index.is(Kind::Range)) {
-    std::vector<Value> chosen;
+    std::vector<Operand> chosen;
     for (int64_t position : sliceComponents(index, int64_t(items.size()))) chosen.push_back(items[size_t(position)]);
-    Value result = makeAggregate(Kind::Sequence, std::move(chosen));
+    Operand result = makeAggregate(Kind::Sequence, std::move(chosen));
     result.aggregate->isTuple = base.aggregate->isTuple;
     return result;
   }
@@ -347,19 +347,19 @@ Value Subscripts::subscriptSequence(const Value &base, const Value &index) {
     return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.object))));
   // A list of numbers with a typed index becomes a vector, so that the result's type does not depend on the index being constant.
   if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
-      llvm::all_of(items, [&](const Value &item) { return conversions.findType(item) && !isa<VectorType>(conversions.findType(item)); }))
+      llvm::all_of(items, [&](const Operand &item) { return conversions.findType(item) && !isa<VectorType>(conversions.findType(item)); }))
     return subscriptVector(makeComputed(conversions.emitSequence(base)), {index});
-  if (Value *item = collections().findItem(base, index)) return *item;
+  if (Operand *item = collections().findItem(base, index)) return *item;
   fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index));
 }
 
-Value Subscripts::subscriptObject(const Value &base, const Value &index) {
+Operand Subscripts::subscriptObject(const Operand &base, const Operand &index) {
   PyObject *container = base.object.ptr();
   attributes().requireShadow(base);
   if (session.python.isInstance(base.object, session.python.structValue))
     return attributes().structAttribute(structs().structOfObject(base), conversions.known(index));
   if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) {
-    std::vector<Value> items = collections().listItems(base, "index");
+    std::vector<Operand> items = collections().listItems(base, "index");
     return subscriptSequence(makeAggregate(Kind::Sequence, std::move(items)), index);
   }
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(base, makeObject(nb::int_(*position)));
@@ -382,15 +382,15 @@ Value Subscripts::subscriptObject(const Value &base, const Value &index) {
   return conversions.fromPython(found, path);
 }
 
-mlir::Value Subscripts::extent(const Value &tensor, int axis) {
+mlir::Value Subscripts::extent(const Operand &tensor, int axis) {
   int64_t size = mlir::cast<ir::TensorType>(tensor.type).getExtents()[size_t(axis)];
   if (size != layout::kDynamic) return emitter.constant(size, size <= INT32_MAX ? session.types.i32 : session.types.i64);
   return create<ir::ExtentOp>(session.types.i32, conversions.getInput(tensor), uint32_t(axis));
 }
 
-Value Subscripts::tensorShape(const Value &tensor) {
+Operand Subscripts::tensorShape(const Operand &tensor) {
   auto type = mlir::cast<ir::TensorType>(tensor.type);
-  std::vector<Value> items;
+  std::vector<Operand> items;
   for (int axis = 0; axis < type.getRank(); ++axis) {
     int64_t size = type.getExtents()[size_t(axis)];
     items.push_back(size == layout::kDynamic ? makeComputed(extent(tensor, axis)) : makeObject(nb::int_(size)));

@@ -9,32 +9,32 @@ class Subscripts : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Value visitSubscript(nb::handle node);
-  Value subscript(const Value &base, nb::handle index);
-  Value subscriptValues(const Value &base, const std::vector<Value> &indices, bool isTuple);
-  Value subscriptTensor(const Value &tensor, const std::vector<Value> &indices);
+  Operand visitSubscript(nb::handle node);
+  Operand subscript(const Operand &base, nb::handle index);
+  Operand subscriptValues(const Operand &base, const std::vector<Operand> &indices, bool isTuple);
+  Operand subscriptTensor(const Operand &tensor, const std::vector<Operand> &indices);
   /// A known integer index of a list, also if it is a component of a constant vector.
-  std::optional<int64_t> findPosition(const Value &index);
-  Value subscriptSequence(const Value &base, const Value &index);
-  Value component(const Value &base, int64_t flat);
-  Value componentsOf(const Value &base, std::vector<int32_t> components, mlir::Type type);
-  Value componentPlace(const Value &components, size_t position);
-  std::vector<Value> visitIndices(nb::handle index);
-  std::vector<Value> flattenIndices(const std::vector<Value> &given); ///< expands vectors and lists
+  std::optional<int64_t> findPosition(const Operand &index);
+  Operand subscriptSequence(const Operand &base, const Operand &index);
+  Operand component(const Operand &base, int64_t flat);
+  Operand componentsOf(const Operand &base, std::vector<int32_t> components, mlir::Type type);
+  Operand componentPlace(const Operand &components, size_t position);
+  std::vector<Operand> visitIndices(nb::handle index);
+  std::vector<Operand> flattenIndices(const std::vector<Operand> &given); ///< expands vectors and lists
   int64_t wrapIndex(int64_t index, int64_t size, const llvm::Twine &container);
-  Value tensorShape(const Value &tensor);
-  mlir::Value extent(const Value &tensor, int axis);
-  mlir::Value indexValue(const Value &value, size_t position);
+  Operand tensorShape(const Operand &tensor);
+  mlir::Value extent(const Operand &tensor, int axis);
+  mlir::Value indexValue(const Operand &value, size_t position);
 
 private:
-  Value viewOf(const Value &tensor, std::vector<Value> indices); ///< the subview at the given leading indices
-  [[noreturn]] void failIndexCount(const Value &tensor, size_t count);
-  Value subscriptVector(const Value &base, const std::vector<Value> &indices);
-  Value subscriptObject(const Value &base, const Value &index);
-  Value placeOfComponent(const Value &base, llvm::ArrayRef<mlir::Value> indices);
+  Operand viewOf(const Operand &tensor, std::vector<Operand> indices); ///< the subview at the given leading indices
+  [[noreturn]] void failIndexCount(const Operand &tensor, size_t count);
+  Operand subscriptVector(const Operand &base, const std::vector<Operand> &indices);
+  Operand subscriptObject(const Operand &base, const Operand &index);
+  Operand placeOfComponent(const Operand &base, llvm::ArrayRef<mlir::Value> indices);
   int64_t knownLength(nb::handle slice); ///< of a slice such as `i:i + 2`; 0 if unknown
-  nb::object makeSlice(const Value &range);
-  std::vector<int64_t> sliceComponents(const Value &slice, int64_t extent);
+  nb::object makeSlice(const Operand &range);
+  std::vector<int64_t> sliceComponents(const Operand &slice, int64_t extent);
 };
 
 } // namespace qd::frontend

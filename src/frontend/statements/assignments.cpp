@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-void Assignments::assignName(nb::handle target, const Value &given, Type declared) {
+void Assignments::assignName(nb::handle target, const Operand &given, Type declared) {
   nb::object name = getAttribute(target, names().id);
   llvm::StringRef text = toText(name);
   auto failHere = [&](const llvm::Twine &message) {
@@ -17,7 +17,7 @@ void Assignments::assignName(nb::handle target, const Value &given, Type declare
     fail(error::kSyntax, message);
   };
   Binding *binding = variables().findTarget(target);
-  Value value = declared ? makeComputed(conversions.convert(given, declared)) : given;
+  Operand value = declared ? makeComputed(conversions.convert(given, declared)) : given;
   bool isContainer = value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) ||
                      value.is(Kind::Tensor) || value.is(Kind::View) || value.is(Kind::Instance);
   bool isObject = value.isObject() && !conversions.canEmit(value);
@@ -59,7 +59,7 @@ void Assignments::assignName(nb::handle target, const Value &given, Type declare
   scopes.bind(name.ptr(), std::move(made));
 }
 
-Value Assignments::memberTarget(const Value &base, nb::handle name) {
+Operand Assignments::memberTarget(const Operand &base, nb::handle name) {
   if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
     const PathNode *root = base.path;
     while (root->parent) root = root->parent;
@@ -74,11 +74,11 @@ Value Assignments::memberTarget(const Value &base, nb::handle name) {
   return attributes().getAttributeOf(base, name);
 }
 
-std::optional<Value> Assignments::visitTarget(nb::handle target, const Value &value) {
+std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand &value) {
   At here(context, target);
-  Value place;
+  Operand place;
   if (kindOf(target) == NodeKind::Attribute) {
-    Value base = expressions().visit(getAttribute(target, names().value));
+    Operand base = expressions().visit(getAttribute(target, names().value));
     nb::object name = getAttribute(target, names().attr);
     if (base.is(Kind::Instance)) {
       instances().storeMember(base, name, value);
@@ -87,11 +87,11 @@ std::optional<Value> Assignments::visitTarget(nb::handle target, const Value &va
     place = memberTarget(base, name);
   } else if (kindOf(target) == NodeKind::Subscript) {
     if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
-    Value base = expressions().visit(getAttribute(target, names().value));
+    Operand base = expressions().visit(getAttribute(target, names().value));
     nb::object index = getAttribute(target, names().slice);
     if (base.is(Kind::Sequence) && base.aggregate->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
     if ((base.is(Kind::Sequence) && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary)) {
-      Value key = expressions().visit(index), *item = collections().findItem(base, key);
+      Operand key = expressions().visit(index), *item = collections().findItem(base, key);
       if (item && (item->is(Kind::Place) || item->is(Kind::Struct))) return *item;
       collections().assignItem(base, key, value);
       return std::nullopt;
@@ -118,8 +118,8 @@ std::optional<Value> Assignments::visitTarget(nb::handle target, const Value &va
   return place;
 }
 
-std::vector<std::pair<nb::object, Value>> Assignments::pairTargets(nb::handle targets, const Value &value) {
-  std::vector<Value> items = collections().listItems(value, "unpack");
+std::vector<std::pair<nb::object, Operand>> Assignments::pairTargets(nb::handle targets, const Operand &value) {
+  std::vector<Operand> items = collections().listItems(value, "unpack");
   size_t count = nb::len(targets), starred = SIZE_MAX;
   for (size_t index = 0; index < count; ++index) {
     if (kindOf(nb::object(targets[index])) != NodeKind::Starred) continue;
@@ -129,7 +129,7 @@ std::vector<std::pair<nb::object, Value>> Assignments::pairTargets(nb::handle ta
   if (starred == SIZE_MAX ? items.size() != count : items.size() + 1 < count)
     fail(error::kSyntax, "The number of targets is not equal to value length: " + std::to_string(count) + " targets, " +
                              std::to_string(items.size()) + " values");
-  std::vector<std::pair<nb::object, Value>> pairs;
+  std::vector<std::pair<nb::object, Operand>> pairs;
   auto item = items.begin();
   for (size_t index = 0; index < count; ++index) {
     nb::object target = targets[index];
@@ -144,7 +144,7 @@ std::vector<std::pair<nb::object, Value>> Assignments::pairTargets(nb::handle ta
   return pairs;
 }
 
-void Assignments::assign(nb::handle target, const Value &value) {
+void Assignments::assign(nb::handle target, const Operand &value) {
   if (kindOf(target) == NodeKind::Name) return assignName(target, value);
   if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
     auto pairs = pairTargets(getAttribute(target, names().elts), value);
@@ -156,12 +156,12 @@ void Assignments::assign(nb::handle target, const Value &value) {
     for (auto &[part, item] : pairs) assign(part, item);
     return;
   }
-  if (std::optional<Value> place = visitTarget(target, value)) variables().store(*place, value);
+  if (std::optional<Operand> place = visitTarget(target, value)) variables().store(*place, value);
 }
 
 void Assignments::visitAssign(nb::handle at) {
   nb::object expression = getAttribute(at, names().value);
-  Value value = expressions().visit(expression);
+  Operand value = expressions().visit(expression);
   // Errors from here on are located at the value; `findTarget` and `visitTarget` locate theirs at the target.
   At here(context, expression);
   nb::object targets = getAttribute(at, names().targets);
@@ -176,7 +176,7 @@ void Assignments::visitAnnotatedAssign(nb::handle at) {
   nb::object annotation = conversions.toPython(expressions().visit(getAttribute(at, names().annotation)));
   Type type = annotation ? session.findValueType(annotation) : Type();
   if (expression.is_none()) fail(error::kSyntax, "a declaration needs a value");
-  Value value = expressions().visit(expression);
+  Operand value = expressions().visit(expression);
   if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on annotated assignment");
   if (!type) {
     if (annotation && session.python.isInstance(annotation, session.python.structType))
@@ -196,7 +196,7 @@ void Assignments::visitAnnotatedAssign(nb::handle at) {
   assignName(target, value, type);
 }
 
-void Assignments::augment(const Value &place, BinaryKind kind, const Value &value, llvm::StringRef symbol) {
+void Assignments::augment(const Operand &place, BinaryKind kind, const Operand &value, llvm::StringRef symbol) {
   if (place.is(Kind::Struct)) {
     for (auto [index, member] : llvm::enumerate(place.aggregate->items))
       augment(member, kind, value.is(Kind::Struct) ? value.aggregate->items[index] : value, symbol);
@@ -215,7 +215,7 @@ void Assignments::augment(const Value &place, BinaryKind kind, const Value &valu
       (shape && (!placeShape || placeShape.getShape() != shape.getShape())))
     fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" +
                            ir::describe(operand.getType()) + "'");
-  const Value &whole = place.is(Kind::Components) ? place.aggregate->items[0] : place;
+  const Operand &whole = place.is(Kind::Components) ? place.aggregate->items[0] : place;
   if (atomic && (whole.isElement || (whole.isKernelVariable && nesting.isInsideParallel)))
     return variables().forEachPlace(place, emitter.convert(operand, place.type),
                                     [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
@@ -241,8 +241,8 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
       variables().failCaptured(toText(name));
     }
     if (binding && binding->kind == Binding::Kind::Static && binding->value.is(Kind::Instance)) {
-      Value owner = binding->value, value = collections().copyElement(expressions().visit(getAttribute(at, names().value)));
-      std::optional<Value> result = instances().callInPlace(kind, owner, value);
+      Operand owner = binding->value, value = collections().copyElement(expressions().visit(getAttribute(at, names().value)));
+      std::optional<Operand> result = instances().callInPlace(kind, owner, value);
       if (!result) operators().failOperands(op ? llvm::StringRef(op->symbol) : "@", owner, value);
       if (result->aggregate != owner.aggregate) assignName(target, *result);
       return;
@@ -257,26 +257,26 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
     }
   }
   if (op && kindOf(target) == NodeKind::Subscript && kindOf(getAttribute(target, names().value)) == NodeKind::Name) {
-    Value base = expressions().visit(getAttribute(target, names().value));
+    Operand base = expressions().visit(getAttribute(target, names().value));
     bool isList = (base.is(Kind::Sequence) && !base.aggregate->isTuple && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary);
     if (isList) {
-      Value key = expressions().visit(getAttribute(target, names().slice)), *item = collections().findItem(base, key);
+      Operand key = expressions().visit(getAttribute(target, names().slice)), *item = collections().findItem(base, key);
       if (item && !item->is(Kind::Place) && !item->is(Kind::Struct)) {
-        Value old = *item, value = expressions().visit(getAttribute(at, names().value));
+        Operand old = *item, value = expressions().visit(getAttribute(at, names().value));
         return collections().assignItem(base, key, operators().binary(op->kind, old, value, op->symbol));
       }
     }
   }
   bool isMember = kindOf(target) == NodeKind::Attribute && !functions().isSuperCall(getAttribute(target, names().value));
-  Value owner = isMember ? expressions().visit(getAttribute(target, names().value)) : Value();
+  Operand owner = isMember ? expressions().visit(getAttribute(target, names().value)) : Operand();
   auto memberOf = [&] {
     At here(context, target);
     return attributes().getAttributeOf(owner, getAttribute(target, names().attr));
   };
-  Value place = isMember ? memberOf() : expressions().visit(target);
+  Operand place = isMember ? memberOf() : expressions().visit(target);
   if (op && isMember && owner.is(Kind::Instance) && (place.isObject() || place.is(Kind::Sequence) || place.is(Kind::Instance))) {
-    Value value = expressions().visit(getAttribute(at, names().value));
-    std::optional<Value> result =
+    Operand value = expressions().visit(getAttribute(at, names().value));
+    std::optional<Operand> result =
         place.is(Kind::Instance) ? instances().callInPlace(kind, place, collections().copyElement(value)) : std::nullopt;
     if (result && result->aggregate == place.aggregate) return;
     return instances().storeMember(owner, getAttribute(target, names().attr),
@@ -285,7 +285,7 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
   if (place.isObject() || place.is(Kind::Argument)) return variables().store(place, place);
   if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
   if (registerTiles().isRegisterTile(place)) return registerTiles().augmentTile(place, at);
-  Value value = expressions().visit(getAttribute(at, names().value));
+  Operand value = expressions().visit(getAttribute(at, names().value));
   if (!op) return variables().store(place, operators().matmul(makeComputed(conversions.emit(place)), value));
   augment(place, op->kind, value, op->symbol);
 }

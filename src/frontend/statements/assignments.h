@@ -12,16 +12,16 @@ public:
   void visitAssign(nb::handle node);
   void visitAugmentedAssign(nb::handle node);
   void visitAnnotatedAssign(nb::handle node);
-  void assignName(nb::handle target, const Value &value, mlir::Type declared = {});
+  void assignName(nb::handle target, const Operand &value, mlir::Type declared = {});
   /// The targets of an unpacking and their values; the value of a starred target is a list.
-  std::vector<std::pair<nb::object, Value>> pairTargets(nb::handle targets, const Value &value);
+  std::vector<std::pair<nb::object, Operand>> pairTargets(nb::handle targets, const Operand &value);
 
 private:
-  void assign(nb::handle target, const Value &value);
-  Value memberTarget(const Value &base, nb::handle name);
+  void assign(nb::handle target, const Operand &value);
+  Operand memberTarget(const Operand &base, nb::handle name);
   /// The element or member that an assignment changes. An item of a compile-time list or dict is assigned here; then the result is none.
-  std::optional<Value> visitTarget(nb::handle target, const Value &value);
-  void augment(const Value &place, BinaryKind kind, const Value &value, llvm::StringRef symbol);
+  std::optional<Operand> visitTarget(nb::handle target, const Operand &value);
+  void augment(const Operand &place, BinaryKind kind, const Operand &value, llvm::StringRef symbol);
 };
 
 } // namespace qd::frontend

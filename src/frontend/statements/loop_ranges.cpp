@@ -17,13 +17,13 @@ size_t LoopRanges::countTargets(nb::handle target) {
   fail(error::kSyntax, "the target of a loop must be a name");
 }
 
-bool LoopRanges::isContainer(const Value &value) {
+bool LoopRanges::isContainer(const Operand &value) {
   return conversions.isTensor(value) || value.is(Kind::View) ||
          (value.isObject() && (session.python.isInstance(value.object, session.python.structField) ||
                                session.python.isInstance(value.object, session.python.snode)));
 }
 
-std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Value &iterable, nb::handle target) {
+std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Operand &iterable, nb::handle target) {
   At here(context, iterNode);
   // A loop over the name of a static container is a loop over the container.
   if (kindOf(iterNode) == NodeKind::Name && isContainer(iterable)) iterable.isStatic = false;
@@ -48,10 +48,10 @@ std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Value &iterable, nb:
   return std::nullopt;
 }
 
-Value LoopRanges::toRange(const Value &object) {
+Operand LoopRanges::toRange(const Operand &object) {
   PyObject *ptr = object.object.ptr();
   if (PyRange_Check(ptr)) {
-    std::vector<Value> items;
+    std::vector<Operand> items;
     for (const nb::object &name : {names().start, names().stop, names().step})
       items.push_back(makeObject(getAttribute(object.object, name)));
     return makeAggregate(Kind::Range, std::move(items));
@@ -60,10 +60,10 @@ Value LoopRanges::toRange(const Value &object) {
   bool isGrouped = session.python.isInstance(ndrange, session.python.groupedRange);
   if (isGrouped) ndrange = getAttribute(ndrange, names().r);
   if (!session.python.isInstance(ndrange, session.python.ndrange)) return object;
-  std::vector<Value> items;
+  std::vector<Operand> items;
   for (nb::handle triple : getAttribute(ndrange, names().bounds))
     for (nb::handle end : triple) items.push_back(makeObject(end));
-  Value range = makeAggregate(Kind::Range, std::move(items));
+  Operand range = makeAggregate(Kind::Range, std::move(items));
   range.aggregate->isNdrange = true;
   range.aggregate->isGrouped = isGrouped;
   nb::object axes = findAttribute(ndrange, names().axes);
@@ -72,8 +72,8 @@ Value LoopRanges::toRange(const Value &object) {
   return range;
 }
 
-Type LoopRanges::boundType(ArrayRef<Value> bounds) {
-  for (const Value &value : bounds) {
+Type LoopRanges::boundType(ArrayRef<Operand> bounds) {
+  for (const Operand &value : bounds) {
     if (auto known = conversions.findInteger(value)) {
       if (*known < INT32_MIN || *known > INT32_MAX) return session.types.i64;
       continue;
@@ -89,25 +89,25 @@ Type LoopRanges::boundType(ArrayRef<Value> bounds) {
   return session.types.i32;
 }
 
-Value LoopRanges::makeRange(const Arguments &arguments) {
+Operand LoopRanges::makeRange(const Arguments &arguments) {
   size_t count = arguments.positional.size();
   if (count == 0 || count > 3 || !arguments.named.empty())
     fail(error::kSyntax,
          "Range should have 1 or 2 arguments, found " + std::to_string(count + arguments.named.size()) + " (a third is the step)");
-  std::vector<Value> items;
+  std::vector<Operand> items;
   if (count == 1) items.push_back(makeObject(nb::int_(0)));
   llvm::append_range(items, arguments.positional);
   if (items.size() == 2) items.push_back(makeObject(nb::int_(1)));
-  bool isKnown = llvm::all_of(items, [&](const Value &item) { return conversions.findInteger(item).has_value(); });
+  bool isKnown = llvm::all_of(items, [&](const Operand &item) { return conversions.findInteger(item).has_value(); });
   if (isKnown) return makeObject(session.python.rangeClass(items[0].object, items[1].object, items[2].object));
   return makeAggregate(Kind::Range, std::move(items));
 }
 
-Value LoopRanges::makeNdrange(const Arguments &arguments) {
+Operand LoopRanges::makeNdrange(const Arguments &arguments) {
   // The package's class checks the arguments, with zeros in place of run-time bounds.
-  std::vector<Value> items;
+  std::vector<Operand> items;
   bool isKnown = true;
-  auto check = [&](const Value &end) -> nb::object {
+  auto check = [&](const Operand &end) -> nb::object {
     items.push_back(end);
     if (nb::object known = conversions.toPython(end)) return known;
     isKnown = false;
@@ -115,10 +115,10 @@ Value LoopRanges::makeNdrange(const Arguments &arguments) {
     return type && ir::isIntegerScalar(type) ? nb::object(nb::int_(0)) : nb::none();
   };
   nb::list dimensions;
-  for (const Value &argument : arguments.positional) {
+  for (const Operand &argument : arguments.positional) {
     if (!isList(argument)) items.push_back(makeObject(nb::int_(0)));
     nb::list ends;
-    for (const Value &end : isList(argument) ? collections().listItems(argument, "unpack") : std::vector<Value>{argument})
+    for (const Operand &end : isList(argument) ? collections().listItems(argument, "unpack") : std::vector<Operand>{argument})
       ends.append(check(end));
     dimensions.append(isList(argument) ? nb::object(ends) : nb::object(ends[0]));
     if (nb::len(ends) < 3) items.push_back(makeObject(nb::int_(1)));
@@ -127,13 +127,13 @@ Value LoopRanges::makeNdrange(const Arguments &arguments) {
   for (const auto &[name, value] : arguments.named) named[name.c_str()] = conversions.known(value);
   nb::object made = session.python.ndrange(*dimensions, **named);
   if (isKnown) return makeObject(made);
-  Value range = toRange(makeObject(made));
+  Operand range = toRange(makeObject(made));
   range.aggregate->items = std::move(items);
   return range;
 }
 
-Value LoopRanges::makeZip(const Arguments &arguments) {
-  for (const Value &value : arguments.positional)
+Operand LoopRanges::makeZip(const Arguments &arguments) {
+  for (const Operand &value : arguments.positional)
     if (!isContainer(value)) fail(error::kType, "qd.zip takes containers, got " + conversions.describe(value));
   if (arguments.positional.empty() || !arguments.named.empty()) fail(error::kType, "qd.zip takes one or more containers");
   return arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Range, arguments.positional);
@@ -143,7 +143,7 @@ mlir::Value LoopRanges::biased(mlir::Value value) {
   return create<ir::BinaryOp>(BinaryKind::bit_xor, value, emitter.constant(INT64_MIN, session.types.i64));
 }
 
-mlir::Value LoopRanges::clipped(const Value &value) {
+mlir::Value LoopRanges::clipped(const Operand &value) {
   return emitter.cast(create<ir::BinaryOp>(BinaryKind::min, conversions.emit(value), emitter.constant(INT64_MAX, session.types.u64)),
                       session.types.i64);
 }
@@ -156,8 +156,8 @@ void LoopRanges::requireStep(mlir::Value step) {
   check->setAttr(ir::kAlways, builder.getUnitAttr());
 }
 
-Box LoopRanges::boxOfRange(const Value &range, nb::handle target) {
-  const std::vector<Value> &items = range.aggregate->items;
+Box LoopRanges::boxOfRange(const Operand &range, nb::handle target) {
+  const std::vector<Operand> &items = range.aggregate->items;
   Type type = boundType(items);
   Box box;
   bool hasSteps = false;
@@ -181,7 +181,7 @@ Box LoopRanges::boxOfRange(const Value &range, nb::handle target) {
                        " is empty: a loop downwards has a step of -1",
                    PyExc_SyntaxWarning);
     bool isBiased = conversions.findType(items[first]) == session.types.u64 && conversions.findType(items[first + 1]) == session.types.u64;
-    auto bound = [&](const Value &value) {
+    auto bound = [&](const Operand &value) {
       if (isBiased) return biased(emitter.cast(conversions.emit(value), session.types.i64));
       return conversions.findType(value) == session.types.u64 ? clipped(value) : conversions.convert(value, type);
     };
@@ -203,28 +203,28 @@ Box LoopRanges::boxOfRange(const Value &range, nb::handle target) {
   fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
 }
 
-Value LoopRanges::chooseRange(nb::handle at, mlir::Value condition) {
+Operand LoopRanges::chooseRange(nb::handle at, mlir::Value condition) {
   At here(context, at);
-  Value sides[2] = {expressions().visit(getAttribute(at, names().body)), expressions().visit(getAttribute(at, names().orelse))};
-  for (Value &side : sides) {
+  Operand sides[2] = {expressions().visit(getAttribute(at, names().body)), expressions().visit(getAttribute(at, names().orelse))};
+  for (Operand &side : sides) {
     if (side.isObject()) side = toRange(side);
     if (!side.is(Kind::Range) || side.aggregate->isNdrange || side.aggregate->items.size() != 3)
       fail(error::kSyntax,
            "Using non static inlined if statement as for-loop iterable is not currently supported. (for others than range)");
   }
   auto other = sides[1].aggregate->items.begin();
-  return mapItems(sides[0], [&](const Value &item) {
+  return mapItems(sides[0], [&](const Operand &item) {
     Type type = boundType({item, *other});
     return operators().select(makeComputed(condition), makeComputed(conversions.convert(item, type)),
                               makeComputed(conversions.convert(*other++, type)));
   });
 }
 
-size_t LoopRanges::countAxes(const Value &container) {
+size_t LoopRanges::countAxes(const Operand &container) {
   return container.is(Kind::View) ? Views::listRanges(container).size() : size_t(mlir::cast<ir::TensorType>(container.type).getRank());
 }
 
-std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Value &tensor, size_t axis) {
+std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Operand &tensor, size_t axis) {
   if (tensor.is(Kind::View)) {
     mlir::Value count = emitter.cast(subscripts().indexValue(Views::listRanges(tensor)[axis].aggregate->items[1], axis), session.types.i32);
     return {emitter.constant(0, count.getType()), count};
@@ -236,7 +236,7 @@ std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Value &tensor, 
   return {emitter.constant(first, last.getType()), last};
 }
 
-Value LoopRanges::leafTensor(Value container) {
+Operand LoopRanges::leafTensor(Operand container) {
   while (container.isObject() && session.python.isInstance(container.object, session.python.structField)) {
     nb::object fields = getAttribute(container.object, names().field_dict);
     auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
@@ -245,7 +245,7 @@ Value LoopRanges::leafTensor(Value container) {
   return container;
 }
 
-std::vector<std::pair<mlir::Value, mlir::Value>> LoopRanges::listBounds(Value container) {
+std::vector<std::pair<mlir::Value, mlir::Value>> LoopRanges::listBounds(Operand container) {
   std::vector<std::pair<mlir::Value, mlir::Value>> bounds;
   if (container.isObject() && session.python.isInstance(container.object, session.python.snode)) {
     auto bound = [&](nb::handle end) { return emitter.constant(nb::cast<int64_t>(end), session.types.i32); };
@@ -263,7 +263,7 @@ std::vector<std::pair<mlir::Value, mlir::Value>> LoopRanges::listBounds(Value co
   return bounds;
 }
 
-Box LoopRanges::boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target) {
+Box LoopRanges::boxOfContainers(const std::vector<Operand> &containers, bool isGrouped, nb::handle target) {
   Box box;
   box.isGrouped = isGrouped;
   for (const auto &[number, container] : llvm::enumerate(containers)) {
@@ -291,7 +291,7 @@ void LoopRanges::checkIndices(const Box &box, nb::handle target) {
                              " != " + std::to_string(rank) + ")");
 }
 
-Box LoopRanges::boxOfSlice(const Value &container, const std::vector<Value> &indices, nb::handle target) {
+Box LoopRanges::boxOfSlice(const Operand &container, const std::vector<Operand> &indices, nb::handle target) {
   size_t rank = countAxes(container);
   if (indices.size() > rank)
     fail(error::kIndex,
@@ -303,7 +303,7 @@ Box LoopRanges::boxOfSlice(const Value &container, const std::vector<Value> &ind
     auto [first, last] = findBounds(container, axis);
     auto clamp = [&, first = first, last = last](size_t which, mlir::Value whole) -> mlir::Value {
       if (axis >= indices.size() || indices[axis].aggregate->items[which].isNone()) return whole;
-      const Value &given = indices[axis].aggregate->items[which];
+      const Operand &given = indices[axis].aggregate->items[which];
       mlir::Value value = conversions.convert(given, last.getType());
       bool isFromEnd = conversions.findInteger(given).value_or(0) < 0 && ir::findInteger(first) == 0;
       if (isFromEnd) value = create<ir::BinaryOp>(BinaryKind::add, last, value);
@@ -311,7 +311,7 @@ Box LoopRanges::boxOfSlice(const Value &container, const std::vector<Value> &ind
     };
     box.lower.push_back(clamp(0, first));
     box.upper.push_back(clamp(1, last));
-    Value step = axis < indices.size() ? indices[axis].aggregate->items[2] : makeObject(nb::none());
+    Operand step = axis < indices.size() ? indices[axis].aggregate->items[2] : makeObject(nb::none());
     if (!step.isNone() && conversions.findInteger(step).value_or(0) < 1)
       fail(error::kSyntax, "the step of a slice that is looped over must be positive and known while compiling");
     box.steps.push_back(emitter.constant(conversions.findInteger(step).value_or(1), last.getType()));

@@ -21,30 +21,30 @@ public:
   /// Inverts the sign bit of an i64, which turns the unsigned order into the signed one; its own inverse.
   mlir::Value biased(mlir::Value value);
   /// The part of a container that indices and slices select; the loop's indices are those of the container.
-  Box boxOfSlice(const Value &container, const std::vector<Value> &indices, nb::handle target);
+  Box boxOfSlice(const Operand &container, const std::vector<Operand> &indices, nb::handle target);
   /// One of two ranges, selected at run time.
-  Value chooseRange(nb::handle node, mlir::Value condition);
+  Operand chooseRange(nb::handle node, mlir::Value condition);
   /// The iterations of a loop; none if it is unrolled.
-  std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
-  static size_t countAxes(const Value &container); ///< for a tensor or view
-  Value leafTensor(Value container);               ///< for a container of structs: its first container of numbers
-  bool isContainer(const Value &value);
-  Value toRange(const Value &object);
-  Value makeRange(const Arguments &arguments);
-  Value makeNdrange(const Arguments &arguments);
-  Value makeZip(const Arguments &arguments);
+  std::optional<Box> findBox(nb::handle iterNode, Operand &iterable, nb::handle target);
+  static size_t countAxes(const Operand &container); ///< for a tensor or view
+  Operand leafTensor(Operand container);             ///< for a container of structs: its first container of numbers
+  bool isContainer(const Operand &value);
+  Operand toRange(const Operand &object);
+  Operand makeRange(const Arguments &arguments);
+  Operand makeNdrange(const Arguments &arguments);
+  Operand makeZip(const Arguments &arguments);
 
 private:
-  Box boxOfRange(const Value &range, nb::handle target);
-  mlir::Value clipped(const Value &value); ///< a u64 as an i64; clips counts that no loop can reach
-  void requireStep(mlir::Value step);      ///< fails the launch if the step is 0
-  Box boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target);
-  std::pair<mlir::Value, mlir::Value> findBounds(const Value &container, size_t axis);
+  Box boxOfRange(const Operand &range, nb::handle target);
+  mlir::Value clipped(const Operand &value); ///< a u64 as an i64; clips counts that no loop can reach
+  void requireStep(mlir::Value step);        ///< fails the launch if the step is 0
+  Box boxOfContainers(const std::vector<Operand> &containers, bool isGrouped, nb::handle target);
+  std::pair<mlir::Value, mlir::Value> findBounds(const Operand &container, size_t axis);
   /// The first index and the end of each axis of a container, or of the cells of a node.
-  std::vector<std::pair<mlir::Value, mlir::Value>> listBounds(Value container);
+  std::vector<std::pair<mlir::Value, mlir::Value>> listBounds(Operand container);
   size_t countTargets(nb::handle target);
   void checkIndices(const Box &box, nb::handle target);
-  mlir::Type boundType(llvm::ArrayRef<Value> bounds);
+  mlir::Type boundType(llvm::ArrayRef<Operand> bounds);
 };
 
 } // namespace qd::frontend

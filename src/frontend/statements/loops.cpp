@@ -23,7 +23,7 @@ void Loops::checkLoopTarget(nb::handle target) {
     fail(error::kSyntax, "Variable '" + toText(name) + "' is already declared in the outer scope and cannot be used as loop variable");
 }
 
-void Loops::bindLoopVariable(nb::handle target, const Value &value) {
+void Loops::bindLoopVariable(nb::handle target, const Operand &value) {
   At here(context, target);
   if (kindOf(target) == NodeKind::Name) {
     Binding binding;
@@ -37,7 +37,7 @@ void Loops::bindLoopVariable(nb::handle target, const Value &value) {
   for (auto &[part, item] : assignments().pairTargets(getAttribute(target, names().elts), value)) bindLoopVariable(part, item);
 }
 
-void Loops::bindIndices(nb::handle target, const Value &value, nb::handle body) {
+void Loops::bindIndices(nb::handle target, const Operand &value, nb::handle body) {
   if (kindOf(target) != NodeKind::Name) {
     for (auto &[part, item] : assignments().pairTargets(getAttribute(target, names().elts), value)) bindIndices(part, item, body);
     return;
@@ -51,9 +51,9 @@ void Loops::bindIndices(nb::handle target, const Value &value, nb::handle body) 
   scopes.bind(name.ptr(), std::move(binding));
 }
 
-void Loops::unroll(nb::handle at, const Value &iterable) {
+void Loops::unroll(nb::handle at, const Operand &iterable) {
   nb::object target = getAttribute(at, names().target), body = getAttribute(at, names().body);
-  std::vector<Value> items;
+  std::vector<Operand> items;
   {
     At here(context, getAttribute(at, names().iter));
     items = collections().listItems(iterable, "loop over");
@@ -63,7 +63,7 @@ void Loops::unroll(nb::handle at, const Value &iterable) {
                      " iterations, so the compile time may be extremely long.",
                  PyExc_SyntaxWarning);
   context.loops.push_back({Loop::Kind::Unrolled, {}, nesting.runtimeDepth});
-  for (const Value &item : items) {
+  for (const Operand &item : items) {
     scopes.push();
     bindLoopVariable(target, conversions.load(item)); // loads the item's value of this iteration
     statements().visitBody(body);
@@ -119,22 +119,22 @@ void Loops::visitElse(nb::handle at, mlir::Value breakFlag) {
 
 void Loops::visitFor(nb::handle at) {
   nb::object iterNode = getAttribute(at, names().iter), target = getAttribute(at, names().target);
-  Value iterable;
+  Operand iterable;
   if (kindOf(iterNode) == NodeKind::Subscript) {
-    Value base = expressions().visit(getAttribute(iterNode, names().value)), leaf = loopRanges().leafTensor(base);
+    Operand base = expressions().visit(getAttribute(iterNode, names().value)), leaf = loopRanges().leafTensor(base);
     bool isWhole = conversions.isTensor(base) || base.is(Kind::View);
     if (conversions.isTensor(leaf)) leaf = conversions.toTensor(leaf);
     if (leaf.is(Kind::Tensor) || leaf.is(Kind::View)) {
-      std::vector<Value> indices = subscripts().visitIndices(getAttribute(iterNode, names().slice));
-      llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
+      std::vector<Operand> indices = subscripts().visitIndices(getAttribute(iterNode, names().slice));
+      llvm::erase_if(indices, [](const Operand &index) { return index.isNone(); });
       bool isElement = isWhole && indices.size() == LoopRanges::countAxes(leaf) &&
-                       llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
+                       llvm::none_of(indices, [](const Operand &index) { return index.is(Kind::Range); });
       if (!isElement) return loopOver(at, loopRanges().boxOfSlice(leaf, indices, target));
       iterable = conversions.load(leaf.is(Kind::View) ? views().subscriptView(leaf, indices) : subscripts().subscriptTensor(leaf, indices));
     }
   }
   if (kindOf(iterNode) == NodeKind::IfExp) {
-    Value test = expressions().visit(getAttribute(iterNode, names().test));
+    Operand test = expressions().visit(getAttribute(iterNode, names().test));
     if (!conversions.isConstant(test) && !test.isStatic) iterable = loopRanges().chooseRange(iterNode, operators().truth(test, "if"));
   }
   if (!iterable.isGiven()) iterable = expressions().visit(iterNode);
@@ -202,13 +202,13 @@ void Loops::loopOver(nb::handle at, Box box) {
   Branch body = statements().runBranch(op.getBody(), [&] {
     nesting.isInsideParallel |= isParallel;
     context.loops.push_back({isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential, breakFlag});
-    std::vector<Value> indices(rank);
+    std::vector<Operand> indices(rank);
     for (size_t position = 0; position < rank; ++position) {
       size_t axis = box.axes.empty() ? position : size_t(box.axes[position]);
       mlir::Value index = block.getArgument(unsigned(position));
       indices[axis] = makeComputed(axis < box.isBiased.size() && box.isBiased[axis] ? loopRanges().biased(index) : index);
     }
-    Value value = makeTuple(indices);
+    Operand value = makeTuple(indices);
     if (box.isGrouped && rank != 0)
       value = makeComputed(conversions.emitSequence(value));
     else if (!box.isGrouped && kindOf(target) == NodeKind::Name)
@@ -232,11 +232,11 @@ nb::object Loops::findRepeat(nb::handle test) {
   if (kindOf(root) != NodeKind::Name) return {};
   Binding *binding = scopes.find(getAttribute(root, names().id).ptr());
   if (binding && binding->kind != Binding::Kind::Static) return {}; // the test calls a method of a variable
-  Value function = expressions().visit(callee);
+  Operand function = expressions().visit(callee);
   return function.isObject() && syntax().builtinName(function.object) == "graph_do_while" ? callee : nb::object();
 }
 
-Value Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
+Operand Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
   At here(context, call);
   constexpr llvm::StringLiteral kName = "qd.graph.do_while()";
   bool isFlat = toText(getAttribute(callee, kindOf(callee) == NodeKind::Name ? names().id : names().attr)) == "graph_do_while";
@@ -256,7 +256,7 @@ Value Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
     if (!isMissing) throw;
     fail(error::kSyntax, kName + ": the flag does not resolve to an ndarray kernel parameter: " + found.message);
   }
-  Value flag = calls().bind(kName.drop_back(2), arguments, calls().getParameters(expressions().visit(callee).object))[0];
+  Operand flag = calls().bind(kName.drop_back(2), arguments, calls().getParameters(expressions().visit(callee).object))[0];
   if (!conversions.isTensor(flag))
     fail(error::kSyntax,
          kName + ": '" + conversions.describe(flag) + "' does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray");
@@ -267,14 +267,14 @@ Value Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
   return flag;
 }
 
-void Loops::checkRounds(const Value &rounds, const Value &flag) {
+void Loops::checkRounds(const Operand &rounds, const Operand &flag) {
   int64_t limit = session.options.maxRounds;
-  Value count = operators().binary(BinaryKind::add, rounds, makeObject(nb::int_(1)), "+");
+  Operand count = operators().binary(BinaryKind::add, rounds, makeObject(nb::int_(1)), "+");
   variables().storeTyped(rounds, conversions.emit(count));
-  Value isDone = operators().binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
-        isWithinLimit =
-            operators().binary(BinaryKind::bit_or, isDone,
-                               operators().binary(BinaryKind::lt, conversions.load(rounds), makeObject(nb::int_(limit)), "<"), "|");
+  Operand isDone = operators().binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
+          isWithinLimit =
+              operators().binary(BinaryKind::bit_or, isDone,
+                                 operators().binary(BinaryKind::lt, conversions.load(rounds), makeObject(nb::int_(limit)), "<"), "|");
   Fragments fragments;
   fragments.text(builder, "qd.graph.do_while() has run " + std::to_string(limit) +
                               " rounds, and its flag is not zero: set the option graph_max_iterations where it needs more");
@@ -283,9 +283,9 @@ void Loops::checkRounds(const Value &rounds, const Value &flag) {
 }
 
 void Loops::visitRepeat(nb::handle at, nb::handle callee) {
-  Value flag = visitRepeatFlag(getAttribute(at, names().test), callee);
+  Operand flag = visitRepeatFlag(getAttribute(at, names().test), callee);
   mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
-  Value rounds;
+  Operand rounds;
   if (session.options.maxRounds > 0) {
     rounds = makePlace(create<ir::LocalOp>(ir::RefType::get(session.types.i64)));
     variables().storeTyped(rounds, emitter.constant(0, session.types.i64));
@@ -301,7 +301,7 @@ void Loops::visitRepeat(nb::handle at, nb::handle callee) {
       statements().visitBlock(getAttribute(at, names().body));
     }
     context.loops = std::move(outerLoops);
-    Value left = conversions.load(subscripts().subscriptTensor(flag, {}));
+    Operand left = conversions.load(subscripts().subscriptTensor(flag, {}));
     create<ir::StoreOp>(emitter.nonZero(conversions.emit(left)), again);
     if (rounds.ir) checkRounds(rounds, left);
   }
@@ -319,7 +319,7 @@ void Loops::visitWhile(nb::handle at) {
     scopes.push();
     ++nesting.runtimeDepth;
     nb::object expression = getAttribute(at, names().test);
-    Value test = expressions().visit(expression);
+    Operand test = expressions().visit(expression);
     At here(context, expression);
     create<ir::ConditionOp>(conversions.isConstant(test) ? emitter.constant(conversions.isTrue(test), session.types.u1)
                                                          : operators().truth(test, "while"));

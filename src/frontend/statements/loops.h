@@ -12,20 +12,20 @@ public:
   void visitFor(nb::handle node);
   void visitWhile(nb::handle node);
   void visitLoopControl(NodeKind kind);
-  void bindLoopVariable(nb::handle target, const Value &value);
+  void bindLoopVariable(nb::handle target, const Operand &value);
   void configureLoop(const Arguments &arguments);
 
 private:
   /// The callee of the `qd.graph.do_while(flag)` in the test of a while loop; null for any other loop.
   nb::object findRepeat(nb::handle test);
-  Value visitRepeatFlag(nb::handle call, nb::handle callee);
+  Operand visitRepeatFlag(nb::handle call, nb::handle callee);
   void visitRepeat(nb::handle node, nb::handle callee);
   /// Counts the rounds of a do_while and fails the launch above the limit.
-  void checkRounds(const Value &rounds, const Value &flag);
-  void unroll(nb::handle node, const Value &iterable);
+  void checkRounds(const Operand &rounds, const Operand &flag);
+  void unroll(nb::handle node, const Operand &iterable);
   void loopOver(nb::handle node, Box box);
   /// Like bindLoopVariable, with a variable for each index that the body assigns.
-  void bindIndices(nb::handle target, const Value &value, nb::handle body);
+  void bindIndices(nb::handle target, const Operand &value, nb::handle body);
   void checkLoopTarget(nb::handle target);
   void visitElse(nb::handle node, mlir::Value breakFlag);
   mlir::Value makeBreakFlag(nb::handle node);

@@ -181,7 +181,7 @@ void Statements::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
 void Statements::visitIf(nb::handle at) {
   nb::object body = getAttribute(at, names().body), orelse = getAttribute(at, names().orelse);
   nb::object expression = getAttribute(at, names().test);
-  Value test = expressions().visit(expression);
+  Operand test = expressions().visit(expression);
   bool isKnown = conversions.isConstant(test) || conversions.isTensor(test) || test.isStatic, holds = false;
   mlir::Value condition;
   {
@@ -226,14 +226,14 @@ void Statements::visitReturn(nb::handle at) {
     fail(error::kSyntax, llvm::Twine("Return inside non-static if/for is not supported in a function ") +
                              (context.role.isKernelLevel ? "with loops that run in parallel" : "that makes the members of an object"));
   nb::object expression = getAttribute(at, names().value);
-  Value value = expression.is_none() ? makeObject(nb::none()) : expressions().visit(expression);
+  Operand value = expression.is_none() ? makeObject(nb::none()) : expressions().visit(expression);
   if (context.isInKernel() && context.results.types.is_none() && !value.isNone())
     fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   At here(context, expression.is_none() ? nb::borrow(at) : expression);
   // A single return passes compile-time values on; with several, the executed one is known at run time only.
-  std::function<Value(const Value &)> typed = [&](const Value &part) -> Value {
+  std::function<Operand(const Operand &)> typed = [&](const Operand &part) -> Operand {
     if (part.is(Kind::Sequence) || (part.is(Kind::Instance) && !context.role.isInlined)) {
-      Value made = mapItems(part, typed);
+      Operand made = mapItems(part, typed);
       made.object = part.object;
       made.path = part.path;
       return made;

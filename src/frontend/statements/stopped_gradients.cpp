@@ -16,7 +16,7 @@ static mlir::Operation *findLoop(mlir::OpBuilder &builder) {
   return op;
 }
 
-void StoppedGradients::stopGradient(const Value &container) {
+void StoppedGradients::stopGradient(const Operand &container) {
   if (!conversions.isTensor(container))
     fail(error::kType, "qd.stop_grad takes a field or an array, got " + conversions.describe(container));
   if (session.request.mode != support::AutodiffMode::None)

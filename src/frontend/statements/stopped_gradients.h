@@ -9,7 +9,7 @@ class StoppedGradients : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  void stopGradient(const Value &container);
+  void stopGradient(const Operand &container);
   bool isStopped(mlir::Value place);
   mlir::Value withoutDerivative(mlir::Value value);
 };

@@ -9,18 +9,18 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Value Variables::makeLocal(Type type) {
-  Value place = makePlace(create<ir::LocalOp>(ir::RefType::get(type)));
+Operand Variables::makeLocal(Type type) {
+  Operand place = makePlace(create<ir::LocalOp>(ir::RefType::get(type)));
   // Iterations of a parallel loop share the variables of the kernel's serial part.
   place.isKernelVariable = (context.role.isKernelLevel || context.role.isPartOfKernel) && !nesting.isInsideParallel;
   return place;
 }
 
-Value Variables::declare(const Value &value, bool isAssignedOnce) {
-  if (value.is(Kind::Struct)) return mapItems(value, [&](const Value &item) { return declare(item, false); });
+Operand Variables::declare(const Operand &value, bool isAssignedOnce) {
+  if (value.is(Kind::Struct)) return mapItems(value, [&](const Operand &item) { return declare(item, false); });
   mlir::Value initial = conversions.emit(value);
   if (isAssignedOnce) return makeComputed(initial);
-  Value place = makeLocal(initial.getType());
+  Operand place = makeLocal(initial.getType());
   create<ir::StoreOp>(initial, place.ir);
   return place;
 }
@@ -49,18 +49,18 @@ Binding *Variables::findTarget(nb::handle target) {
   return binding;
 }
 
-void Variables::forEachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
+void Variables::forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
   if (place.is(Kind::Place)) return act(place.ir, value);
   for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
     act(subscripts().componentPlace(place, position).ir,
         isa<VectorType>(value.getType()) ? emitter.extract(value, int64_t(position)) : value);
 }
 
-void Variables::storeTyped(const Value &place, mlir::Value value) {
+void Variables::storeTyped(const Operand &place, mlir::Value value) {
   forEachPlace(place, emitter.convert(value, place.type), [&](mlir::Value ref, mlir::Value part) { create<ir::StoreOp>(part, ref); });
 }
 
-void Variables::requirePlace(const Value &place) {
+void Variables::requirePlace(const Operand &place) {
   if (place.isReadOnly) failImmutable(place.path ? DependencyTracker::describe(place.path) : "parameter");
   if (place.is(Kind::Struct) || place.is(Kind::Place) || place.is(Kind::Components)) return;
   if (place.is(Kind::Argument)) failImmutable(DependencyTracker::describe(place.path));
@@ -69,7 +69,7 @@ void Variables::requirePlace(const Value &place) {
   fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
 }
 
-void Variables::store(const Value &place, const Value &value) {
+void Variables::store(const Operand &place, const Operand &value) {
   requirePlace(place);
   if (place.is(Kind::Struct)) {
     if (value.isObject() && session.python.isInstance(value.object, session.python.structValue))
@@ -77,7 +77,7 @@ void Variables::store(const Value &place, const Value &value) {
     if (!value.is(Kind::Struct)) fail(error::kType, "cannot assign '" + conversions.describe(value) + "' to a struct");
     structs().requireSameMembers(place, value);
     // All members are loaded before any is stored, because the two structs may overlap.
-    Value copied = conversions.copy(value);
+    Operand copied = conversions.copy(value);
     for (auto [member, item] : llvm::zip(place.aggregate->items, copied.aggregate->items)) store(member, item);
     return;
   }
@@ -86,19 +86,19 @@ void Variables::store(const Value &place, const Value &value) {
              value.isObject() && place.is(Kind::Place) ? conversions.convert(value, place.type) : conversions.emit(value, place.type));
 }
 
-Value Variables::merge(Binding &binding, PyObject *name) {
+Operand Variables::merge(Binding &binding, PyObject *name) {
   bool isVariable = binding.merge || binding.value.isTyped() || binding.value.is(Kind::Struct);
   binding.kind = isVariable ? Binding::Kind::Variable : Binding::Kind::Static;
   // Without `merge` the binding is from the taken branch of a compile-time `if`.
   if (!binding.merge) return binding.value;
   Merge &paths = *binding.merge;
-  std::function<Value(const Value *, const Value *)> unify = [&](const Value *first, const Value *second) -> Value {
-    const Value &shape = first ? *first : *second;
+  std::function<Operand(const Operand *, const Operand *)> unify = [&](const Operand *first, const Operand *second) -> Operand {
+    const Operand &shape = first ? *first : *second;
     if (shape.is(Kind::Struct)) {
       size_t member = 0;
-      auto part = [&](const Value *side) { return side ? &side->aggregate->items[member] : nullptr; };
-      return mapItems(shape, [&](const Value &) {
-        Value unified = unify(part(first), part(second));
+      auto part = [&](const Operand *side) { return side ? &side->aggregate->items[member] : nullptr; };
+      return mapItems(shape, [&](const Operand &) {
+        Operand unified = unify(part(first), part(second));
         ++member;
         return unified;
       });
@@ -109,7 +109,7 @@ Value Variables::merge(Binding &binding, PyObject *name) {
                              "' on the other");
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(paths.branches);
-    Value place = makeLocal(type);
+    Operand place = makeLocal(type);
     for (auto [side, region] : {std::pair(first, &paths.branches.getThenRegion()), std::pair(second, &paths.branches.getElseRegion())}) {
       if (!side) continue;
       builder.setInsertionPoint(region->front().getTerminator());

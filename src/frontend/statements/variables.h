@@ -9,13 +9,13 @@ class Variables : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  void requirePlace(const Value &place); ///< fails if it cannot be assigned
-  void store(const Value &place, const Value &value);
-  void storeTyped(const Value &place, mlir::Value value);
+  void requirePlace(const Operand &place); ///< fails if it cannot be assigned
+  void store(const Operand &place, const Operand &value);
+  void storeTyped(const Operand &place, mlir::Value value);
   /// Calls `act` for a place, or for the place of each component, with the corresponding part of the value.
-  void forEachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act);
-  Value declare(const Value &value, bool isAssignedOnce);
-  Value merge(Binding &binding, PyObject *name);
+  void forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act);
+  Operand declare(const Operand &value, bool isAssignedOnce);
+  Operand merge(Binding &binding, PyObject *name);
   [[noreturn]] void failImmutable(const llvm::Twine &name);
   [[noreturn]] void failCaptured(const llvm::Twine &name);
   static bool isVisible(const Binding *binding);
@@ -23,7 +23,7 @@ public:
   Binding *findTarget(nb::handle target);
 
 private:
-  Value makeLocal(mlir::Type type);
+  Operand makeLocal(mlir::Type type);
 };
 
 } // namespace qd::frontend

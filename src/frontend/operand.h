@@ -1,4 +1,4 @@
-// values.h: the value of an expression during compilation: a Python object, a typed IR value, or an aggregate of these
+// operand.h: what an expression is during compilation: a Python object, a typed IR value, or an aggregate of operands
 #pragma once
 
 #include "frontend/python_objects.h"
@@ -13,7 +13,7 @@ struct PathNode;
 struct Aggregate;
 
 /// The result of an expression.
-struct Value {
+struct Operand {
   enum class Kind : uint8_t {
     Object,     ///< a Python object, known while compiling
     Computed,   ///< a typed IR value
@@ -55,18 +55,18 @@ struct Value {
   bool isNone() const { return isObject() && object.is_none(); }
 };
 
-using Kind = Value::Kind;
+using Kind = Operand::Kind;
 
 /// Items, names and properties of a value that consists of other values.
 struct Aggregate {
-  std::vector<Value> items;
+  std::vector<Operand> items;
   std::vector<nb::object> names; ///< Struct, Instance, Dictionary, named tuple: interned member names or keys
   nb::object structType;         ///< Struct: its StructType or null. Sequence: the class of a named tuple
   bool isTuple = false;
   bool isUnpacked = false;           ///< Sequence: places of a struct's members, to which assignments store
   mlir::Block *ownerBlock = nullptr; ///< Sequence, Dictionary, Instance: the block that declares it; only that block adds or removes items
   std::vector<int32_t> components;   ///< Components: numbers of the components of items[0], row by row
-  std::vector<Value> rowOf;          ///< Components that are a row: the matrix and the index
+  std::vector<Operand> rowOf;        ///< Components that are a row: the matrix and the index
   std::vector<int32_t> axes;         ///< Range: order of the loops, outermost first; empty: in order of the axes
   bool isGrouped = false;            ///< Range: the loop variable is an index vector
   int64_t sliceLength = 0;           ///< Range as an index whose start is known at run time only: its length
@@ -75,78 +75,78 @@ struct Aggregate {
 };
 
 /// The value of a Python object; a `qd.Tensor` becomes its container.
-inline Value makeObject(nb::handle object, const PathNode *path = nullptr) {
-  Value value;
+inline Operand makeObject(nb::handle object, const PathNode *path = nullptr) {
+  Operand value;
   value.object = nb::borrow(unwrapTensor(object));
   value.path = path;
   return value;
 }
 
-inline Value makeComputed(mlir::Value ir) {
-  Value value;
+inline Operand makeComputed(mlir::Value ir) {
+  Operand value;
   value.kind = Kind::Computed;
   value.ir = ir;
   value.type = ir.getType();
   return value;
 }
 
-inline Value makePlace(mlir::Value ref) {
-  Value value;
+inline Operand makePlace(mlir::Value ref) {
+  Operand value;
   value.kind = Kind::Place;
   value.ir = ref;
   value.type = llvm::cast<ir::RefType>(ref.getType()).getPointee();
   return value;
 }
 
-inline Value makeAggregate(Value::Kind kind, std::vector<Value> items) {
-  Value value;
+inline Operand makeAggregate(Operand::Kind kind, std::vector<Operand> items) {
+  Operand value;
   value.kind = kind;
   value.aggregate = std::make_shared<Aggregate>();
   value.aggregate->items = std::move(items);
   return value;
 }
 
-inline Value makeTuple(std::vector<Value> items) {
-  Value value = makeAggregate(Kind::Sequence, std::move(items));
+inline Operand makeTuple(std::vector<Operand> items) {
+  Operand value = makeAggregate(Kind::Sequence, std::move(items));
   value.aggregate->isTuple = true;
   return value;
 }
 
-template <typename Range, typename Make> std::vector<Value> listValues(const Range &range, Make &&make) {
-  std::vector<Value> values;
+template <typename Range, typename Make> std::vector<Operand> listValues(const Range &range, Make &&make) {
+  std::vector<Operand> values;
   for (const auto &item : range) values.push_back(make(item));
   return values;
 }
 
 /// An aggregate with the same kind and names and changed items.
-template <typename Change> Value mapItems(const Value &shape, Change &&change) {
-  Value result = makeAggregate(shape.kind, {});
+template <typename Change> Operand mapItems(const Operand &shape, Change &&change) {
+  Operand result = makeAggregate(shape.kind, {});
   *result.aggregate = *shape.aggregate;
   result.aggregate->check = nullptr;
-  for (Value &item : result.aggregate->items) item = change(item);
+  for (Operand &item : result.aggregate->items) item = change(item);
   return result;
 }
 
 /// Whether the value is a list or tuple, of values or of Python objects.
-inline bool isList(const Value &value) {
+inline bool isList(const Operand &value) {
   return value.is(Kind::Sequence) || (value.isObject() && (PyTuple_Check(value.object.ptr()) || PyList_Check(value.object.ptr())));
 }
 
 /// The arguments of a call.
 struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<Operand> positional;
+  std::vector<std::pair<std::string, Operand>> named;
 };
 
 /// A method that is bound to `receiver`: its name, or a func.
-inline Value makeMethod(const Value &receiver, nb::handle name) {
-  Value method = makeAggregate(Kind::Method, {receiver});
+inline Operand makeMethod(const Operand &receiver, nb::handle name) {
+  Operand method = makeAggregate(Kind::Method, {receiver});
   method.object = nb::borrow(name);
   return method;
 }
 
 /// A member of a struct, instance or named tuple; null if there is none.
-inline const Value *findMember(const Value &structure, nb::handle name) {
+inline const Operand *findMember(const Operand &structure, nb::handle name) {
   for (const auto &[known, item] : llvm::zip(structure.aggregate->names, structure.aggregate->items))
     if (known.is(name) || known.equal(name)) return &item;
   return nullptr;
