@@ -1,15 +1,19 @@
 """Compares the data methods of containers with the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
 
     python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--most 26] [--rounds 7] [--only fill,to_numpy]
+        [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32]
 
 Prints, for each method, container and size, microseconds of Quadrants and of the others, and the ratio to the fastest other one. The
 processes alternate at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
-that import either package (by default this one); torch's methods are left out if it is not installed. NumPy is timed in our process:
-`fill`, `np.copyto`, `copy`. With `--worst 1.0` only the rows above that ratio are printed.
+that import either package (by default this one); torch's methods are left out if it is not installed. The peer is NumPy (`fill`,
+`np.copyto`, `copy`), for torch's methods torch (`copy_`, `clone`), in our process; for SOA it reorders the components as the methods
+do. With `--worst 1.0` only the rows above that ratio are printed.
 """
 
 import argparse
+import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,43 +22,42 @@ from collections.abc import Callable
 from typing import Any
 
 METHODS = ["fill", "copy_from", "from_numpy", "to_numpy", "from_torch", "to_torch"]
-KINDS = ["scalar", "vector", "vector SOA", "matrix", "matrix SOA"]
-COMPONENTS = {"scalar": (), "vector": (3,), "matrix": (2, 2)}
+COMPONENTS = {"scalar": (), "vector": (3,), "matrix": (2, 2), "matrix 3x3": (3, 3)}
+KINDS = ["scalar", "vector", "vector SOA", "matrix", "matrix SOA", "matrix 3x3", "matrix 3x3 SOA"]
+NAMES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "u8": "uint8"}
 MOST_BYTES = 1 << 30
 
 
-def make(qd: Any, container: str, kind: str, count: int) -> Any:
-    """Returns a container of `count` elements of f32; None if the package does not support it."""
+def make(qd: Any, container: str, dtype: Any, kind: str, count: int) -> Any:
+    """Returns a container of `count` elements; None if the package does not support it."""
     shape = COMPONENTS[kind.removesuffix(" SOA")]
     if container == "ndarray":
         if kind.endswith("SOA"):
             return None
-        element = [qd.f32, None, None] if not shape else [qd.types.vector(*shape, qd.f32)] if len(shape) == 1 else None
-        return qd.ndarray(element[0] if element else qd.types.matrix(*shape, qd.f32), count)
+        makers = [lambda: dtype, lambda: qd.types.vector(*shape, dtype), lambda: qd.types.matrix(*shape, dtype)]
+        return qd.ndarray(makers[len(shape)](), count)
     layout = qd.Layout.SOA if kind.endswith("SOA") else qd.Layout.AOS
     if not shape:
-        return qd.field(qd.f32, shape=count)
+        return qd.field(dtype, shape=count)
     cls = qd.Vector if len(shape) == 1 else qd.Matrix
-    return cls.field(*shape, qd.f32, shape=count, layout=layout)
+    return cls.field(*shape, dtype, shape=count, layout=layout)
 
 
-def find_call(qd: Any, method: str, container: str, kind: str, count: int) -> Callable[[], Any] | None:
+def find_call(qd: Any, method: str, container: str, dtype: str, kind: str, count: int) -> Callable[[], Any] | None:
     """Returns the call to time; with container "NumPy", on arrays only."""
     import numpy as np
 
     shape = (count, *COMPONENTS[kind.removesuffix(" SOA")])
-    values = np.random.default_rng(1).random(shape, np.float32)
-    if container == "NumPy":
-        target = np.zeros(shape, np.float32)
-        calls = {"fill": lambda: target.fill(0.5), "to_numpy": values.copy, "to_torch": values.copy}
-        return calls.get(method, lambda: np.copyto(target, values))
-    x = make(qd, container, kind, count)
+    values = (100 * np.random.default_rng(1).random(shape, np.float32)).astype(NAMES[dtype])
+    if container == "peer":
+        return find_peer(method, kind, values)
+    x = make(qd, container, getattr(qd, dtype), kind, count)
     if x is None:
         return None
     if method == "fill":
         return lambda: x.fill(0.5)
     if method == "copy_from":
-        other = make(qd, container, kind, count)
+        other = make(qd, container, getattr(qd, dtype), kind, count)
         other.fill(0.25)
         return lambda: x.copy_from(other)
     if method == "from_numpy":
@@ -70,6 +73,24 @@ def find_call(qd: Any, method: str, container: str, kind: str, count: int) -> Ca
         return None
     tensor = torch.from_numpy(values)
     return x.to_torch if method == "to_torch" else lambda: x.from_torch(tensor)
+
+
+def find_peer(method: str, kind: str, values: Any) -> Callable[[], Any]:
+    """Returns the call of NumPy, or of torch for torch's methods, that does the same work on arrays."""
+    import numpy as np
+
+    is_soa = kind.endswith("SOA")
+    soa = np.moveaxis(np.ascontiguousarray(np.moveaxis(values, 0, -1)), -1, 0) if is_soa else values.copy()
+    if method.endswith("torch"):
+        import torch
+
+        stored, packed = torch.from_numpy(soa), torch.from_numpy(values)
+        if method == "to_torch":
+            return lambda: stored.clone(memory_format=torch.contiguous_format)
+        return lambda: stored.copy_(packed)
+    calls = {"fill": lambda: soa.fill(0.5), "to_numpy": lambda: soa.copy(order="C"), "from_numpy": lambda: np.copyto(soa, values)}
+    other = soa.copy(order="K")
+    return calls.get(method, lambda: np.copyto(soa, other))
 
 
 def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
@@ -97,7 +118,7 @@ def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
 
 
 def work() -> None:
-    """Runs a worker process that answers each line of (method, container, kind, count) with seconds or null."""
+    """Runs a worker process that answers each line of (method, container, dtype, kind, count) with seconds or null."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of a package is no answer
     import quadrants as qd
@@ -135,6 +156,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default=",".join(METHODS))
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--dtypes", default="f32,f64,i32")
     parser.add_argument("--worst", type=float, default=0.0)
     parser.add_argument("--work", action="store_true")
     args = parser.parse_args()
@@ -144,31 +166,30 @@ def main() -> None:
     reference = Worker(args.reference) if args.reference else None
     for method in args.only.split(","):
         for kind in args.kinds.split(","):
-            for container in ("field", "ndarray"):
-                for power in range(8, args.most + 1, args.step):
-                    measure(ours, reference, args, method, container, kind, 1 << power)
+            for row in itertools.product(args.dtypes.split(","), ("field", "ndarray"), range(8, args.most + 1, args.step)):
+                dtype, container, power = row
+                measure(ours, reference, args, (method, container, dtype, kind, 1 << power))
 
 
-def measure(ours: Worker, reference: Worker | None, args: Any, method: str, container: str, kind: str, count: int) -> None:
-    """Prints one row."""
-    components = 1
-    for extent in COMPONENTS[kind.removesuffix(" SOA")]:
-        components *= extent
-    if 4 * count * components > MOST_BYTES:
+def measure(ours: Worker, reference: Worker | None, args: Any, row: tuple[str, str, str, str, int]) -> None:
+    """Prints one row: method, container, dtype, kind, number of elements."""
+    method, container, dtype, kind, count = row
+    size = int(dtype[1:]) * count // 8 * math.prod(COMPONENTS[kind.removesuffix(" SOA")])
+    if size > MOST_BYTES:
         return
     best: dict[str, float] = {}
     for _ in range(args.rounds if count < 1 << 22 else max(2, args.rounds // 2)):
-        askers = [("ours", ours, container), ("NumPy", ours, "NumPy")] + ([("reference", reference, container)] if reference else [])
+        askers = [("ours", ours, container), ("peer", ours, "peer")] + ([("reference", reference, container)] if reference else [])
         for name, worker, what in askers:
-            took = worker.ask(method, what, kind, count)
+            took = worker.ask(method, what, dtype, kind, count)
             if took is not None:
                 best[name] = min(best.get(name, float("inf")), took)
     if "ours" not in best:
         return
     ratio = best["ours"] / min(took for name, took in best.items() if name != "ours")
     if ratio >= args.worst:
-        row = "".join(f"  {name} {took * 1e6:10.2f}" for name, took in best.items())
-        print(f"{method:10s} {container:8s} {kind:10s} {count:9d}{row}   {ratio:5.2f}", flush=True)
+        times = "".join(f"  {name} {took * 1e6:10.2f}" for name, took in best.items())
+        print(f"{method:10s} {container:8s} {dtype} {kind:14s} {count:9d}{times}   {ratio:5.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,31 +41,46 @@ template <size_t size> void copyRow(unsigned char *to, const unsigned char *from
   for (int64_t i = 0; i < axis.extent; ++i) memcpy(to + i * axis.to, from + i * axis.from, size);
 }
 
-/// Repeats one item, in cache lines that end where items end.
-void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t bytes, bool isPastCaches) {
+#if defined(__x86_64__)
+/// Repeats one item past the caches, in cache lines that end where items end. Returns the number of bytes written, which may be 0.
+size_t streamRow(unsigned char *to, const unsigned char *from, size_t size, size_t bytes) {
   alignas(kLine) unsigned char pattern[kPattern];
-  size_t period = std::lcm(size, kLine);
-  if (period > kPattern || bytes < period) {
-    for (size_t at = 0; at < bytes; at += size) memcpy(to + at, from, size);
+  const size_t period = std::lcm(size, kLine), head = size_t(-uintptr_t(to) % kLine);
+  if (period > kPattern || head % size || bytes < head + period) return 0;
+  for (size_t at = 0; at < period; at += size) memcpy(pattern + at, from, size);
+  memcpy(to, pattern, head);
+  size_t at = head;
+  for (; at + period <= bytes; at += period)
+    for (size_t part = 0; part < period; part += sizeof(__m128i))
+      _mm_stream_si128(reinterpret_cast<__m128i *>(to + at + part), _mm_load_si128(reinterpret_cast<const __m128i *>(pattern + part)));
+  _mm_sfence(); // orders these stores before later ones for other threads
+  return at;
+}
+#endif
+
+/// Repeats one item.
+void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t bytes, bool isPastCaches) {
+  if (std::all_of(from + 1, from + size, [&](unsigned char byte) { return byte == *from; })) {
+    memset(to, *from, bytes);
     return;
   }
-  for (size_t at = 0; at < period; at += size) memcpy(pattern + at, from, size);
-  size_t at = 0;
 #if defined(__x86_64__)
-  if (size_t head = size_t(-uintptr_t(to) % kLine); isPastCaches && head % size == 0 && bytes > head + period) {
-    memcpy(to, pattern, head);
-    for (at = head; at + period <= bytes; at += period)
-      for (size_t part = 0; part < period; part += sizeof(__m128i))
-        _mm_stream_si128(reinterpret_cast<__m128i *>(to + at + part), _mm_load_si128(reinterpret_cast<const __m128i *>(pattern + part)));
-    _mm_sfence(); // orders these stores before later ones for other threads
+  if (isPastCaches) {
+    const size_t done = streamRow(to, from, size, bytes);
+    to += done;
+    bytes -= done;
   }
 #else
   (void)isPastCaches;
 #endif
-  size_t length = kPattern / period * period; // several periods at once, because short copies cost a call each
-  for (size_t have = period; have < length; have += period) memcpy(pattern + have, pattern, period);
-  for (; at + length <= bytes; at += length) memcpy(to + at, pattern, length);
-  memcpy(to + at, pattern, bytes - at);
+  if (bytes == 0) return;
+  // The first items are copied on and on: each copy is as long as what it starts from, until that is long enough.
+  const size_t length = std::min(bytes, std::max(size, kPattern / size * size));
+  memcpy(to, from, size);
+  for (size_t have = size, part = 0; have < length; have += part) memcpy(to + have, to, part = std::min(have, length - have));
+  size_t at = length;
+  for (; at + length <= bytes; at += length) memcpy(to + at, to, length);
+  memcpy(to + at, to, bytes - at);
 }
 
 void copyItems(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &axis) {
@@ -185,6 +200,12 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
   work.data = &shared;
   work.stop = &stop;
   runChunks(work, 0);
+}
+
+void fillMemory(void *to, const void *item, size_t size, size_t bytes) {
+  if (bytes == 0) return;
+  if (bytes < kLargeBytes) return fillRow(static_cast<unsigned char *>(to), static_cast<const unsigned char *>(item), size, bytes, false);
+  copyStrided(to, item, size, {{int64_t(bytes / size), int64_t(size), 0}});
 }
 
 } // namespace qd::runtime

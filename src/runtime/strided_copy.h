@@ -16,4 +16,7 @@ struct CopiedAxis {
 /// not overlap, and no two elements of the target may share memory.
 void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis> axes);
 
+/// Repeats an item of `size` bytes until `bytes` are written, a multiple of `size`.
+void fillMemory(void *to, const void *item, size_t size, size_t bytes);
+
 } // namespace qd::runtime

@@ -207,13 +207,12 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     def _place_declared_parts(self) -> None:
         """Allocates fields of components that were created before there was memory."""
 
+    @_runtime.fast_fill
     def fill(self, val: Any) -> None:
         """Set every element to `val`: a number for every component, or one element as a list, vector or matrix.
 
         Raises `ValueError` for an element of another shape.
         """
-        if not isinstance(val, np.ndarray) and self._try_fill(val):
-            return
         value = unwrap(val)
         if isinstance(value, (list, tuple, np.ndarray)):
             value = to_array(value, self.dtype)

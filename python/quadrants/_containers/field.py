@@ -98,6 +98,7 @@ class MatrixField(Field):
     _squeezes_columns = True
     _kind = "{0.n}x{0.m} qd.Matrix.field"
 
+    @_runtime.fast_to_numpy
     def to_numpy(  # type: ignore[override]
         self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True, out: np.ndarray | None = None
     ) -> np.ndarray:

@@ -159,6 +159,13 @@ def _as_tensor(torch: Any, array: np.ndarray) -> Any:
     return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if array.dtype == BF16_BITS else torch.from_numpy(array)
 
 
+def _find_default_device(torch: Any) -> Any:
+    """Returns torch's default device, None for the processor where that is cheap to know."""
+    # A default device is a mode for calls; get_default_device costs several times a small copy.
+    count_modes = getattr(torch._C, "_len_torch_function_stack", None)
+    return None if count_modes is not None and count_modes() == 0 else torch.get_default_device()
+
+
 class InteropMethods:
     """Methods of containers for other libraries. All of them use `view`, a NumPy array of the memory that keeps the memory allocated."""
 
@@ -227,6 +234,7 @@ class InteropMethods:
         device = "cpu" if self._device is None else f"cuda:{self._device}"
         return ValueError(f"Zero-copy not available: {why} (the {self._noun} of {self.dtype} is on the device {device})")
 
+    @_runtime.fast_to_numpy
     def to_numpy(
         self, dtype: Any = None, *, copy: bool | None = True, keep_dims: bool = False, out: np.ndarray | None = None
     ) -> np.ndarray:
@@ -250,13 +258,16 @@ class InteropMethods:
 
     def _export_torch(self, device: Any, copy: bool | None, keep_dims: bool, dtype: Any, out: Any) -> Any:
         torch = sys.modules.get("torch") or _dtypes.import_torch()
+        if device is None and copy is True and dtype is None and out is None and _find_default_device(torch) is None:  # fast path
+            if (elements := self._copy_out()) is not None:
+                return torch.from_numpy(self._in_shape(elements, keep_dims))
         if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # fast path
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backward or min(view.strides, default=0) >= 0:
                 return torch.from_numpy(view) if self.dtype is not bf16 else _as_tensor(torch, view)
         if self._device is not None and out is None:
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
-        target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None
+        target = torch.device(device) if device is not None else _find_default_device(torch) if copy is True else None
         if target is not None and target.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy to")
         leaves = target is not None and target.type != "cpu"

@@ -7,6 +7,7 @@
 #include "launch/containers/tensor_object.h"
 #include "launch/numpy.h"
 #include "launch/python.h"
+#include "runtime/copy.h"
 #include "runtime/strided_copy.h"
 #include "support/error.h"
 
@@ -31,6 +32,20 @@ struct Elements {
   std::vector<int64_t> extents, strides;
 
   bool matches(const Elements &other) const { return scalar == other.scalar && extents == other.extents; }
+};
+
+/// Releases the GIL as long as it lives, for work on so many bytes that another thread could use it.
+class LongWork {
+public:
+  explicit LongWork(size_t bytes) : thread(bytes >= kLargeBytes ? PyEval_SaveThread() : nullptr) {}
+  ~LongWork() {
+    if (thread) takeBackGil(thread);
+  }
+  LongWork(const LongWork &) = delete;
+  LongWork &operator=(const LongWork &) = delete;
+
+private:
+  PyThreadState *thread;
 };
 
 } // namespace
@@ -60,12 +75,7 @@ static void copyElements(const Elements &to, const Elements &from) {
     axes.push_back({to.extents[axis], to.strides[axis], from.strides[axis]});
     bytes *= size_t(to.extents[axis]);
   }
-  struct Released {
-    PyThreadState *thread;
-    ~Released() {
-      if (thread) takeBackGil(thread);
-    }
-  } released{bytes >= kLargeBytes ? PyEval_SaveThread() : nullptr};
+  const LongWork work(bytes);
   runtime::copyStrided(to.data, from.data, size, std::move(axes));
 }
 
@@ -99,42 +109,52 @@ static bool isNumber(PyObject *value) {
          PyArray_IsScalar(value, Bool);
 }
 
+/// Writes an element to every element: `count` components row by row, or one number for all components.
+static bool fillElements(PyObject *self, const unsigned char *bytes, size_t count) {
+  const Tensor &tensor = getTensor(self);
+  const layout::ValueType &element = tensor.layout.element;
+  auto size = int64_t(getByteSize(element.scalar));
+  if (!tensor.buffer->isWritable()) throw support::Error(support::ErrorKind::Value, "the memory of the container is read-only");
+  if (runtime::DeviceMemory *memory = tensor.buffer->getMemory()) return fillDevice(self, *memory, bytes, size_t(size) * count);
+  noteHostWrite(self, Py_None);
+  requireAlive(self);                      // Python code has observed the write
+  runtime::BufferRef held = tensor.buffer; // another thread may end the runtime
+  if (count == 1 && isPacked(tensor)) {
+    const auto total = size_t(tensor.range.end - tensor.range.begin);
+    const LongWork work(total);
+    runtime::fillMemory(tensor.data + tensor.range.begin, bytes, size_t(size), total);
+    return true;
+  }
+  TensorLayout split = tensor.layout.tilings.empty() ? tensor.layout : splitTiledAxes(tensor.layout);
+  Elements target = getElements(split, tensor.data);
+  Elements source{const_cast<unsigned char *>(bytes), element.scalar, target.extents, std::vector<int64_t>(split.extents.size())};
+  const int64_t steps[] = {size * element.columns, size};
+  for (int axis = 0; axis < element.rank; ++axis) source.strides.push_back(count == 1 ? 0 : steps[axis]);
+  copyElements(target, source);
+  return true;
+}
+
+bool fillWithNumber(PyObject *self, PyObject *value) {
+  if (!isNumber(value)) return false;
+  requireAlive(self);
+  uint64_t number = 0;
+  writeScalar(getTensor(self).layout.element.scalar, &number, value);
+  return fillElements(self, reinterpret_cast<unsigned char *>(&number), 1);
+}
+
 /// _try_fill(value): sets every component to a number, or every element to the single element of a packed array of the same type. On a
 /// device it does not wait. Returns False when it cannot do that.
 PyObject *tryFill(PyObject *self, PyObject *value) {
   return guard([&]() -> PyObject * {
+    if (isNumber(value)) return PyBool_FromLong(fillWithNumber(self, value));
+    if (!PyArray_CheckExact(value)) Py_RETURN_FALSE;
     requireAlive(self);
-    const Tensor &tensor = getTensor(self);
-    const layout::ValueType &element = tensor.layout.element;
-    uint64_t number = 0;
-    Elements source;
-    if (isNumber(value)) {
-      writeScalar(element.scalar, &number, value);
-      source.data = reinterpret_cast<unsigned char *>(&number);
-    } else if (PyArray_CheckExact(value)) {
-      source.data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(value)));
-    } else {
+    const layout::ValueType &element = getTensor(self).layout.element;
+    size_t size = getByteSize(element.scalar), count = size_t(element.componentCount());
+    auto *array = reinterpret_cast<PyArrayObject *>(value);
+    if (size_t(PyArray_NBYTES(array)) != size * count || !PyArray_IS_C_CONTIGUOUS(array) || size_t(PyArray_ITEMSIZE(array)) != size)
       Py_RETURN_FALSE;
-    }
-    size_t size = getByteSize(element.scalar), count = isNumber(value) ? 1 : size_t(element.componentCount());
-    if (PyArray_CheckExact(value)) {
-      auto *array = reinterpret_cast<PyArrayObject *>(value);
-      if (size_t(PyArray_NBYTES(array)) != size * count || !PyArray_IS_C_CONTIGUOUS(array) || size_t(PyArray_ITEMSIZE(array)) != size)
-        Py_RETURN_FALSE;
-    }
-    if (!tensor.buffer->isWritable()) throw support::Error(support::ErrorKind::Value, "the memory of the container is read-only");
-    if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
-      return PyBool_FromLong(fillDevice(self, *memory, source.data, size * count));
-    noteHostWrite(self, Py_None);
-    requireAlive(self);                      // Python code has observed the write
-    runtime::BufferRef held = tensor.buffer; // another thread may end the runtime
-    TensorLayout split = tensor.layout.tilings.empty() ? tensor.layout : splitTiledAxes(tensor.layout);
-    Elements target = getElements(split, tensor.data);
-    source.strides.assign(split.extents.size(), 0);
-    const int64_t steps[] = {int64_t(size) * element.columns, int64_t(size)};
-    for (int axis = 0; axis < element.rank; ++axis) source.strides.push_back(count == 1 ? 0 : steps[axis]);
-    copyElements(target, source);
-    Py_RETURN_TRUE;
+    return PyBool_FromLong(fillElements(self, static_cast<unsigned char *>(PyArray_DATA(array)), count));
   });
 }
 
@@ -186,25 +206,49 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
   });
 }
 
-/// _copy_out(): the elements as a new NumPy array; None for elements on a device, and for types that NumPy does not have.
+/// Whether the elements and their components follow each other row by row without gaps.
+static bool isRowMajor(const TensorLayout &layout) {
+  auto size = int64_t(getByteSize(layout.element.scalar));
+  if (!layout.tilings.empty() || (layout.componentStride != size && layout.element.componentCount() != 1)) return false;
+  int64_t expected = size * layout.element.componentCount();
+  for (size_t axis = layout.extents.size(); axis-- > 0; expected *= layout.extents[axis])
+    if (layout.strides[axis] != expected && layout.extents[axis] != 1) return false;
+  return true;
+}
+
+Ref copyToNumpy(PyObject *self) {
+  requireAlive(self);
+  const Tensor &tensor = getTensor(self);
+  const TensorLayout &layout = tensor.layout;
+  const layout::ValueType &element = layout.element;
+  if (tensor.buffer->getMemory() || element.scalar == support::ScalarType::BF16) return Ref();
+  runtime::BufferRef held = tensor.buffer;
+  std::vector<npy_intp> shape;
+  shape.reserve(layout.extents.size() + 2);
+  shape.assign(layout.extents.begin(), layout.extents.end());
+  shape.insert(shape.end(), {element.rows, element.columns});
+  Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(element.scalar), layout.rank() + element.rank, shape.data(),
+                                              nullptr, nullptr, 0, nullptr));
+  auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array.get())));
+  if (isRowMajor(layout)) {
+    const auto total = size_t(PyArray_NBYTES(reinterpret_cast<PyArrayObject *>(array.get())));
+    const LongWork work(total);
+    if (total) runtime::copyMemory(data, tensor.data, total);
+    return array;
+  }
+  TensorLayout split = layout.tilings.empty() ? layout : splitTiledAxes(layout);
+  TensorLayout packed = split;
+  packed.strides = computePackedStrides(element, split.extents);
+  packed.componentStride = int64_t(getByteSize(element.scalar));
+  copyElements(getElements(packed, data), getElements(split, tensor.data));
+  return array;
+}
+
+/// _copy_out(): as `copyToNumpy`; None instead of nothing.
 PyObject *copyOut(PyObject *self, PyObject *) {
-  return guard([&]() -> PyObject * {
-    requireAlive(self);
-    const Tensor &tensor = getTensor(self);
-    const TensorLayout &layout = tensor.layout;
-    if (tensor.buffer->getMemory() || layout.element.scalar == support::ScalarType::BF16) Py_RETURN_NONE;
-    runtime::BufferRef held = tensor.buffer;
-    std::vector<npy_intp> shape(layout.extents.begin(), layout.extents.end());
-    shape.insert(shape.end(), {layout.element.rows, layout.element.columns});
-    Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(layout.element.scalar), layout.rank() + layout.element.rank,
-                                                shape.data(), nullptr, nullptr, 0, nullptr));
-    TensorLayout split = layout.tilings.empty() ? layout : splitTiledAxes(layout);
-    TensorLayout packed = split;
-    packed.strides = computePackedStrides(split.element, split.extents);
-    packed.componentStride = int64_t(getByteSize(split.element.scalar));
-    auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array.get())));
-    copyElements(getElements(packed, data), getElements(split, tensor.data));
-    return array.release();
+  return guard([&] {
+    Ref array = copyToNumpy(self);
+    return array ? array.release() : Py_NewRef(Py_None);
   });
 }
 

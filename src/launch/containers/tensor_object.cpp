@@ -581,6 +581,7 @@ void addTensorTypes(PyObject *module) {
       {}};
   PyModule_AddFunctions(module, functions);
   addSubviews(module);
+  addFastMethods(module);
 }
 
 } // namespace qd::launch

@@ -80,6 +80,12 @@ bool isUniqueOwner(const TensorObject &object);
 PyObject *tryFill(PyObject *self, PyObject *value);
 PyObject *tryCopy(PyObject *self, PyObject *other);
 PyObject *copyOut(PyObject *self, PyObject *);
+/// Sets every component to a number; false when `value` is no number, or when the memory of a device does not allow it.
+bool fillWithNumber(PyObject *self, PyObject *value);
+/// The elements as a new NumPy array; empty for elements on a device, and for types that NumPy does not have.
+Ref copyToNumpy(PyObject *self);
+
+void addFastMethods(PyObject *module);
 
 void addTensorTypes(PyObject *module);
 /// Removes the memory of every container of the current program; views keep theirs. Destroying the result may run any Python code, because

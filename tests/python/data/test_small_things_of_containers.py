@@ -1,5 +1,8 @@
 """Attributes, keyword names and answers of containers, vectors and tools that programs for the reference use."""
 
+import inspect
+import pickle
+
 import numpy as np
 import pytest
 
@@ -153,3 +156,25 @@ def test_what_a_report_says(capsys):
     text = capsys.readouterr().out
     qd.tools.diagnose.main()
     assert "quadrants:" in text and capsys.readouterr().out == text
+
+
+def test_methods_with_fast_paths_are_ordinary_methods():
+    """`fill` and `to_numpy` skip Python in ordinary calls only; any other call, and any question about them, goes to the function."""
+    field, column, array = qd.field(qd.i32, shape=5), qd.Matrix.field(2, 1, qd.f32, shape=3), qd.ndarray(qd.f32, 4)
+    type(field).fill(field, 3)
+    column.fill(val=2.0)
+    array.fill(np.float32(1.5))
+    assert field.to_numpy().tolist() == [3] * 5 and type(field).to_numpy(field, dtype=np.float64).tolist() == [3.0] * 5
+    assert column.to_numpy().shape == (3, 2) and column.to_numpy(keep_dims=True).shape == (3, 2, 1)
+    assert array.to_numpy(copy=False).tolist() == [1.5] * 4
+    bound = pickle.loads(pickle.dumps(field.to_numpy))
+    assert bound().tolist() == [3] * 5
+    assert list(inspect.signature(field.fill).parameters) == ["val"] and "every element" in type(field).fill.__doc__
+    assert list(inspect.signature(type(column).to_numpy).parameters) == ["self", "keep_dims", "dtype", "copy", "out"]
+    assert field.fill.__name__ == "fill" and field.fill.__qualname__.endswith("fill")
+    for wrong in (lambda: field.fill(), lambda: field.fill(1, 2), lambda: field.to_numpy(unknown=1), lambda: type(field).fill(3, 4)):
+        with pytest.raises((TypeError, AttributeError)):
+            wrong()
+    with pytest.raises(OverflowError):
+        field.fill(1 << 40)
+    assert field.to_numpy().tolist() == [3] * 5

@@ -35,7 +35,7 @@ def list_functions():
             elif inspect.isclass(value) and value.__module__.startswith("quadrants.") and not issubclass(value, BaseException):
                 members = {key: member for base in value.__mro__[-2::-1] for key, member in vars(base).items() if not key.startswith("_")}
                 for key, member in members.items():
-                    member = getattr(member, "__func__", member)
+                    member = inspect.unwrap(getattr(member, "__func__", member))
                     if inspect.isfunction(member) and member.__module__.startswith("quadrants."):
                         yield f"{module}.{name}.{key}", member
 
