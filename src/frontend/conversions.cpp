@@ -203,8 +203,7 @@ Operand Conversions::load(const Operand &value) {
 
 Type Conversions::findType(const Operand &value) {
   if (value.isTyped()) return session.valueType(value.type);
-  if (value.isObject() && session.python.isNumber(value.object))
-    return emitter.literalType(session.python.toPlainNumber(value.object), session.types.i64);
+  if (session.python.isNumber(value.getObject())) return emitter.literalType(session.python.toPlainNumber(value.object), session.types.i64);
   return {};
 }
 
@@ -279,7 +278,7 @@ Operand Conversions::makeInput(const PathNode *path, Type type) {
 }
 
 Operand Conversions::callCast(const Operand &value, Type scalar) {
-  if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, scalar)));
+  if (session.python.isNumber(value.getObject())) return rounded(makeComputed(convert(value, scalar)));
   return rounded(makeComputed(emitter.cast(emit(value), scalar)));
 }
 

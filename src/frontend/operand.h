@@ -53,9 +53,16 @@ struct Operand {
   bool isTyped() const { return type != nullptr && kind != Kind::Tensor; }
   bool isGiven() const { return !isObject() || object.is_valid(); }
   bool isNone() const { return isObject() && object.is_none(); }
+  const nb::object &getObject() const; ///< null if it is no Python object
+  mlir::Type getType() const { return isTyped() ? type : mlir::Type(); }
 };
 
 using Kind = Operand::Kind;
+
+inline const nb::object &Operand::getObject() const {
+  static const nb::object none;
+  return isObject() ? object : none;
+}
 
 /// Items, names and properties of a value that consists of other values.
 struct Aggregate {
@@ -138,10 +145,11 @@ struct Arguments {
   std::vector<std::pair<std::string, Operand>> named;
 };
 
-/// A method that is bound to `receiver`: its name, or a func.
-inline Operand makeMethod(const Operand &receiver, nb::handle name) {
+/// A method that is bound to `receiver`: its name, or a func with its path.
+inline Operand makeMethod(const Operand &receiver, nb::handle name, const PathNode *path = nullptr) {
   Operand method = makeAggregate(Kind::Method, {receiver});
   method.object = nb::borrow(name);
+  method.path = path;
   return method;
 }
 

@@ -87,8 +87,8 @@ bool PythonObjects::isInstance(nb::handle object, const nb::object &type) const 
 
 bool PythonObjects::isNumber(nb::handle object) const {
   PyObject *ptr = object.ptr();
-  return PyLong_Check(ptr) || PyFloat_Check(ptr) || isInstance(object, numpyGeneric) ||
-         (isInstance(object, numpyArray) && nb::len(nb::object(object.attr("shape"))) == 0);
+  return ptr && (PyLong_Check(ptr) || PyFloat_Check(ptr) || isInstance(object, numpyGeneric) ||
+                 (isInstance(object, numpyArray) && nb::len(nb::object(object.attr("shape"))) == 0));
 }
 
 nb::object PythonObjects::toPlainNumber(nb::handle object) const {

@@ -76,7 +76,7 @@ struct PythonObjects {
     return isInstance(unwrapTensor(object), fieldBase) || isInstance(unwrapTensor(object), arrayBase);
   }
   bool isStructType(nb::handle object) const { return isInstance(object, structType); }
-  bool isNumber(nb::handle object) const; ///< int, float, bool, and NumPy's scalars
+  bool isNumber(nb::handle object) const; ///< int, float, bool, and NumPy's scalars; not null
   /// The number as an int, float or bool of Python.
   nb::object toPlainNumber(nb::handle object) const;
   /// Converts a NumPy scalar to a Python scalar, so that Python's operators apply; returns any other object unchanged.

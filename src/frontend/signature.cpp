@@ -155,8 +155,7 @@ Operand Signature::castResult(nb::handle annotation, const Operand &value) {
   if (value.is(Kind::Sequence) && !isa<VectorType>(type))
     return mapItems(value, [&](const Operand &item) { return castResult(annotation, item); });
   if (!conversions.canEmit(value) && !value.is(Kind::Sequence)) return convertResult(annotation, value); // reports the mistake
-  if (value.isObject() && session.python.isNumber(value.object))
-    return conversions.rounded(makeComputed(conversions.convert(value, ir::getScalar(type))));
+  if (session.python.isNumber(value.getObject())) return conversions.rounded(makeComputed(conversions.convert(value, ir::getScalar(type))));
   mlir::Value given = conversions.emit(value, type);
   if (ir::withScalar(given.getType(), ir::getScalar(type)) != type)
     session.logDebug("'" + context.source.name + "' is annotated to return '" + ir::describe(type) + "' and returns '" +
@@ -171,7 +170,7 @@ Operand Signature::castResults(const Operand &value) {
 
 Operand Signature::convertResults(const Operand &value) {
   size_t count = nb::len(context.results.types);
-  bool hasItems = value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type));
+  bool hasItems = value.is(Kind::Sequence) || isa_and_nonnull<VectorType>(value.getType());
   bool isOneOfOne = value.is(Kind::Sequence) && value.aggregate->isTuple && value.aggregate->items.size() == 1 &&
                     !isa_and_nonnull<VectorType>(session.findValueType(nb::object(context.results.types[0])));
   std::vector<Operand> values =

@@ -271,7 +271,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const Operand &callee, A
 
 Operand BuiltinCalls::callReduction(llvm::StringRef name, Arguments &arguments) {
   const Operand &operand = arguments.positional[0];
-  if (operand.isTyped() && isa<VectorType>(operand.type) && arguments.positional.size() == 1)
+  if (isa_and_nonnull<VectorType>(operand.getType()) && arguments.positional.size() == 1)
     return matrixMethods().callMatrixMethod(operand, name, {});
   std::vector<Operand> items = collections().listItems(operand, "reduce");
   if (name == "sum") {
@@ -351,8 +351,7 @@ Operand BuiltinCalls::standIn(const Operand &value) {
 bool BuiltinCalls::matchesClass(const Operand &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
   if (PyTuple_Check(type.ptr())) { // a sequence pattern
-    bool isVector =
-        value.isTyped() ? isa<VectorType>(value.type) : value.isObject() && session.python.isInstance(value.object, session.python.matrix);
+    bool isVector = value.isTyped() ? isa<VectorType>(value.type) : session.python.isInstance(value.getObject(), session.python.matrix);
     if (isVector || value.isTyped() || value.is(Kind::Struct)) return isVector;
   }
   if (value.is(Kind::Struct)) return members && members.equal(nb::tuple(nb::cast(value.aggregate->names)));
@@ -383,8 +382,8 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Operand &cal
   if (name == "range") return loopRanges().makeRange(arguments);
   bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is(Kind::Tensor); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
-  bool hasMatrix = llvm::any_of(
-      given, [&](const Operand &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
+  bool hasMatrix =
+      llvm::any_of(given, [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.matrix); });
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
   if (isCombined && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) return combineSequences(name, given);
   bool callsFunc = count > 1 && (given[0].is(Kind::Method) || session.python.isInstance(given[0].object, session.python.func) ||
@@ -392,7 +391,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Operand &cal
   if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
   if (name == "len" && count == 1) {
     const Operand &operand = given[0];
-    auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
+    auto type = dyn_cast_if_present<VectorType>(operand.getType());
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
     if (operand.is(Kind::Instance))

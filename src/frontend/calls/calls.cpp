@@ -142,8 +142,8 @@ Operand Calls::castLiteral(Type type, Arguments &arguments) {
   if (arguments.positional.size() != 1 || !arguments.named.empty())
     fail(error::kSyntax, "A primitive type can only decorate a single expression.");
   const Operand &value = arguments.positional[0];
-  if (value.is(Kind::Struct) || value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type)) ||
-      (value.isObject() && session.python.isInstance(value.object, session.python.matrix)))
+  if (value.is(Kind::Struct) || value.is(Kind::Sequence) || isa_and_nonnull<VectorType>(value.getType()) ||
+      session.python.isInstance(value.getObject(), session.python.matrix))
     fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
   if (!value.isObject()) return makeComputed(emitter.cast(conversions.emit(value), type));
   if (!session.python.isNumber(value.object)) fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));

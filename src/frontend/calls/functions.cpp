@@ -13,7 +13,7 @@ namespace qd::frontend {
 std::vector<Operand> Functions::bindArguments(const Operand &func, const Operand *self, Arguments &arguments) {
   std::vector<Operand> given;
   auto standIn = [&](const Operand &value) {
-    bool isNumber = value.isObject() && session.python.isNumber(value.object);
+    bool isNumber = session.python.isNumber(value.getObject());
     given.push_back(value);
     return session.python.standIn(given.size() - 1, isNumber ? nb::repr(value.object) : nb::str(conversions.describe(value).c_str()));
   };
@@ -100,7 +100,7 @@ Operand Functions::passArgument(nb::handle parameter, const Operand &value) {
   }
   if (kind != "value") return value;
   // An argument by value: numbers become typed, variables are loaded.
-  return value.isObject() && session.python.isNumber(value.object) ? makeComputed(conversions.emit(value)) : conversions.copy(value);
+  return session.python.isNumber(value.getObject()) ? makeComputed(conversions.emit(value)) : conversions.copy(value);
 }
 
 void Functions::flatten(const Operand &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
@@ -226,10 +226,9 @@ Operand Functions::superAttribute(nb::handle name) {
       nb::object found = members[name];
       bool isMethod =
           session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
-      Operand method = isMethod ? makeMethod(self->value, found) : makeObject(found);
-      method.path = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
-      session.tracker.read(method.path, found);
-      return method;
+      const PathNode *place = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
+      session.tracker.read(place, found);
+      return isMethod ? makeMethod(self->value, found, place) : makeObject(found, place);
     }
     isPast |= candidate.is(owner.object);
   }

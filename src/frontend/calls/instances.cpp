@@ -93,8 +93,7 @@ Operand Instances::instanceAttribute(const Operand &base, nb::handle name) {
   }
   bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
   if (!isMethod) return attributes().objectAttribute(type, name);
-  Operand method = makeMethod(base, found);
-  method.path = path;
+  Operand method = makeMethod(base, found, path);
   session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments none;
   return isProperty ? calls().callMethod(method, none, context.node) : method;

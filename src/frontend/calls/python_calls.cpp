@@ -51,10 +51,9 @@ std::optional<Operand> PythonCalls::callWrapped(const Operand &callee, Arguments
   if (isMethod || isStatic) {
     Operand function = partOf(names().func_);
     if (isStatic) return calls().call(function, arguments, at);
-    Operand self = partOf(names().__self__), method = makeMethod(self, function.object);
-    method.path = function.path;
+    Operand self = partOf(names().__self__);
     bool isPythonFunction = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
-    if (isPythonFunction) return calls().callMethod(method, arguments, at);
+    if (isPythonFunction) return calls().callMethod(makeMethod(self, function.object, function.path), arguments, at);
   }
   if (PyType_Check(object.ptr()) || python.isInstance(object, python.functionClass) || PyCFunction_Check(object.ptr())) return std::nullopt;
   nb::object wrapped = findAttribute(object, names().__wrapped__);
@@ -63,10 +62,9 @@ std::optional<Operand> PythonCalls::callWrapped(const Operand &callee, Arguments
   nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
   nb::object callMember = findAttribute(type, names().__call__);
   if (!callMember || !python.isInstance(callMember, python.functionClass)) return std::nullopt;
-  Operand method = makeMethod(callee, callMember);
-  method.path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
-  session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
-  return calls().callMethod(method, arguments, at);
+  const PathNode *path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
+  session.tracker.depend(path, artifact::Dependency::Kind::Function);
+  return calls().callMethod(makeMethod(callee, callMember, path), arguments, at);
 }
 
 Operand PythonCalls::callPlain(const Operand &function, const Operand *self, Arguments &arguments) {
@@ -86,12 +84,10 @@ Operand PythonCalls::callPlain(const Operand &function, const Operand *self, Arg
   if (name != "__init__" && name != "__post_init__")
     session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
                  PyExc_SyntaxWarning);
-  Operand func = makeObject(found->second);
-  func.path = function.path;
   // The loops of such a function are no tasks.
   Enter inside(context);
   nesting.isOrdered = true;
-  return functions().callFunc(func, self, arguments);
+  return functions().callFunc(makeObject(found->second, function.path), self, arguments);
 }
 
 Operand PythonCalls::makePartial(const Operand &type, Arguments &arguments) {

@@ -23,14 +23,13 @@ std::optional<Operand> Instances::callSpecial(const Operand &value, const std::s
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
   if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
     return std::nullopt;
-  Operand method = makeMethod(value, found);
   const PathNode *classPath =
       value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
-  method.path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
-  session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
+  const PathNode *path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
+  session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments arguments;
   arguments.positional = std::move(operands);
-  Operand result = calls().callMethod(method, arguments, context.node);
+  Operand result = calls().callMethod(makeMethod(value, found, path), arguments, context.node);
   return result.isObject() && result.object.ptr() == Py_NotImplemented ? std::nullopt : std::optional(result);
 }
 

@@ -157,11 +157,8 @@ Operand Attributes::structAttribute(const Operand &base, nb::handle name) {
   const nb::object &type = base.aggregate->structType;
   if (type) {
     nb::object methods = getAttribute(type, names().methods);
-    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) {
-      Operand method = makeMethod(base, found);
-      method.path = session.tracker.getTypeMember(type, "methods", text);
-      return method;
-    }
+    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr()))
+      return makeMethod(base, found, session.tracker.getTypeMember(type, "methods", text));
     if (PyObject *found = PyDict_GetItem(getAttribute(type, names().statics).ptr(), name.ptr())) {
       bool isFunction =
           session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
@@ -227,11 +224,10 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
   const PathNode *methodPath = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
   nb::object property = findAttribute(type, name);
   if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.func)) {
-    Operand method = makeMethod(base, property.attr("fget"));
-    method.path = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
-    session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
+    const PathNode *getter = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
+    session.tracker.depend(getter, artifact::Dependency::Kind::Function);
     Arguments none;
-    return calls().callMethod(method, none, nb::handle());
+    return calls().callMethod(makeMethod(base, property.attr("fget"), getter), none, nb::handle());
   }
   nb::object found = findAttribute(object, name);
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
@@ -265,18 +261,14 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
   if (python.isInstance(found, python.methodClass) && python.isInstance(getAttribute(found, names().func_), python.functionClass)) {
     nb::object self = getAttribute(found, names().__self__);
     if (self.is(object) || self.is(type)) {
-      Operand method = makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_));
-      method.path = path;
       session.tracker.depend(path, artifact::Dependency::Kind::Function);
-      return method;
+      return makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_), path);
     }
   }
   // A func of the object's class, bound to the object. Its path goes through the class, because each read creates a new bound func.
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
-    Operand method = makeMethod(base, getAttribute(found, names().func));
-    method.path = methodPath;
-    session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
-    return method;
+    session.tracker.depend(methodPath, artifact::Dependency::Kind::Function);
+    return makeMethod(base, getAttribute(found, names().func), methodPath);
   }
   Operand::Members members = base.members;
   if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Operand::Members::Unspecified)

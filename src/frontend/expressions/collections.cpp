@@ -16,13 +16,13 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
     for (const nb::object &name : value.aggregate->names) items.push_back(makeObject(name));
     return items;
   }
-  if (value.isObject() && session.python.isInstance(value.object, session.python.groupedRange)) {
+  if (session.python.isInstance(value.getObject(), session.python.groupedRange)) {
     for (nb::handle index : getAttribute(value.object, names().r)) items.push_back(indexVector(index));
     return items;
   }
   if (value.isIndex)
     return listValues(getAttribute(value.object, names()._array).attr("tolist")(), [](nb::handle item) { return makeObject(item); });
-  if (value.isObject() && session.python.isInstance(value.object, session.python.matrix))
+  if (session.python.isInstance(value.getObject(), session.python.matrix))
     return listItems(makeComputed(conversions.emitHostMatrix(value.object)), purpose);
   nb::object iterator;
   if (value.isObject() && !session.python.isTensor(value.object) && !session.python.isNumber(value.object))
@@ -40,7 +40,7 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
     return items;
   }
   PyErr_Clear();
-  auto type = value.isTyped() ? dyn_cast<VectorType>(value.type) : VectorType();
+  auto type = dyn_cast_if_present<VectorType>(value.getType());
   if (!type && purpose == "unpack") fail(error::kSyntax, "Cannot unpack type: " + conversions.describe(value));
   if (!type) fail(error::kType, "cannot " + purpose + " " + conversions.describe(value));
   // All components are loaded before any target is assigned.
@@ -70,7 +70,7 @@ void Collections::materialize(const Operand &container, const AssignmentCount &u
   aggregate.ownerBlock = builder.getInsertionBlock();
   for (Operand &item : aggregate.items)
     if (item.is(Kind::Computed) ? use.hasItemAssigned || use.hasItemPassed
-                                : use.hasItemAssigned && item.isObject() && session.python.isNumber(item.object))
+                                : use.hasItemAssigned && session.python.isNumber(item.getObject()))
       item = variables().declare(item, false);
 }
 

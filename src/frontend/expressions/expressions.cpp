@@ -233,7 +233,7 @@ Operand Expressions::chooseBranch(mlir::Value condition, const std::function<Ope
     scopes.push();
     ++nesting.runtimeDepth;
     values[side] = side == 0 ? first() : second();
-    if (values[side].isObject() && session.python.isInstance(values[side].object, session.python.structValue))
+    if (session.python.isInstance(values[side].getObject(), session.python.structValue))
       values[side] = structs().structOfObject(values[side]);
     if (values[side].is(Kind::Struct))
       functions().flatten(values[side], typed[side], nullptr);
@@ -282,9 +282,7 @@ Operand Expressions::visitBoolean(nb::handle at) {
   llvm::StringRef symbol = isAnd ? "&&" : "||";
   BinaryKind kind = isAnd ? BinaryKind::bit_and : BinaryKind::bit_or;
   size_t count = nb::len(operands);
-  auto isHostMatrix = [&](const Operand &value) {
-    return value.isObject() && session.python.isInstance(value.object, session.python.matrix);
-  };
+  auto isHostMatrix = [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.matrix); };
   auto isVector = [&](const Operand &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(conversions.findType(value)); };
   // With a vector operand, the truth of each operand is computed per component.
   auto asTruth = [&](const Operand &value) {

@@ -168,11 +168,11 @@ Operand MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef classNam
   std::vector<Operand> given = calls().bind("qd." + className, arguments, "arr dt?");
   Type scalar = calls().scalarTypeOf(given[1], "qd." + className);
   Operand &items = given[0];
-  bool isArray = isList(items) || (items.isTyped() && isa<VectorType>(items.type)) ||
+  bool isArray = isList(items) || isa_and_nonnull<VectorType>(items.getType()) ||
                  (items.isObject() && !session.python.isNumber(items.object) && !PyUnicode_Check(items.object.ptr()));
   if (!isArray)
     fail(error::kType, "An Matrix/Vector can only be initialized with an array-like object, got " + conversions.describe(items));
-  if (items.isObject() && session.python.isInstance(items.object, session.python.numpyArray))
+  if (session.python.isInstance(items.getObject(), session.python.numpyArray))
     items = conversions.fromPython(items.object.attr("tolist")(), nullptr);
   mlir::Value value = conversions.emit(items);
   return makeComputed(scalar ? emitter.cast(value, scalar) : value);
@@ -187,7 +187,7 @@ Operand MatrixMethods::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
   std::function<void(const Operand &)> add = [&](const Operand &value) {
     bool isText = value.isObject() && (PyUnicode_Check(value.object.ptr()) || PyBytes_Check(value.object.ptr()));
     bool isList = value.is(Kind::Sequence) || (value.isObject() && !isText && !session.python.isNumber(value.object));
-    if (isList || (value.isTyped() && isa<VectorType>(value.type))) {
+    if (isList || isa_and_nonnull<VectorType>(value.getType())) {
       for (const Operand &item : collections().listItems(value, "take the components of")) add(item);
       return;
     }

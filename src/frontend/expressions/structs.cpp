@@ -40,7 +40,7 @@ Operand Structs::zeroOf(nb::handle type) {
 
 std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedItems(const Operand &value) {
   std::vector<std::pair<nb::object, Operand>> items;
-  if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return findNamedItems(structOfObject(value));
+  if (session.python.isInstance(value.getObject(), session.python.structValue)) return findNamedItems(structOfObject(value));
   if (value.isObject() && PyDict_Check(value.object.ptr())) {
     for (auto [name, item] : nb::borrow<nb::dict>(value.object)) items.emplace_back(nb::borrow(name), makeObject(item));
   } else if (value.isObject() && session.python.isDataclassInstance(value.object)) {
@@ -108,7 +108,7 @@ Operand Structs::makeStruct(nb::handle structType, Arguments &arguments) {
 Operand Structs::makeAnonymousStruct(Arguments &arguments) {
   Operand result = makeAggregate(Kind::Struct, {});
   auto add = [&](nb::object name, const Operand &value) {
-    bool isStruct = value.isObject() && session.python.isInstance(value.object, session.python.structValue);
+    bool isStruct = session.python.isInstance(value.getObject(), session.python.structValue);
     result.aggregate->names.push_back(std::move(name));
     result.aggregate->items.push_back(isStruct                                       ? structOfObject(value)
                                       : value.is(Kind::Sequence) || value.isObject() ? makeComputed(conversions.emit(value))

@@ -58,8 +58,8 @@ int64_t Subscripts::knownLength(nb::handle slice) {
 std::vector<Operand> Subscripts::flattenIndices(const std::vector<Operand> &given) {
   std::vector<Operand> indices;
   for (const Operand &index : given) {
-    bool isVector = (index.isTyped() && isa<VectorType>(index.type)) || isList(index) ||
-                    (index.isObject() && session.python.isInstance(index.object, session.python.matrix));
+    bool isVector = isa_and_nonnull<VectorType>(index.getType()) || isList(index) ||
+                    session.python.isInstance(index.getObject(), session.python.matrix);
     if (isVector)
       llvm::append_range(indices, collections().listItems(index, "index with"));
     else
@@ -87,13 +87,13 @@ Operand Subscripts::subscriptValues(const Operand &base, const std::vector<Opera
   if (conversions.isTensor(base)) return subscriptTensor(conversions.toTensor(base), indices);
   if (base.is(Kind::View)) return views().subscriptView(base, indices);
   if (base.isTyped()) return subscriptVector(base, indices);
-  if (base.isObject() && session.python.isInstance(base.object, session.python.structField))
+  if (session.python.isInstance(base.getObject(), session.python.structField))
     return structs().structElement(base, [&](const Operand &member) { return subscriptTensor(conversions.toTensor(member), indices); });
   if (std::optional<int64_t> known; base.isIndex && indices.size() == 1 && (known = conversions.findInteger(indices[0]))) {
     std::vector<Operand> components = collections().listItems(base, "index");
     return components[size_t(wrapIndex(*known, int64_t(components.size()), "the index of the loop"))];
   }
-  if (base.isObject() && session.python.isInstance(base.object, session.python.matrix))
+  if (session.python.isInstance(base.getObject(), session.python.matrix))
     return subscriptVector(makeComputed(conversions.emitHostMatrix(base.object)), indices);
   Operand key = isTuple ? makeTuple(indices) : indices[0];
   if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
@@ -346,7 +346,7 @@ Operand Subscripts::subscriptSequence(const Operand &base, const Operand &index)
   if (index.isObject() && PyBool_Check(index.object.ptr()))
     return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.object))));
   // A list of numbers with a typed index becomes a vector, so that the result's type does not depend on the index being constant.
-  if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
+  if (index.isTyped() && ir::isIntegerScalar(index.getType()) && !items.empty() &&
       llvm::all_of(items, [&](const Operand &item) { return conversions.findType(item) && !isa<VectorType>(conversions.findType(item)); }))
     return subscriptVector(makeComputed(conversions.emitSequence(base)), {index});
   if (Operand *item = collections().findItem(base, index)) return *item;
@@ -358,7 +358,7 @@ Operand Subscripts::subscriptObject(const Operand &base, const Operand &index) {
   attributes().requireShadow(base);
   if (session.python.isInstance(base.object, session.python.structValue))
     return attributes().structAttribute(structs().structOfObject(base), conversions.known(index));
-  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) {
+  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.getType())) {
     std::vector<Operand> items = collections().listItems(base, "index");
     return subscriptSequence(makeAggregate(Kind::Sequence, std::move(items)), index);
   }

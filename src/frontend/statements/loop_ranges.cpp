@@ -39,7 +39,7 @@ std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Operand &iterable, n
     return boxOfContainers(iterable.aggregate->items, iterable.aggregate->items.size() == 1, target);
   if (iterable.isObject()) iterable = toRange(iterable);
   if (iterable.is(Kind::Range)) return boxOfRange(iterable, target);
-  bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
+  bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || isa_and_nonnull<VectorType>(iterable.getType()) ||
                  (iterable.isObject() && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
   if (!isItems)
     fail(error::kSyntax, "Cannot loop over the object " +
@@ -237,7 +237,7 @@ std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Operand &tensor
 }
 
 Operand LoopRanges::leafTensor(Operand container) {
-  while (container.isObject() && session.python.isInstance(container.object, session.python.structField)) {
+  while (session.python.isInstance(container.getObject(), session.python.structField)) {
     nb::object fields = getAttribute(container.object, names().field_dict);
     auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
     container = structs().structFieldMember(container, name, field);
@@ -247,7 +247,7 @@ Operand LoopRanges::leafTensor(Operand container) {
 
 std::vector<std::pair<mlir::Value, mlir::Value>> LoopRanges::listBounds(Operand container) {
   std::vector<std::pair<mlir::Value, mlir::Value>> bounds;
-  if (container.isObject() && session.python.isInstance(container.object, session.python.snode)) {
+  if (session.python.isInstance(container.getObject(), session.python.snode)) {
     auto bound = [&](nb::handle end) { return emitter.constant(nb::cast<int64_t>(end), session.types.i32); };
     const PathNode *path = session.tracker.getStep(container.path, PathStep::Kind::Attribute, "_box");
     nb::object box = getAttribute(container.object, names()._box);

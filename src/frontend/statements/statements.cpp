@@ -238,7 +238,7 @@ void Statements::visitReturn(nb::handle at) {
       made.path = part.path;
       return made;
     }
-    return part.isObject() && session.python.isNumber(part.object) ? makeComputed(conversions.emit(part)) : conversions.copy(part);
+    return session.python.isNumber(part.getObject()) ? makeComputed(conversions.emit(part)) : conversions.copy(part);
   };
   bool isOneOfSeveral = context.assignmentCounts->lookup(context.source.tree.ptr()).count > 1;
   if (!context.results.types.is_none())

@@ -72,8 +72,7 @@ void Variables::requirePlace(const Operand &place) {
 void Variables::store(const Operand &place, const Operand &value) {
   requirePlace(place);
   if (place.is(Kind::Struct)) {
-    if (value.isObject() && session.python.isInstance(value.object, session.python.structValue))
-      return store(place, structs().structOfObject(value));
+    if (session.python.isInstance(value.getObject(), session.python.structValue)) return store(place, structs().structOfObject(value));
     if (!value.is(Kind::Struct)) fail(error::kType, "cannot assign '" + conversions.describe(value) + "' to a struct");
     structs().requireSameMembers(place, value);
     // All members are loaded before any is stored, because the two structs may overlap.
