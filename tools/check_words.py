@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Finds words that do not belong in the repository: marks of unfinished work, local paths of a machine, and section numbers of a
-specification that is not in the repository.
+"""Finds words that do not belong in the repository: marks of unfinished work, local paths of a machine, section numbers of a specification
+that is not in the repository, British spelling, and words that the glossary replaces.
 
 Prints one line per match and exits with status 1 if there is one.
 """
@@ -16,19 +16,23 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".cpp", ".h", ".def", ".td", ".py", ".pyi", ".md", ".cmake", ".txt", ".toml", ".mlir", ".sh"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP|for now|not implemented|placeholder|stub implementation)\b", re.IGNORECASE)
 CITATION = re.compile(r"\b[Ss]pec \d|\b[SB]-?\d+\.\d")
-# Words that docs/dev/glossary.md replaces, and British spelling.
-FORMER = re.compile(
-    r"\b(journal|trails?|companions?|host numbers?|lost values?|joined launch|sole launch(es)?|tellers?)\b"
-    r"|\b\w*(special|optim|normal|initial|serial|vector|recogn|privat|final|factor|scalar|synchron)is(e[sdr]?|ing|ations?)\b"
+# Words, with the term of docs/dev/glossary.md that replaces each.
+FORMER = {
+    "journal": "undo log", "trails?": "checkpoint", "companions?": "shadow", "host numbers?": "launch expression",
+    "lost values?": "overwritten primal", "joined launch": "fused", "sole launch(?:es)?": "single launcher", "tellers?": "discriminator",
+}  # fmt: skip
+BRITISH = re.compile(
+    r"\b\w*(special|optim|normal|initial|serial|vector|recogn|privat|final|factor|scalar|synchron)is(e[sdr]?|ing|ations?)\b"
     r"|neighbour|behaviour|colour|favour|\bcentre\b",
     re.IGNORECASE,
 )
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/")
 KINDS = (
-    (UNFINISHED, "mark of unfinished work"),
-    (MACHINE, "path of a machine"),
-    (CITATION, "section number"),
-    (FORMER, "not the word of docs/dev/glossary.md"),
+    (UNFINISHED, "mark of unfinished work: complete it, or refuse the case with a diagnostic"),
+    (MACHINE, "path of a machine: write it relative to the repository"),
+    (CITATION, "section number of a text that is not in the repository"),
+    (BRITISH, "British spelling"),
+    *((re.compile(rf"\b{word}\b", re.IGNORECASE), f"docs/dev/glossary.md says {term!r}") for word, term in FORMER.items()),
 )
 
 
