@@ -82,7 +82,8 @@ def test_every_function_has_an_example_that_the_tests_run(module):
     pages = reference.find_pages()
     found = reference.get_module(module)
     functions = [name for name in reference.list_names(module) if is_function(getattr(found, name))]
-    assert [name for name in functions if f"{module}.{name}" not in pages and f"qd.{name}" not in pages] == []
+    missing = [name for name in functions if f"{module}.{name}" not in pages and f"qd.{name}" not in pages]
+    assert missing == [], "use these names in a Python block of a page in docs/guide"
 
 
 def is_function(value: Any) -> bool:

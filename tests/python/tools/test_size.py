@@ -24,10 +24,9 @@ def tool() -> ModuleType:
 def test_what_exceeds_its_budget_or_has_none_is_named(tool: ModuleType) -> None:
     most = tool.BUDGETS["src/ir"]
     assert tool.check(Counter({"src/ir": most, "tests/ir": 10**6})) == []
-    assert tool.check(Counter({"src/ir": most + 1, "src/new": 1})) == [
-        f"src/ir has {most + 1} lines of code; its budget in tools/size.py is {most}",
-        "src/new has no budget in tools/size.py",
-    ]
+    exceeded, missing = tool.check(Counter({"src/ir": most + 1, "src/new": 1}))
+    assert exceeded.startswith(f"src/ir has {most + 1} lines of code; its budget in tools/size.py is {most}: remove some, or move lines")
+    assert missing == "src/new has no budget in tools/size.py"
 
 
 def test_budgets_add_up_to_the_totals(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

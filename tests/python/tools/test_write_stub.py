@@ -8,4 +8,4 @@ TOOL = Path(__file__).resolve().parents[3] / "tools" / "write_stub.py"
 
 
 def test_the_stub_is_up_to_date():
-    assert subprocess.run([sys.executable, TOOL, "--check"]).returncode == 0
+    assert subprocess.run([sys.executable, TOOL, "--check"]).returncode == 0, "run `./dev types`, which writes the stubs"
