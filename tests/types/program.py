@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, assert_type
 
 import numpy as np
-from typing_extensions import assert_type
 
 import quadrants as qd
 

@@ -55,14 +55,11 @@ def get_source(function: Callable[..., Any], is_kernel: bool = False) -> Functio
     code = function.__code__
     if is_kernel and code.co_name == "<lambda>":
         raise QuadrantsSyntaxError('Unsupported node "Lambda": write the kernel as a function with `def`')
-    found = _sources.get(id(code))
+    key = id(code)
+    found = _sources.get(key)
     if found is None or found[0]() is not code:
-        source = _read_source(function, code)
-        key = id(code)
-        _sources[key] = (weakref.ref(code, lambda _, key=key: _sources.pop(key, None)), source)
-    else:
-        source = found[1]
-    tree, file, lines = source
+        found = _sources[key] = (weakref.ref(code, lambda _: _sources.pop(key, None)), _read_source(function, code))
+    tree, file, lines = found[1]
     if (coverage := sys.modules.get("quadrants._session.coverage")) is not None:
         tree = coverage.with_probes(function, tree, file, is_kernel)
     return FunctionSource(function, tree, file, lines, function.__qualname__)
@@ -177,7 +174,7 @@ def lambda_body(node: ast.Lambda) -> list[ast.stmt]:
 
 
 def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
-    """Returns a lambda as a function with a `return`. Lambdas that begin on one line are distinguished by columns, or by their code."""
+    """Returns a lambda as a function with a `return`. Lambdas that begin on one line are distinguished by columns."""
     known = _lambdas.get(code.co_filename)
     if known is None or known[0] != lines:
         found: dict[int, list[ast.Lambda]] = {}
@@ -197,19 +194,9 @@ def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
 def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
     """Whether `code` may be the code of this lambda."""
     body: Any = node.body
-    positions: Any = getattr(code, "co_positions", None)  # since Python 3.11
-    if positions is not None:
-        places = [place for place in positions() if None not in place and place[2:] != (0, 0)]
-        first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
-        return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
-    module = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval", dont_inherit=True)
-    made = next(item for item in module.co_consts if isinstance(item, CodeType))
-    return (made.co_code, made.co_consts, made.co_names, made.co_varnames) == (
-        code.co_code,
-        code.co_consts,
-        code.co_names,
-        code.co_varnames,
-    )
+    places: list[Any] = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+    first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
+    return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
 
 
 def store_text(name: str, text: str) -> str:

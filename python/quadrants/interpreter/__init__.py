@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import linecache
 import sys
 import threading
 import traceback
@@ -200,9 +199,7 @@ def _with_frames(error: Exception, text: str) -> Exception:
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:
-    if sys.version_info < (3, 11):  # reports lines only
-        text = linecache.getline(code.co_filename, trace.tb_lineno).rstrip()
-        return trace.tb_lineno, len(text) - len(text.lstrip()), trace.tb_lineno, len(text.encode())
+
     line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
     first = line or trace.tb_lineno
     return first, column or 0, end_line or first, end_column or 0
