@@ -12,6 +12,7 @@ import numpy as np
 from .. import _runtime
 from .._base.dtypes import BF16_BITS, DataType, check_range, store, to_array, to_dtype, to_memory_dtype, to_numbers
 from .._base.errors import QuadrantsShapeError
+from .._base.namespaces import forwarded
 from .._values.matrix import Matrix, unwrap, view_of
 from .._values.types import MatrixType
 from .interop import InteropMethods, as_array
@@ -165,7 +166,6 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     """Methods of every container. The bound base class implements the memory (`view`) and the fast element access."""
 
     _element_type: Any
-    _offset: tuple[int, ...] | None
     _order: tuple[int, ...] | None = None
     _needs_grad = _needs_dual = False  # declared before the memory is allocated
     _primal: str | None = None  # for a gradient or tangent: its name in messages
@@ -175,13 +175,12 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     _name = ""
     _shown_name = ""  # the name that the program set
     _kind: str  # the noun in its repr, a format of the container
-    _state: str
-    _try_fill: Callable[[Any], bool]
 
-    @property
-    def layout(self) -> tuple[int, ...] | None:
-        """The axes from the outermost in memory to the innermost, or None if they are in index order."""
-        return self._order
+    layout: tuple[int, ...] | None = forwarded(
+        "_order", "The axes from the outermost in memory to the innermost, or None if they are in index order."
+    )
+    snode: Any = forwarded("_leaf", "The place of the container in a tree of nodes, or None.")
+    _snode = snode
 
     def _has(self, which: str) -> bool:
         shadow = vars(self).get(which)
@@ -189,13 +188,6 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
 
     def _is_placed(self) -> bool:
         return self._leaf is not None or self._state != "unplaced"
-
-    @property
-    def snode(self) -> Any:
-        """The place of the container in a tree of nodes, or None."""
-        return self._leaf
-
-    _snode = snode
 
     def parent(self, n: int = 1) -> Any:
         """Return the n-th node above: 1 is the array of cells with the elements; None above the root."""

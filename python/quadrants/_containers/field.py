@@ -14,6 +14,7 @@ from .._base import options as _options
 from .._base.compat import HostAccess
 from .._base.dtypes import to_shape
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from .._base.namespaces import forwarded
 from .._values.struct import StructType
 from .._values.types import Layout, find_element
 from . import layout_tree
@@ -80,21 +81,10 @@ class ScalarField(Field):
 class MatrixField(Field):
     """A field of vectors (`ndim` 1) or matrices (`ndim` 2)."""
 
-    @property
-    def n(self) -> int:
-        """Number of rows of an element."""
-        return self._element_type.n
-
-    @property
-    def m(self) -> int:
-        """Number of columns of an element; 1 for a vector."""
-        return self._element_type.m
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes of an element."""
-        return self._element_type.ndim
-
+    n: int = forwarded("_element_type.n", "Number of rows of an element.")
+    m: int = forwarded("_element_type.m", "Number of columns of an element; 1 for a vector.")
+    ndim: int = forwarded("_element_type.ndim", "Number of axes of an element.")
+    ptr: Any = forwarded("snode", "The node in which the first component is placed.")
     _squeezes_columns = True
     _kind = "{0.n}x{0.m} qd.Matrix.field"
 
@@ -114,11 +104,6 @@ class MatrixField(Field):
         as for `qd.Field.to_torch`.
         """
         return self._export_torch(device, copy, keep_dims, dtype, out)
-
-    @property
-    def ptr(self) -> Any:
-        """The node in which the first component is placed."""
-        return self.snode
 
     @functools.cached_property
     def vars(self) -> tuple[ScalarField, ...]:

@@ -9,8 +9,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from .._base.dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_memo
 from .._values.matrix import unwrap
 from . import foreign as _foreign
 from .device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
-from .layout import ContainerLayout
 
 HUGE = 4 << 20  # from this number of bytes on, copies use several threads, and their destination huge pages
 _CHUNK = 8 << 20
@@ -166,26 +164,12 @@ def _find_default_device(torch: Any) -> Any:
     return None if count_modes is not None and count_modes() == 0 else torch.get_default_device()
 
 
-class InteropMethods:
+class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     """Methods of containers for other libraries. All of them use `view`, a NumPy array of the memory that keeps the memory allocated."""
 
     _noun = "container"
     _squeezes_columns = False  # export matrices of one column as vectors
     _may_run_backward = True  # negative strides, which torch lacks
-    shape: tuple[int, ...]
-    _live_shape: tuple[int, ...]  # the shape, or an exception after a reset
-    element_shape: tuple[int, ...]
-    dtype: DataType
-    view: Callable[[], np.ndarray]
-    _fetch: Callable[..., np.ndarray]  # the elements for reading, or for writing until `_flush`
-    _flush: Callable[..., None]
-    _try_copy: Callable[[Any], bool]
-    _copy_out: Callable[[], np.ndarray | None]
-    _device: int | None
-    _has_view: bool
-    _address: int
-    _buffer: _runtime.Buffer
-    _qd_layout: ContainerLayout
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
         """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may

@@ -20,6 +20,7 @@ from .._base import options as _options
 from .._base.compat import SparseNodes, also_named
 from .._base.dtypes import to_shape
 from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
+from .._base.namespaces import forwarded
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
 _MAX_AXES = 12
@@ -194,18 +195,13 @@ class SNode(NodeMethods):
             self._tree.root._measure()
         return self._cell_bytes
 
-    @property
-    def _snode(self) -> SNode:
-        return self
+    _snode = property(lambda self: self)
+    _snode_tree_id: int = forwarded("_tree.id")
 
     @property
     def _name(self) -> str:
         field = self._field()
         return field._name if field is not None else self._kind
-
-    @property
-    def _snode_tree_id(self) -> int:
-        return self._tree.id
 
     def _get_children(self) -> list[SNode]:
         return self._children
@@ -385,20 +381,13 @@ class FieldsBuilder(NodeMethods):
         self._tree = self.root._tree
         _open_builders.add(self)
 
-    @property
-    def finalized(self) -> bool:
-        """Return whether the tree accepts no more nodes."""
-        return self._tree._is_final
+    finalized: bool = forwarded("_tree._is_final", "Return whether the tree accepts no more nodes.")
+    ptr: SNode = forwarded("root", "The root.")
 
     @property
     def empty(self) -> bool:
         """Whether no node or field was added."""
         return not self.root._children
-
-    @property
-    def ptr(self) -> SNode:
-        """The root."""
-        return self.root
 
     def _node(self) -> SNode:
         if self.finalized:

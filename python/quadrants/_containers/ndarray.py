@@ -13,6 +13,7 @@ from .._base import options as _options
 from .._base.compat import HostAccess
 from .._base.dtypes import find_dtype
 from .._base.errors import QuadrantsRuntimeError
+from .._base.namespaces import forwarded
 from .._values import types as _types
 from .._values.types import Layout, MatrixType, StructTypeBase, make_element
 from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, restore, scalar_dtype
@@ -28,10 +29,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     grad: Any = None  # an ndarray of the same shape, or None
     dual: Any = None
 
-    @property
-    def element_type(self) -> Any:
-        """The data type, or vector or matrix type, of an element."""
-        return self._element_type
+    element_type: Any = forwarded("_element_type", "The data type, or vector or matrix type, of an element.")
 
     @property
     def arr(self) -> Ndarray | None:
@@ -98,10 +96,7 @@ class VectorNdarray(Ndarray):
     def __init__(self, n: int, dtype: Any, shape: Any):
         self._allocate(_types.vector(n, dtype), shape)
 
-    @property
-    def n(self) -> int:
-        """Number of components of an element."""
-        return self.element_shape[0]
+    n: int = forwarded("_element_type.n", "Number of components of an element.")
 
 
 class MatrixNdarray(Ndarray):
@@ -112,15 +107,8 @@ class MatrixNdarray(Ndarray):
     def __init__(self, n: int, m: int, dtype: Any, shape: Any):
         self._allocate(_types.matrix(n, m, dtype), shape)
 
-    @property
-    def n(self) -> int:
-        """Number of rows of an element."""
-        return self.element_shape[0]
-
-    @property
-    def m(self) -> int:
-        """Number of columns of an element."""
-        return self.element_shape[1]
+    n: int = forwarded("_element_type.n", "Number of rows of an element.")
+    m: int = forwarded("_element_type.m", "Number of columns of an element.")
 
 
 _CLASSES = (ScalarNdarray, VectorNdarray, MatrixNdarray)

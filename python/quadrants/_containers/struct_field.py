@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import _runtime
 from .._base.dtypes import to_memory_dtype
+from .._base.namespaces import forwarded
 from .._values.struct import Struct, StructType
 from .container import ContainerSpec, Copies, Shadows
 
@@ -47,24 +48,18 @@ class StructField(Shadows, Copies):
         """Returns the names of the members."""
         return list(self.field_dict)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents."""
-        return next(iter(self.field_dict.values())).shape
-
-    @property
-    def _live_shape(self) -> tuple[int, ...]:
-        return next(iter(self.field_dict.values()))._live_shape
-
-    @property
-    def layout(self) -> tuple[int, ...] | None:
-        """The axes from the outermost in memory to the innermost, or None if they are in index order."""
-        return next(self._leaves()).layout
+    _first_leaf: Any = property(lambda self: next(self._leaves()))
+    shape: tuple[int, ...] = forwarded("_first_leaf.shape", "The extents.")
+    _live_shape: tuple[int, ...] = forwarded("_first_leaf._live_shape")
+    layout: tuple[int, ...] | None = forwarded(
+        "_first_leaf.layout", "The axes from the outermost in memory to the innermost, or None if they are in index order."
+    )
+    snode: Any = forwarded("_first_leaf.snode", "The place of the first member in its tree of nodes.")
 
     @property
     def _offset(self) -> tuple[int, ...]:
         """Lowest index of each axis."""
-        return next(self._leaves())._offset or (0,) * len(self.shape)
+        return self._first_leaf._offset or (0,) * len(self.shape)
 
     @property
     def dtype(self) -> StructType:
@@ -107,14 +102,9 @@ class StructField(Shadows, Copies):
     def _has(self, which: str) -> bool:
         return any(member._has(which) for member in self.field_dict.values())
 
-    @property
-    def snode(self) -> Any:
-        """The place of the first member in its tree of nodes."""
-        return next(self._leaves()).snode
-
     def parent(self, n: int = 1) -> Any:
         """Return the n-th node above the first member."""
-        return next(self._leaves()).parent(n)
+        return self._first_leaf.parent(n)
 
     def fill(self, val: Any) -> None:
         """Assign the number `val` to every component of every member."""
@@ -156,7 +146,7 @@ class StructField(Shadows, Copies):
 
     def _cell_type(self, **size: int) -> np.dtype:
         """Returns the NumPy type of a struct with the offsets of its members in the first cell, padded up to `itemsize`."""
-        start = next(self._leaves())._address
+        start = self._first_leaf._address
         members = self.field_dict.values()
         formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m.dtype), m.element_shape) for m in members]
         offsets = [next(m._leaves())._address - start for m in members]
@@ -164,7 +154,7 @@ class StructField(Shadows, Copies):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Returns a structured array: a view if the members are interleaved in one cell, else a copy."""
-        first, rank = next(self._leaves()), len(self.shape)
+        first, rank = self._first_leaf, len(self.shape)
         if (
             math.prod(self.shape)
             and first._has_view
@@ -184,7 +174,7 @@ class StructField(Shadows, Copies):
         return np.array(result, dtype) if copy or dtype is not None else result
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
-        first = next(self._leaves())
+        first = self._first_leaf
         factory, _, shape, recipe = first._description()
         is_soa = any(leaf.parent() is not first.parent() for leaf in self._leaves())
         recipe = recipe._replace(is_soa=is_soa, needs_grad=self.has_grad(), needs_dual=self.has_dual(), name=self.name)
@@ -192,7 +182,7 @@ class StructField(Shadows, Copies):
 
     def __repr__(self) -> str:
         members = ", ".join(f"{name}={element!r}" for name, element in self._type.members.items())
-        return f"<qd.Struct.field of {members}, {f'shape {self.shape}' if next(self._leaves())._is_placed() else 'not placed'}>"
+        return f"<qd.Struct.field of {members}, {f'shape {self.shape}' if self._first_leaf._is_placed() else 'not placed'}>"
 
 
 class StructNdarray(StructField):

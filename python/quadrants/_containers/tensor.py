@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import enum
-import operator
 from typing import Any
 
 from .. import _runtime
+from .._base.namespaces import forwarded
 from .._values import types as _types
 from .._values.types import MatrixType
 from .container import ContainerMethods, ContainerSpec, Copies, Extents, Shadows
@@ -24,10 +24,6 @@ class Backend(enum.IntEnum):
 
     FIELD = 0
     NDARRAY = 1
-
-
-def _behind(name: str, doc: str) -> Any:
-    return property(operator.attrgetter(f"_impl.{name}"), doc=doc)
 
 
 class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
@@ -61,11 +57,11 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
         """Whether the implementation is a field or an ndarray."""
         return Backend.NDARRAY if isinstance(self._impl, (Ndarray, StructNdarray)) else Backend.FIELD
 
-    shape: tuple[int, ...] = _behind("shape", "Extents, without the axes of elements.")
-    element_shape: tuple[int, ...] = _behind("element_shape", "() of scalars, (n,) of vectors, (n, m) of matrices.")
-    dtype = _behind("dtype", "Scalar type of the elements.")
-    layout: tuple[int, ...] | None = _behind("layout", "Axes from the outermost in memory to the innermost; None: in order.")
-    _live_shape: tuple[int, ...] = _behind("_live_shape", "The shape, or the reason why there is no memory.")
+    shape: tuple[int, ...] = forwarded("_impl.shape", "Extents, without the axes of elements.")
+    element_shape: tuple[int, ...] = forwarded("_impl.element_shape", "() of scalars, (n,) of vectors, (n, m) of matrices.")
+    dtype = forwarded("_impl.dtype", "Scalar type of the elements.")
+    layout: tuple[int, ...] | None = forwarded("_impl.layout", "Axes from the outermost in memory to the innermost; None: in order.")
+    _live_shape: tuple[int, ...] = forwarded("_impl._live_shape", "The shape, or the reason why there is no memory.")
 
     @property
     def strides(self) -> tuple[int, ...]:
