@@ -7,32 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import _runtime
 from ._loss import Loss
-from ._recorded import Cut, HostWrite, Recorded, Replaced
+from ._recorded import Cut, HostWrite, Memories, Recorded, Replaced
 
 _STEPS = [2.0**-exponent for exponent in range(3, 30)]
 _TOLERANCE = 100  # the relative error of a gradient must be smaller than one over this number
 
 
-class Memory:
-    """A snapshot of all containers."""
-
-    def __init__(self) -> None:
-        self.copies = [(row[0], row[0].to_numpy()) for row in _runtime.list_containers()]
-
-    def restore(self) -> None:
-        """Restores the contents of the containers."""
-        for container, copy in self.copies:
-            container.from_numpy(copy)
-
-
-def check_gradients(loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memory, containers: list[Any]) -> None:
+def check_gradients(loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memories, containers: list[Any]) -> None:
     """Compares each container's gradient with central differences along a random direction, from `before`; restores all memory.
 
     Raises `AssertionError` if no step size agrees with the gradient to one part in a hundred.
     """
-    after = Memory()
+    after = Memories(with_gradients=True)
     gradients = [container.grad.to_numpy() for container in containers]
     is_good = [_agrees(loss, calls, before, container, gradient) for container, gradient in zip(containers, gradients, strict=True)]
     after.restore()
@@ -41,7 +28,7 @@ def check_gradients(loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite 
 
 
 def _agrees(
-    loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memory, container: Any, gradient: np.ndarray
+    loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memories, container: Any, gradient: np.ndarray
 ) -> bool:
     before.restore()
     start = container.to_numpy()

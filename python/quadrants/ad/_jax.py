@@ -12,7 +12,6 @@ import numpy as np
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsTypeError
 from .._containers.ndarray import ndarray
-from .._language.kernel import Kernel
 from ._operator import Operator
 
 _numbers = itertools.count()
@@ -45,11 +44,7 @@ def jax_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | M
     Raises:
         QuadrantsTypeError: there is no such parameter, or JAX is not installed.
     """
-    if kernel is None:
-        return lambda found: jax_op(found, outputs=outputs)
-    if not isinstance(kernel, Kernel):
-        raise QuadrantsTypeError(f"qd.ad.jax_op takes a kernel, got {type(kernel).__name__}")
-    return _JaxOperator(kernel, outputs).make()
+    return _JaxOperator.decorate("jax_op", kernel, outputs)
 
 
 class _JaxOperator(Operator):
@@ -77,7 +72,10 @@ class _JaxOperator(Operator):
 
     def make(self) -> Callable[..., Any]:
         """Returns the function, registered with XLA."""
-        jax = _import("jax")
+        try:
+            jax = importlib.import_module("jax")
+        except ImportError as error:
+            raise QuadrantsTypeError("qd.ad.jax_op needs JAX: pip install jax") from error
         handlers = importlib.import_module("._xla", __package__)
         name = f"quadrants_{self.kernel.__name__}_{next(_numbers)}"
         handlers.register(jax, name, self.forward)
@@ -110,18 +108,7 @@ class _JaxOperator(Operator):
 
     def describe(self, jax: Any, inputs: tuple[Any, ...]) -> list[Any]:
         """Returns shapes and types of the outputs."""
-        known = self.name_inputs(inputs)
-        return [
-            source(*inputs) if callable(source) else jax.ShapeDtypeStruct(known[source].shape, known[source].dtype)
-            for source in self.sources
-        ]
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise QuadrantsTypeError("qd.ad.jax_op needs JAX: pip install jax") from error
+        return self.list_outputs(inputs, lambda like: jax.ShapeDtypeStruct(like.shape, like.dtype))
 
 
 def _container(values: np.ndarray, adjoint: np.ndarray | None = None) -> Any:

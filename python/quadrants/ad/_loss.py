@@ -22,28 +22,21 @@ class Loss:
         container = getattr(given, "_impl", given)
         self.container, self.index = container, None
         if isinstance(container, ScalarField):
-            if container.shape:
-                raise QuadrantsRuntimeError("The loss of `Tape` must be a 0-D field, i.e. scalar")
-            if not container.has_grad():
-                text = "please use qd.field(..., needs_grad=True) for all fields that take part"
-                raise QuadrantsRuntimeError(f"Gradients of loss are not allocated, {text}")
+            what, is_scalar = "a 0-D field, i.e. scalar", not container.shape
+            remedy, has_gradient = "use qd.field(..., needs_grad=True) for all fields", container.has_grad()
         elif isinstance(container, ScalarNdarray):
-            if any(extent != 1 for extent in container.shape):
-                raise QuadrantsRuntimeError("The loss of `Tape` must be an ndarray with only one element")
-            if not container.has_grad():
-                raise QuadrantsRuntimeError(
-                    "Gradients of loss are not allocated, please set needs_grad=True for all ndarrays that take part"
-                )
+            what, is_scalar = "an ndarray with only one element", all(extent == 1 for extent in container.shape)
+            remedy, has_gradient = "set needs_grad=True for all ndarrays", container.has_grad()
             self.index = (0,) * len(container.shape) or None
         elif _foreign.is_tensor(container):
-            if _foreign.plain_tensor(container).numel() != 1:
-                raise QuadrantsRuntimeError("The loss of `Tape` must be a tensor only contains one element")
-            if not container.requires_grad:
-                raise QuadrantsRuntimeError(
-                    "Gradients of loss are not allocated, please set requires_grad=True for all tensors that take part"
-                )
+            what, is_scalar = "a tensor only contains one element", _foreign.plain_tensor(container).numel() == 1
+            remedy, has_gradient = "set requires_grad=True for all tensors", container.requires_grad
         else:
             raise QuadrantsRuntimeError(f"The loss of `Tape` must be a 0-D field, i.e. scalar, got {type(given).__name__}")
+        if not is_scalar:
+            raise QuadrantsRuntimeError(f"The loss of `Tape` must be {what}")
+        if not has_gradient:
+            raise QuadrantsRuntimeError(f"Gradients of loss are not allocated, please {remedy} that take part")
 
     @property
     def value(self) -> float:

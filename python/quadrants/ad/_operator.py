@@ -8,12 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._base.errors import QuadrantsTypeError
+from .._language.kernel import Kernel
 
 ARRAY_KINDS = ("array", "tensor", "view")
 
 
 class Operator:
     """A kernel as a function of some of its parameters that returns the others."""
+
+    make: Callable[[], Callable[..., Any]]
+
+    @classmethod
+    def decorate(cls, name: str, kernel: Any, outputs: Any) -> Any:
+        """Implements the decorator `qd.ad.<name>`: returns the function of a kernel or, without one, the decorator."""
+        if kernel is None:
+            return lambda found: cls.decorate(name, found, outputs)
+        if not isinstance(kernel, Kernel):
+            raise QuadrantsTypeError(f"qd.ad.{name} takes a kernel, got {type(kernel).__name__}")
+        return cls(kernel, outputs).make()
 
     def __init__(self, kernel: Any, outputs: Any) -> None:
         self.kernel, self.parameters = kernel, list(kernel.parameters)
@@ -35,9 +47,10 @@ class Operator:
         rest, made = iter(inputs), iter(outputs[position] for position in self.order)
         return [next(made) if is_output else next(rest) for is_output in self.is_output]
 
-    def name_inputs(self, inputs: tuple[Any, ...]) -> dict[str, Any]:
-        """Returns the inputs by the names of their parameters."""
-        return {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
+    def list_outputs(self, inputs: tuple[Any, ...], make_like: Callable[[Any], Any]) -> list[Any]:
+        """Returns what the outputs are filled into: the results of the functions given for them, or of `make_like(input)`."""
+        known = {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
+        return [source(*inputs) if callable(source) else make_like(known[source]) for source in self.sources]
 
     def wrap(self, operator: Any) -> Callable[..., Any]:
         """Returns `operator` with the signature of the kernel without the outputs; a single output is returned directly, not in a tuple."""

@@ -37,19 +37,18 @@ Computed = dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 class Memories:
-    """Snapshot of all containers and of the array arguments of a call: for functions with replaced gradients among interpreted calls, whose
-    writes are not recorded."""
+    """Snapshot of all containers and of the array arguments of a call, without gradients unless `with_gradients`."""
 
-    def __init__(self, arguments: tuple[Any, ...] = ()) -> None:
+    def __init__(self, arguments: tuple[Any, ...] = (), with_gradients: bool = False) -> None:
         arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
         containers = [row[0] for row in _runtime.list_containers()]
-        values = [container for container in containers if getattr(container, "_parent", container)._primal is None]
+        values = [container for container in containers if with_gradients or getattr(container, "_parent", container)._primal is None]
         self.rows = [(memory, _snapshot.keep(memory)) for memory in (*values, *arrays)]
 
     def restore(self) -> None:
         """Restores the contents of the containers and arrays."""
         for memory, saved in self.rows:
-            _snapshot.exchange(memory, saved)
+            _snapshot.restore(memory, saved)
 
 
 class Recorded:

@@ -25,13 +25,18 @@ def differs(memory: Any, saved: Any) -> bool:
 def exchange(memory: Any, saved: Any) -> Any:
     """Writes the copied elements back; returns the previous ones."""
     now = keep(memory)
+    restore(memory, saved)
+    return now
+
+
+def restore(memory: Any, saved: Any) -> None:
+    """Writes the copied elements back."""
     if hasattr(memory, "from_numpy"):
         memory.from_numpy(saved)
     elif isinstance(memory, np.ndarray):
         _foreign.plain_array(memory)[...] = saved
     else:
         _foreign.plain_tensor(memory).copy_(saved)
-    return now
 
 
 def has_gradient(memory: Any) -> bool:

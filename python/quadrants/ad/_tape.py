@@ -11,7 +11,7 @@ from .._base.errors import QuadrantsCompilationError, warn
 from .._containers.layout_tree import check_all_placed
 from .._language.kernel import Kernel
 from .._language.parameters import bind
-from ._grad_check import Memory, check_gradients
+from ._grad_check import check_gradients
 from ._loss import Loss
 from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, call_validated
 
@@ -51,7 +51,7 @@ class Tape:
         self.entered = self.gradient_evaluated = False
         self._outer: Any = None  # the tape or forward mode that handled calls before
         self._first_launch = 0
-        self._memory: Memory | None = None
+        self._memory: Memories | None = None
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has run, and its gradients remain
         self._context = _runtime.TapeContext(self, records_memory=True, records_all=bool(grad_check))
@@ -78,7 +78,7 @@ class Tape:
                 UserWarning,
             )
         if self.grad_check:
-            self._memory = Memory()
+            self._memory = Memories(with_gradients=True)
         self._first_launch = _runtime.launch_count()
         self._outer = self._context.enter()
         if self._outer is not None:

@@ -10,7 +10,6 @@ from .. import _runtime
 from .._base.dtypes import import_torch
 from .._base.errors import QuadrantsTypeError
 from .._containers import foreign as _foreign
-from .._language.kernel import Kernel
 from .._language.parameters import Parameter
 from ._operator import ARRAY_KINDS, Operator
 
@@ -42,27 +41,18 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
     Raises:
         QuadrantsTypeError: there is no such parameter, or torch has no corresponding type.
     """
-    if kernel is None:
-        return lambda found: torch_op(found, outputs=outputs)
-    if not isinstance(kernel, Kernel):
-        raise QuadrantsTypeError(f"qd.ad.torch_op takes a kernel, got {type(kernel).__name__}")
-    return _TorchOperator(kernel, outputs).make()
+    return _TorchOperator.decorate("torch_op", kernel, outputs)
 
 
 class _TorchOperator(Operator):
     def allocate(self, inputs: tuple[Any, ...]) -> list[Any]:
         """Allocates the outputs."""
-        known = self.name_inputs(inputs)
-        torch = import_torch()
-        return [
-            source(*inputs) if callable(source) else torch.empty_like(known[source], memory_format=torch.contiguous_format)
-            for source in self.sources
-        ]
+        return self.list_outputs(inputs, _empty_like)
 
     def forward(self, *inputs: Any) -> list[Any]:
         """Computes the operator."""
         outputs = [output.zero_() for output in self.allocate(inputs)]
-        self.kernel(*self.merge([_detached(value) for value in inputs], outputs))
+        self.kernel(*self.merge([_foreign.plain_tensor(value) if _foreign.is_tensor(value) else value for value in inputs], outputs))
         for value in (*outputs, *(inputs[position] for position in self.arrays)):  # saved for the gradient
             _runtime.note_saved(value)
         return outputs
@@ -117,10 +107,6 @@ def _schema_type(parameter: Parameter) -> str:
     return "bool" if dtype.name == "u1" else "float" if dtype.is_real else "int"
 
 
-def _detached(value: Any) -> Any:
-    return _foreign.plain_tensor(value) if _foreign.is_tensor(value) else value
-
-
 def _with_gradient(value: Any, gradient: Any) -> Any:
     """Returns a packed copy of the numbers with a gradient of its own: a copy of the given one, or zeros."""
     made = _foreign.plain_tensor(value).contiguous()
@@ -130,7 +116,10 @@ def _with_gradient(value: Any, gradient: Any) -> Any:
     return made
 
 
+def _empty_like(value: Any) -> Any:
+    torch = import_torch()
+    return torch.empty_like(value, memory_format=torch.contiguous_format)
+
+
 def _like_gradient(value: Any) -> Any:
-    if value.is_floating_point():
-        return import_torch().empty_like(value, memory_format=import_torch().contiguous_format)
-    return value.new_empty(())
+    return _empty_like(value) if value.is_floating_point() else value.new_empty(())

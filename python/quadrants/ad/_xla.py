@@ -10,76 +10,32 @@ from __future__ import annotations
 import ctypes
 import traceback
 from collections.abc import Callable
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any
 
 import numpy as np
 
-_HEAD = [("struct_size", ctypes.c_size_t), ("extension", ctypes.c_void_p)]
 _METADATA, _EXECUTE, _INTERNAL = 1, 3, 13  # an extension, a stage, an error code
 _TYPES = {1: "?", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "u1", 7: "u2", 8: "u4", 9: "u8", 10: "f2", 11: "f4", 12: "f8"}
 
 
-class _Version(ctypes.Structure):
-    _fields_ = [*_HEAD, ("major", ctypes.c_int), ("minor", ctypes.c_int)]
+_HEAD = {"struct_size": c_size_t, "extension": c_void_p}
 
 
-class _Metadata(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("version", _Version)]
+def _structure(**fields: Any) -> Any:
+    """Returns a structure of C with these fields in order."""
+    return type("Structure", (ctypes.Structure,), {"_fields_": list(fields.items())})
 
 
-class _Extension(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("kind", ctypes.c_int),
-        ("next", ctypes.c_void_p),
-        ("metadata", ctypes.POINTER(_Metadata)),
-    ]
-
-
-class _NewError(ctypes.Structure):
-    _fields_ = [*_HEAD, ("message", ctypes.c_char_p), ("code", ctypes.c_int)]
-
-
-class _Api(ctypes.Structure):
-    _fields_ = [
-        *_HEAD,
-        ("version", _Version),
-        ("internal", ctypes.c_void_p),
-        ("make_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_NewError))),
-    ]
-
-
-class _Buffer(ctypes.Structure):
-    _fields_ = [
-        *_HEAD,
-        ("dtype", ctypes.c_int),
-        ("data", ctypes.c_void_p),
-        ("rank", ctypes.c_int64),
-        ("extents", ctypes.POINTER(ctypes.c_int64)),
-    ]
-
-
-class _Values(ctypes.Structure):
-    _fields_ = [
-        *_HEAD,
-        ("size", ctypes.c_int64),
-        ("kinds", ctypes.c_void_p),
-        ("items", ctypes.POINTER(ctypes.POINTER(_Buffer))),
-    ]
-
-
-class _Frame(ctypes.Structure):
-    _fields_ = [
-        *_HEAD,
-        ("api", ctypes.POINTER(_Api)),
-        ("context", ctypes.c_void_p),
-        ("stage", ctypes.c_int),
-        ("arguments", _Values),
-        ("results", _Values),
-    ]
-
-
-_HANDLER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
+_Version = _structure(**_HEAD, major=c_int, minor=c_int)
+_Metadata = _structure(struct_size=c_size_t, version=_Version)
+_Extension = _structure(struct_size=c_size_t, kind=c_int, next=c_void_p, metadata=POINTER(_Metadata))
+_NewError = _structure(**_HEAD, message=c_char_p, code=c_int)
+_Api = _structure(**_HEAD, version=_Version, internal=c_void_p, make_error=CFUNCTYPE(c_void_p, POINTER(_NewError)))
+_Buffer = _structure(**_HEAD, dtype=c_int, data=c_void_p, rank=c_int64, extents=POINTER(c_int64))
+_Values = _structure(**_HEAD, size=c_int64, kinds=c_void_p, items=POINTER(POINTER(_Buffer)))
+_Frame = _structure(**_HEAD, api=POINTER(_Api), context=c_void_p, stage=c_int, arguments=_Values, results=_Values)
+_HANDLER = CFUNCTYPE(c_void_p, POINTER(_Frame))
 _kept: list[Any] = []  # XLA never releases a handler
 
 
@@ -93,9 +49,9 @@ def register(jax: Any, name: str, function: Callable[[list[np.ndarray], list[np.
 
     handler = _HANDLER(handle)
     make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    make.restype, make.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
     _kept.append(handler)
-    jax.ffi.register_ffi_target(name, make(ctypes.cast(handler, ctypes.c_void_p), None, None), platform="cpu")
+    jax.ffi.register_ffi_target(name, make(ctypes.cast(handler, c_void_p), None, None), platform="cpu")
 
 
 def _run(frame: Any, function: Callable[[list[np.ndarray], list[np.ndarray]], None]) -> Any:
