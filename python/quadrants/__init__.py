@@ -46,23 +46,19 @@ _ELSEWHERE = frozenset("isnan isinf popcnt clz ffs is_differentiated".split())
 globals().update({name: builtin for name, builtin in _builtins.items() if name not in _ELSEWHERE})
 
 # Modules written in the kernel language are loaded when one of their names is first used: most programs need none of them.
-_LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig".split()}
-_LAZY |= {name: "_library.math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
-_LAZY |= {
-    "get_addr": "_library.indices",
-    "rescale_index": "_library.indices",
-    "outer": "simt._tiles",
-    "perf_dispatch": "_session.perf_dispatch",
-    "Program": "_session.program",
+_LAZY_NAMES = {
+    "linalg": "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig",
+    "_library.math_functions": "acosh asinh atanh cbrt copysign expm1 hypot log1p log10",
+    "_library.indices": "get_addr rescale_index",
+    "simt._tiles": "outer",
+    "_session.disk_cache": "cache_info clear_cache",
+    "_session.perf_dispatch": "perf_dispatch",
+    "_session.program": "Program",
+    "_session.reports": "compile_report explain_recompiles",
+    "_session.streams": "Event Stream create_event create_stream use_stream",
+    **_compat.LAZY_NAMES,
 }
-_LAZY |= {name: "_session.streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
-_LAZY |= {
-    "compile_report": "_session.reports",
-    "explain_recompiles": "_session.reports",
-    "cache_info": "_session.disk_cache",
-    "clear_cache": "_session.disk_cache",
-}
-_LAZY |= _compat.LAZY_NAMES
+_LAZY = {name: module for module, names in _LAZY_NAMES.items() for name in names.split()}
 _MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "simt", "sparse", "tools")
 
 del annotations

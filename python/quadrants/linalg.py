@@ -11,15 +11,9 @@ from typing import Any
 import quadrants as qd
 
 from ._base.namespaces import list_public as _list_public
-from ._language.builtins import TABLE
 from ._library import linalg_basics as _basics
-from ._library.eigenvalues import eig as eig
-from ._library.factorizations import cholesky as cholesky
-from ._library.factorizations import lu as lu
-from ._library.factorizations import qr as qr
-from ._library.factorizations import solve_spd as solve_spd
-
-_is_differentiated = TABLE["is_differentiated"]
+from ._library.eigenvalues import eig  # noqa: F401 (a name of this module)
+from ._library.factorizations import cholesky, lu, qr, solve_spd  # noqa: F401 (names of this module)
 
 
 def _sweeps(dtype: Any, size: int) -> int:
@@ -171,7 +165,7 @@ def svd(A, dt: qd.template() = None):
     qd.static(_basics.require(A.n == A.m and A.n <= 6, "SVD only supports 2×2 and 3×3 matrices, and as an extension up to 6×6."))
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_basics.detached(M))
-    if qd.static(_is_differentiated()):
+    if qd.static(_basics.is_differentiated()):
         P = U.transpose() @ _change(M) @ V
         X, Y, Z = P * 0.0, P * 0.0, P * 0.0  # terms of U, S and V, in their bases
         small = S[0, 0] * S[0, 0] * qd.static(_rounding(M.dtype))
@@ -198,7 +192,7 @@ def polar_decompose(A, dt: qd.template() = None):
     )
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_basics.detached(M))
-    if qd.static(_is_differentiated()):
+    if qd.static(_basics.is_differentiated()):
         P = U.transpose() @ _change(M) @ V
         X, Y = P * 0.0, P * 0.0
         small = S[0, 0] * qd.static(_rounding(M.dtype))
@@ -245,7 +239,7 @@ def sym_eig(A, dt: qd.template() = None):
     )
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     values, Q = _sym_eig_of(_basics.detached(M))
-    if qd.static(_is_differentiated()):
+    if qd.static(_basics.is_differentiated()):
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
         X = P * 0.0
         small = qd.abs(values).max() * qd.static(_rounding(M.dtype))
@@ -293,7 +287,7 @@ def make_spd(A, dt: qd.template() = None):
     """
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     values, Q = _sym_eig_of(_basics.detached(M))
-    if qd.static(_is_differentiated()):
+    if qd.static(_basics.is_differentiated()):
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
         small = qd.abs(values).max() * qd.static(_rounding(M.dtype))
         X = P * 0.0
@@ -418,7 +412,7 @@ def determinant(A):
     elif qd.static(A.n == 4):
         s, c = _minors(A, 0), _minors(A, 2)
         return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
-    elif qd.static(_is_differentiated()):
+    elif qd.static(_basics.is_differentiated()):
         M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, None)))
         known = _basics.detached(M)
         value = _product_of_pivots(known)
@@ -461,7 +455,7 @@ def inverse(A):
         ]
         signs = qd.Matrix([[1.0 - (i + j) % 2 * 2 for j in qd.static(range(4))] for i in qd.static(range(4))], T)
         return qd.Matrix(rows) * signs * (1.0 / determinant(M))
-    elif qd.static(_is_differentiated()):
+    elif qd.static(_basics.is_differentiated()):
         R = _eliminated_inverse(_basics.detached(M))
         return R - R @ _change(M) @ R
     else:
@@ -488,7 +482,7 @@ def randn(dt: qd.template() = None):
     return qd.sqrt(-2.0 * qd.log(u)) * qd.cos(6.283185307179586 * qd.random(T))
 
 
-__all__ = _list_public(globals(), "Any", "TABLE")
+__all__ = _list_public(globals(), "Any")
 
 
 __dir__ = __all__.copy

@@ -62,11 +62,11 @@ VARIABLES = {"cpu_max_num_threads": "QD_NUM_THREADS", "device_id": "QD_VISIBLE_D
 """Environment variables that stand for an option under another name; `OTHER_VARIABLES` have a meaning elsewhere, or none."""
 
 LAZY_NAMES = {
-    "pure": "lang.former",
-    **dict.fromkeys(("DeviceCapability", "Format"), "types.enums"),
-    **dict.fromkeys(("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"), "lang.mesh"),
+    "lang.former": "pure",
+    "types.enums": "DeviceCapability Format",
+    "lang.mesh": "Mesh MeshInstance mesh_local mesh_patch_idx",
 }
-"""Public names of the package, with the modules that have them."""
+"""Public names of the package, by the modules that have them."""
 HIDDEN_NAMES = frozenset({"graph_do_while", "graph_parallel", "graph_parallel_context"})
 """Names of the package that are public elsewhere, in `qd.graph`."""
 HIDDEN_MODULES = ("lang", "_kernels")

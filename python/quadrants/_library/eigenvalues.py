@@ -6,17 +6,14 @@ from typing import Any
 
 import quadrants as qd
 
-from .._language.builtins import TABLE
 from . import linalg_basics as _basics
-
-_is_differentiated = TABLE["is_differentiated"]
 
 _STEPS = 30  # limit for each eigenvalue; two or three are usual
 
 
 def _epsilon(dtype: Any) -> float:
     """Returns twice the largest relative rounding error."""
-    return {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[dtype.size]
+    return 2.0 ** -_basics.float_format(dtype)[1]
 
 
 @qd.pyfunc
@@ -31,7 +28,7 @@ def eig(A, dt: qd.template() = None):
     if qd.static(A.n == 2):
         return _eig_of_two(M)
     else:
-        qd.static(_basics.require(not _is_differentiated(), "Eigenvalues of general matrices have derivatives up to 2×2 only."))
+        qd.static(_basics.require(not _basics.is_differentiated(), "Eigenvalues of general matrices have derivatives up to 2×2 only."))
         return _eig_of_general(M)
 
 
@@ -57,7 +54,7 @@ def _eig_of_two(M):
     middle, half = 0.5 * (a + d), 0.5 * (a - d)
     square = half * half + b * c
     root = qd.sqrt(qd.abs(square))
-    if qd.static(_is_differentiated()):  # equal eigenvalues have no derivative
+    if qd.static(_basics.is_differentiated()):  # equal eigenvalues have no derivative
         root = qd.select(square == 0, 0.0, qd.sqrt(qd.select(square == 0, 1.0, qd.abs(square))))
     real = square >= 0
     spread, im = qd.select(real, root, 0.0), qd.select(real, 0.0, root)

@@ -10,7 +10,7 @@ from .._base.dtypes import find_dtype
 from .._base.errors import QuadrantsCompilationError
 from .._language.builtins import TABLE
 
-_is_differentiated = TABLE["is_differentiated"]
+is_differentiated = TABLE["is_differentiated"]
 
 TINY = 1e-30  # a smaller divisor counts as zero; matrices are scaled to entries of size one first
 
@@ -37,37 +37,34 @@ def identity(n: qd.template(), dt: qd.template()):
 @qd.pyfunc
 def detached(A):
     """Returns the same numbers as constants for derivatives: bits have no derivative."""
-    if qd.static(_is_differentiated()):
+    if qd.static(is_differentiated()):
         bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
         return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
     else:
         return A * 1.0
 
 
-def _format(dtype: Any) -> tuple[Any, int, int]:
-    """Returns the integer type of the bits, the number of mantissa bits, and the bias of the exponent."""
-    return {2: (qd.i16, 10, 15), 4: (qd.i32, 23, 127), 8: (qd.i64, 52, 1023)}[dtype.size]
+def float_format(dtype: Any) -> tuple[Any, int, int, int]:
+    """Returns the integer type of the bits, the number of mantissa bits, the bias of the exponent, and the power of two that makes
+    subnormal numbers normal.
+    """
+    return {2: (qd.i16, 10, 15, 12), 4: (qd.i32, 23, 127, 64), 8: (qd.i64, 52, 1023, 512)}[dtype.size]
 
 
 @qd.pyfunc
 def find_exponent(A):
     """Returns the exponent of the largest entry, a constant for derivatives; the lowest one for subnormal numbers and zeros."""
-    bits, mantissa, bias = qd.static(_format(A.dtype))
+    bits, mantissa, bias, _ = qd.static(float_format(A.dtype))
     return qd.cast((qd.bit_cast(qd.abs(A).max(), bits) >> mantissa) - bias, qd.i32)
-
-
-def _lifting(dtype: Any) -> int:
-    """Returns the power of two that makes subnormal numbers normal."""
-    return {2: 12, 4: 64, 8: 512}[dtype.size]
 
 
 @qd.pyfunc
 def lift(A):
     """Returns (2^n A, True) if all entries are so small that their reciprocals overflow, else (A, False)."""
-    is_small = find_exponent(A) == qd.static(-_format(A.dtype)[2])
+    is_small = find_exponent(A) == qd.static(-float_format(A.dtype)[2])
     M = A * 1.0
     if is_small:  # no factor: with fast_math it would be combined with the reciprocal of another one
-        M = qd.ldexp(A, qd.static(_lifting(A.dtype)))
+        M = qd.ldexp(A, qd.static(float_format(A.dtype)[3]))
     return M, is_small
 
 
@@ -76,7 +73,7 @@ def lower(A, was_lifted):
     """Undoes `lift`."""
     M = A * 1.0
     if was_lifted:
-        M = qd.ldexp(A, qd.static(-_lifting(A.dtype)))
+        M = qd.ldexp(A, qd.static(-float_format(A.dtype)[3]))
     return M
 
 

@@ -73,7 +73,8 @@ def sort_scratch_slots(n, log256_max_n: qd.template() = None):
     return max(counts + _level_slots(counts, qd.static(_depth_of(n) if log256_max_n is None else check_depth(log256_max_n))), 1)
 
 
-def _compaction_slots(n: int) -> int:
+def select_scratch_slots(n: int) -> int:
+    """Return the number of elements of scratch memory that `select` needs for `n` elements."""
     n = max(n, 0)
     level = (n + _LEVEL - 1) // _LEVEL
     slots = n + level
@@ -82,11 +83,6 @@ def _compaction_slots(n: int) -> int:
     return max(slots, 1)
 
 
-def select_scratch_slots(n: int) -> int:
-    """Return the number of elements of scratch memory that `select` needs for `n` elements."""
-    return _compaction_slots(n)
-
-
 def reduce_by_key_scratch_slots(n: int) -> int:
     """Return the number of elements of scratch memory that `reduce_by_key_add` needs for `n` elements."""
-    return max(n, 1) if n <= _LEVEL else _compaction_slots(n)
+    return max(n, 1) if n <= _LEVEL else select_scratch_slots(n)

@@ -11,31 +11,25 @@ from types import ModuleType
 from typing import Any
 
 _PACKAGE = "quadrants"
-# Contents of these modules, by their names here; "alternative=own" if the names differ.
+# Contents of these modules: public names of the package, or paths below it; "alternative=own" if the names differ.
 _CONTENTS = {
     "lang.ops": "_language.builtins.TABLE.* _library.math_functions.*",
-    "lang.matrix": "_values.matrix.Matrix _values.matrix.Vector _containers.field.MatrixField "
-    "_containers.ndarray.MatrixNdarray _containers.ndarray.VectorNdarray _values.types.MatrixType "
-    "VectorType=_values.types.MatrixType",
-    "lang.field": "_containers.field.Field _containers.field.ScalarField",
-    "lang.struct": "_values.struct.Struct _containers.struct_field.StructField _values.struct.StructType _values.struct.dataclass",
-    "lang.snode": "_containers.layout_tree.SNode _library.indices.get_addr _library.indices.rescale_index",
-    "lang.kernel_impl": "_language.kernel.Kernel _language.kernel.data_oriented _language.kernel.kernel "
-    "_language.func.func _language.func.pyfunc _language.func.real_func",
-    "lang.stream": "_session.streams.Event _session.streams.Stream "
-    "_session.streams.create_event _session.streams.create_stream stream_parallel",
+    "lang.matrix": "Matrix Vector MatrixField MatrixNdarray VectorNdarray _values.types.MatrixType VectorType=_values.types.MatrixType",
+    "lang.field": "Field ScalarField",
+    "lang.struct": "Struct StructField _values.struct.StructType dataclass",
+    "lang.snode": "SNode get_addr rescale_index",
+    "lang.kernel_impl": "_language.kernel.Kernel data_oriented kernel func pyfunc real_func",
+    "lang.stream": "Event Stream create_event create_stream stream_parallel",
     "lang._ndrange": "_language.ndrange.GroupedNDRange _language.ndrange._Ndrange ndrange",
     "lang._perf_dispatch": "_session.perf_dispatch.DispatchImpl _session.perf_dispatch.PerformanceDispatcher "
-    "_session.perf_dispatch.perf_dispatch "
-    "_session.perf_dispatch._parse_force_map",
-    "lang._py_tensor": "PyTensor=_containers.tensor.Tensor create_tensor=_containers.tensor.tensor",
+    "perf_dispatch _session.perf_dispatch._parse_force_map",
+    "lang._py_tensor": "PyTensor=Tensor create_tensor=tensor",
     "lang.any_array": "AnyArray=_values.types.NdarrayType",
     "_lib": "",
-    "_lib.core": "_base.arch.Arch _base.dtypes.DataType "
-    "_containers.layout_tree.Axis types.enums.DeviceCapability Extension=_session.init.extension",
-    "_tensor_wrapper": "_containers.tensor.MatrixTensor _containers.tensor.Tensor _containers.tensor.VectorTensor _containers.tensor.wrap",
-    "_snode.fields_builder": "_containers.layout_tree.FieldsBuilder",
-    "types.annotations": "_values.types.Template _values.types.template",
+    "_lib.core": "Arch _base.dtypes.DataType _containers.layout_tree.Axis DeviceCapability Extension=extension",
+    "_tensor_wrapper": "MatrixTensor Tensor VectorTensor wrap",
+    "_snode.fields_builder": "FieldsBuilder",
+    "types.annotations": "Template template",
     "tools.np2ply": "tools.PLYWriter",
     "tools.vtk": "tools.write_vtk",
 }

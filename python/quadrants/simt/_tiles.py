@@ -40,11 +40,13 @@ def _first_lane(size: qd.template()):
 
 @qd.func
 def _zeros(dtype: qd.template() = None, *, size: qd.template()):
+    """A tile of zeros; `dtype`: f32 or f64, by default that of floats."""
     return qd.static(_make_tile(size, dtype))()
 
 
 @qd.func
 def _eye(dtype: qd.template() = None, *, size: qd.template()):
+    """The identity; `dtype`: f32 or f64, by default that of floats."""
     tile = qd.static(_make_tile(size, dtype))()
     _set_eye(tile, size)
     return tile
@@ -52,6 +54,7 @@ def _eye(dtype: qd.template() = None, *, size: qd.template()):
 
 @qd.func
 def _set_eye(tile: qd.template(), size: qd.template()):
+    """Makes the tile the identity."""
     row = _row(size)
     for column in qd.static(range(size)):
         tile.r[column] = qd.select(row == column, 1, 0)
@@ -59,6 +62,7 @@ def _set_eye(tile: qd.template(), size: qd.template()):
 
 @qd.func
 def _load(tile: qd.template(), part, size: qd.template()):
+    """The tile gets what an array holds; the rest stays."""
     row = _row(size)
     if row < part.shape[0]:
         for column in qd.static(range(size)):
@@ -68,6 +72,7 @@ def _load(tile: qd.template(), part, size: qd.template()):
 
 @qd.func
 def _store(tile: qd.template(), part, size: qd.template()):
+    """An array gets what the tile holds."""
     # Other lanes may still read the shared memory, and may next read what this one writes.
     group_sync()
     row = _row(size)
@@ -80,6 +85,7 @@ def _store(tile: qd.template(), part, size: qd.template()):
 
 @qd.func
 def _read(tile: qd.template(), part, size: qd.template()):
+    """The number of a lane's row in a slice of an array; 0 beyond its end."""
     row = _row(size)
     value = qd.cast(0, part.dtype)
     if row < part.shape[0]:
@@ -89,6 +95,7 @@ def _read(tile: qd.template(), part, size: qd.template()):
 
 @qd.func
 def _add_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.template()):
+    """Adds the products of two vectors."""
     first, own, other = _first_lane(size), qd.cast(a, dtype), qd.cast(b, dtype)
     for column in qd.static(range(size)):
         factor = reshuffle(other, first + column) if qd.static(column) else shuffle(other, first)
@@ -97,11 +104,13 @@ def _add_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.templat
 
 @qd.func
 def _subtract_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.template()):
+    """Subtracts the products of two vectors."""
     _add_outer(tile, -qd.cast(a, dtype), b, size, dtype)
 
 
 @qd.func
 def _multiply(tile: qd.template(), a: qd.template(), b: qd.template(), size: qd.template(), dtype: qd.template()):
+    """The tile becomes the product of the tiles `a` and `b`, of which it may be one."""
     first = _first_lane(size)
     result = qd.static(_make_tile(size, dtype))()
     for column in qd.static(range(size)):
@@ -114,6 +123,7 @@ def _multiply(tile: qd.template(), a: qd.template(), b: qd.template(), size: qd.
 
 @qd.func
 def _transpose(tile: qd.template(), size: qd.template()):
+    """Rows and columns change places."""
     # Exchanges blocks of 1, 2, 4, ... rows and columns across the diagonal of blocks of twice the size.
     row, first = _row(size), _first_lane(size)
     for step in qd.static([step for step in (1, 2, 4, 8, 16) if step < size]):
@@ -129,6 +139,9 @@ def _transpose(tile: qd.template(), size: qd.template()):
 
 @qd.func
 def _cholesky(tile: qd.template(), eps, size: qd.template(), dtype: qd.template()):
+    """The lower triangle becomes L, where L Lᵀ is the symmetric matrix whose lower triangle the tile held: pivots are the roots of what
+    remains, or of `eps` where that is larger. Each lane gives the `eps` of its own row. The upper triangle is left with anything.
+    """
     row, first, floor = _row(size), _first_lane(size), qd.cast(eps, dtype)
     for k in qd.static(range(size)):
         pivot = shuffle(qd.sqrt(qd.max(tile.r[k], floor)), first + k)
@@ -141,6 +154,9 @@ def _cholesky(tile: qd.template(), eps, size: qd.template(), dtype: qd.template(
 
 @qd.func
 def _ldlt(tile: qd.template(), size: qd.template()):
+    """The strictly lower triangle becomes that of L, with ones on its diagonal, and the diagonal D, where L D Lᵀ is the symmetric matrix
+    whose lower triangle the tile held. The upper triangle is left with anything.
+    """
     row, first = _row(size), _first_lane(size)
     for k in qd.static(range(size)):
         scaled = tile.r[k]
@@ -154,6 +170,9 @@ def _ldlt(tile: qd.template(), size: qd.template()):
 def _solve_triangular(
     tile: qd.template(), other: qd.template(), lower: qd.template() = True, trans: qd.template() = False, *, size: qd.template()
 ):
+    """The tile `other` becomes the X with X Tᵀ = other, or with X T = other where `trans`. T is the lower triangle of this tile, or the
+    upper one where not `lower`.
+    """
     first = _first_lane(size)
     for step in qd.static(range(size)):
         k = qd.static(step if lower != trans else size - 1 - step)
@@ -164,30 +183,10 @@ def _solve_triangular(
 
 
 _METHODS = {
-    "eye_": (_set_eye, "Makes the tile the identity."),
-    "cholesky_": (
-        _cholesky,
-        "The lower triangle becomes L, where L Lᵀ is the symmetric matrix whose lower triangle the tile held: pivots are the roots of what "
-        "remains, or of `eps` where that is larger. Each lane gives the `eps` of its own row. The upper triangle is left with anything.",
-    ),
-    "ldlt_": (
-        _ldlt,
-        "The strictly lower triangle becomes that of L, with ones on its diagonal, and the diagonal D, where L D Lᵀ is the symmetric "
-        "matrix whose lower triangle the tile held. The upper triangle is left with anything.",
-    ),
-    "solve_triangular_": (
-        _solve_triangular,
-        "The tile `other` becomes the X with X Tᵀ = other, or with X T = other where `trans`. T is the lower triangle of this tile, or the "
-        "upper one where not `lower`.",
-    ),
-    "matmul_": (_multiply, "The tile becomes the product of the tiles `a` and `b`, of which it may be one."),
-    "transpose_": (_transpose, "Rows and columns change places."),
-    "_load": (_load, "The tile gets what an array holds; the rest stays."),
-    "_store": (_store, "An array gets what the tile holds."),
-    "_read": (_read, "The number of a lane's row in a slice of an array; 0 beyond its end."),
-    "_add_outer": (_add_outer, "Adds the products of two vectors."),
-    "_subtract_outer": (_subtract_outer, "Subtracts the products of two vectors."),
-}
+    "eye_": _set_eye, "cholesky_": _cholesky, "ldlt_": _ldlt, "solve_triangular_": _solve_triangular, "matmul_": _multiply,
+    "transpose_": _transpose, "_load": _load, "_store": _store, "_read": _read, "_add_outer": _add_outer,
+    "_subtract_outer": _subtract_outer,
+}  # fmt: skip
 
 
 class TileType(StructType):
@@ -199,10 +198,10 @@ class TileType(StructType):
 @functools.cache
 def _tile_type(size: int, dtype: Any) -> TileType:
     methods: dict[str, Any] = {"SIZE": size}
-    for name, (general, doc) in _METHODS.items():
-        fixed = {"size": size, "dtype": dtype}
+    for name, general in _METHODS.items():
         wanted = {parameter.name for parameter in general.parameters}
-        methods[name] = specialize(general, name, doc, **{key: value for key, value in fixed.items() if key in wanted})
+        fixed = {key: value for key, value in (("size", size), ("dtype", dtype)) if key in wanted}
+        methods[name] = specialize(general, name, general.__doc__, **fixed)
     return TileType(f"Tile{size}x{size}", methods, r=qd.types.vector(size, dtype, unpacked=True))
 
 
@@ -227,8 +226,8 @@ class _Tile:
 
     def __init_subclass__(cls, size: int):
         cls.SIZE = size
-        cls.zeros = specialize(_zeros, "zeros", "A tile of zeros; `dtype`: f32 or f64, by default that of floats.", size=size)
-        cls.eye = specialize(_eye, "eye", "The identity; `dtype`: f32 or f64, by default that of floats.", size=size)
+        cls.zeros = specialize(_zeros, "zeros", _zeros.__doc__, size=size)
+        cls.eye = specialize(_eye, "eye", _eye.__doc__, size=size)
 
 
 class Tile8x8(_Tile, size=8):
