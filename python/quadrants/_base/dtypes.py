@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -93,10 +92,9 @@ def from_numpy_dtype(dtype: np.dtype) -> Any:
 
 def import_torch() -> Any:
     """Returns the module `torch`. It is optional and loaded only for programs that use torch tensors."""
-    module = sys.modules.get("torch")
-    if module is None:
-        import torch as module
-    return module
+    import torch
+
+    return torch
 
 
 def to_torch_dtype(dtype: Any) -> Any:

@@ -137,14 +137,12 @@ def _format(message: str, frames: Sequence[Frame]) -> str:
     lines.
     """
     blocks, text = [_source_block(frame) for frame in frames], message.split("\n")
-    shown = len(blocks)
-    while shown > 1:
+    for shown in range(len(blocks), 1, -1):
         left_out = [f"... ({len(blocks) - shown} more calls)"] if shown < len(blocks) else []
         lines = [*blocks[0], *left_out, *(line for block in blocks[len(blocks) - shown + 1 :] for line in block), *text]
         if len(lines) <= _MAX_LINES:
             return "\n".join(lines)
-        shown -= 1
-    return "\n".join([line for block in blocks[-shown:] for line in block] + text)
+    return "\n".join([line for block in blocks[-1:] for line in block] + text)
 
 
 def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:

@@ -17,6 +17,8 @@ _DATA_TYPES = {
     "default_ip": (_runtime.i32, (_runtime.i32, _runtime.i64)),
 }
 
+_DEFAULTS: dict[str, Any] = {name: _DATA_TYPES[name][0] if name in _DATA_TYPES else row[1] for name, row in _ROWS.items()}
+
 current: dict[str, Any] | None = None  # values of all options, or None without a runtime; set by `qd.init` and `qd.reset`
 
 
@@ -57,7 +59,7 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         variable = "QD_" + name.upper()
         variable = variable if variable in os.environ else _compat.VARIABLES.get(name, variable)
         text = os.environ.get(variable, "") if scope != "keyword_only" and name not in ("arch", "default_up") else ""
-        values[name] = _DATA_TYPES[name][0] if name in _DATA_TYPES else default
+        values[name] = _DEFAULTS[name]
         if text:
             values[name] = check(name, _parse(name, default, variable, text))
         if name in keywords:
@@ -139,9 +141,8 @@ def describe() -> str:
 
 def find_changed(values: dict[str, Any]) -> dict[str, Any]:
     """Returns the options whose values differ from their defaults."""
-    defaults = {name: _DATA_TYPES[name][0] if name in _DATA_TYPES else row[1] for name, row in _ROWS.items()}
-    skipped = ("arch", "default_up", "log_level")
-    return {name: value for name, value in values.items() if name in defaults and name not in skipped and value != defaults[name]}
+    compared = _DEFAULTS.keys() - {"arch", "default_up", "log_level"}
+    return {name: value for name, value in values.items() if name in compared and value != _DEFAULTS[name]}
 
 
 class Config:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +29,8 @@ class Builtin:
     """
 
     def __init__(self, name: str, parameters: str, doc: str, host: Callable[..., Any] | None = None):
-        self.name, self.parameters, self.__doc__, self.host = name, parameters, doc, host
+        self.name = self.__name__ = self._qd_builtin = name
+        self.parameters, self.__doc__, self.host = parameters, doc, host
 
     @property
     def __signature__(self) -> Any:
@@ -44,14 +46,6 @@ class Builtin:
                 default = None if word.endswith("?") else inspect.Parameter.empty
                 made.append(inspect.Parameter(word.removesuffix("?"), kind, default=default))
         return inspect.Signature(made)
-
-    @property
-    def _qd_builtin(self) -> str:
-        return self.name
-
-    @property
-    def __name__(self) -> str:
-        return self.name
 
     def place(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the operands in the order of the parameters, and the other keyword arguments."""
@@ -107,10 +101,7 @@ def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*operands: Any) -> Any:
         if len(operands) < 2:
             raise TypeError(f"at least two operands are expected, got {len(operands)}")
-        result = operands[0]
-        for operand in operands[1:]:
-            result = pair(result, operand)
-        return result
+        return functools.reduce(pair, operands)
 
     return apply
 
@@ -140,7 +131,6 @@ def _random_number(dtype: Any = float) -> Any:
 
 
 def _static(x: Any, *more: Any, max_unroll: int | None = None) -> Any:
-    del max_unroll
     return [x, *more] if more else x
 
 

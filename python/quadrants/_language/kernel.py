@@ -221,7 +221,6 @@ def data_oriented(cls: type | None = None, *, template_primitives: bool = True, 
     With `template_primitives=False`, number members are read at each launch and are never part of the code. `stable_members` is accepted
     and has no effect: replacing a member by another object is always detected. Returns the class.
     """
-    del stable_members
 
     def mark(target: type) -> type:
         target._data_oriented = True  # type: ignore[attr-defined]

@@ -9,8 +9,7 @@ BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod", "pow": "pow",
     "lshift": "shl", "rshift": "shr", "and": "bit_and", "or": "bit_or", "xor": "bit_xor", "matmul": "matmul", "divmod": "divmod",
 }  # fmt: skip
-_COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
-_UNARY = {"neg": "neg", "pos": "pos", "invert": "invert", "abs": "abs", "round": "round"}
+_OTHERS = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "invert", "abs", "round")
 
 
 class Operand:
@@ -73,7 +72,5 @@ def _define(method: str, name: str, is_reflected: bool = False) -> None:
 for _method, _name in BINARY.items():
     _define(_method, _name)
     _define(_method, _name, is_reflected=True)
-for _method in _COMPARE:
-    _define(_method, _method)
-for _method, _name in _UNARY.items():
-    _define(_method, _name)
+for _name in _OTHERS:
+    _define(_name, _name)

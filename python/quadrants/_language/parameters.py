@@ -208,20 +208,18 @@ _hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDiction
 
 
 def _get_hints(cls: type) -> dict[str, Any]:
-    """Returns `typing.get_type_hints`, evaluated once per class; raises NameError if a name is not defined yet."""
-    hints = _hints.get(cls)
-    if hints is None:
-        hints = _hints[cls] = typing.get_type_hints(cls)
-    return hints
+    """Returns `typing.get_type_hints`, evaluated once per class; nothing while a name is not defined yet, which the launch resolves."""
+    if cls not in _hints:
+        try:
+            _hints[cls] = typing.get_type_hints(cls)
+        except NameError:  # a local name of the defining function
+            return {}
+    return _hints[cls]
 
 
 def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
     """Whether a dataclass has members that are compile-time constants; raises if it, or a class that contains it, cannot have them."""
-    try:
-        hints = _get_hints(cls)
-    except NameError:  # a local name of the defining function: resolved at the launch
-        return False
-    has_constants = False
+    hints, has_constants = _get_hints(cls), False
     for field in dataclasses.fields(cls):
         hint, where = hints.get(field.name), f"{cls.__name__}.{field.name}"
         if hint is typing.Final or typing.get_origin(hint) is typing.Final:
@@ -240,11 +238,7 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
 
 def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str | None:
     """Returns the path of a dataclass member whose class is data_oriented, or None: a launch cannot split such a member."""
-    try:
-        hints = _get_hints(cls)
-    except NameError:
-        return None
-    for name, hint in hints.items():
+    for name, hint in _get_hints(cls).items():
         place = f"{where}.{name}"
         if getattr(hint, "_data_oriented", False):
             return place
@@ -259,10 +253,7 @@ def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
     """Yields the members of a dataclass argument, nested ones included, that are annotated as arrays or views: parameter and value."""
     if not dataclasses.is_dataclass(owner):
         return
-    try:
-        hints = _get_hints(type(owner))
-    except NameError:  # a local name of the defining function
-        return
+    hints = _get_hints(type(owner))
     for field in dataclasses.fields(owner):
         hint, value, where = hints.get(field.name), getattr(owner, field.name, None), f"{name}.{field.name}"
         if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, hint):

@@ -168,7 +168,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         return self._array.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        del copy
+
         return np.array(self._array, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
@@ -204,11 +204,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
     def __ne__(self, other: object) -> Any:
         return self._compare(other, np.not_equal, np.any)
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         return str(self._array)
+
+    __repr__ = __str__
 
     def __copy__(self) -> Matrix:
         return _make(self._array.copy(), self.dtype)
@@ -233,11 +232,6 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
 
     # -- methods
 
-    @property
-    def T(self) -> Matrix:  # noqa: N802 (NumPy's name)
-        """The same as `transpose()`."""
-        return self.transpose()
-
     def transpose(self) -> Matrix:
         """Return the transposed matrix, a copy. Raises `QuadrantsTypeError` for a vector."""
         if self._array.ndim == 1:
@@ -246,6 +240,8 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
                 "`a @ b.transpose()`, write `a.outer_product(b)` instead."
             )
         return _make(self._array.T.copy(), self.dtype)
+
+    T = property(transpose, doc="The same as `transpose()`.")
 
     def cast(self, dtype: Any) -> Matrix:
         """Return a copy with the components converted to the data type `dtype`."""

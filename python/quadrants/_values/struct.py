@@ -33,11 +33,10 @@ def value_type_of(host: type) -> StructType | None:
     it.
     """
     if host not in _value_types:
-        is_plain = not hasattr(host, "__post_init__")
-        is_plain = is_plain and all(field.default_factory is dataclasses.MISSING for field in dataclasses.fields(host))
         made = None
-        with contextlib.suppress(QuadrantsSyntaxError, NameError):
-            made = StructType.of_dataclass(host) if is_plain else None
+        if not hasattr(host, "__post_init__") and all(field.default_factory is dataclasses.MISSING for field in dataclasses.fields(host)):
+            with contextlib.suppress(QuadrantsSyntaxError, NameError):
+                made = StructType.of_dataclass(host)
         _value_types[host] = made
     return _value_types[host]
 
@@ -82,8 +81,9 @@ class StructType(StructTypeBase):
         Raises:
             QuadrantsSyntaxError: a member is neither scalar, vector, matrix, struct nor such a dataclass.
         """
-        members = {}
-        for field, element in ((field, typing.get_type_hints(host)[field.name]) for field in dataclasses.fields(host)):
+        members, hints = {}, typing.get_type_hints(host)
+        for field in dataclasses.fields(host):
+            element = hints[field.name]
             if field.init and isinstance(element, type) and dataclasses.is_dataclass(element):
                 members[field.name] = cls.of_dataclass(element)
             elif field.init and find_element(element) is not None:

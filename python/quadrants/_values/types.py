@@ -198,10 +198,8 @@ class NdarrayType:
             raise ValueError("The field_dim argument for ndarray is already deprecated. Please use ndim instead.")
         if boundary not in ("unsafe", "clamp"):
             raise ValueError(f"Invalid boundary argument: {boundary!r}; one of 'unsafe', 'clamp' is expected")
-        if element_dim is not None and not 0 <= element_dim <= 2:
-            raise ValueError("Only scalars, vectors, and matrices are allowed as elements of ndarray")
         components: tuple[int | None, ...] = (None,) * (element_dim or 0) if element_shape is None else tuple(element_shape)
-        if len(components) > 2:
+        if not 0 <= (element_dim or 0) <= 2 or len(components) > 2:
             raise ValueError("Only scalars, vectors, and matrices are allowed as elements of ndarray")
         if element_dim not in (None, len(components)):
             mismatch = f"shape {components} doesn't match specified dim {element_dim}"
@@ -221,8 +219,7 @@ class NdarrayType:
     def __or__(self, other: Any) -> OptionalType:
         return OptionalType.combine(self, other)
 
-    def __ror__(self, other: Any) -> OptionalType:
-        return OptionalType.combine(self, other)
+    __ror__ = __or__
 
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
