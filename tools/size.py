@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 36_000, "python": 12_090}
+TOTALS = {"src": 36_000, "python": 11_859}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 450,  # files directly in src
@@ -37,19 +37,19 @@ BUDGETS = {
     "src/runtime": 1_700,
     "src/support": 720,
     "src/tools": 220,
-    "python/quadrants": 874,  # modules directly in the package
-    "python/quadrants/_base": 1_165,
-    "python/quadrants/_values": 748,
-    "python/quadrants/_containers": 1_790,
-    "python/quadrants/_language": 878,
-    "python/quadrants/_session": 1_041,
-    "python/quadrants/_library": 530,
-    "python/quadrants/ad": 910,
-    "python/quadrants/algorithms": 388,
-    "python/quadrants/interpreter": 2_912,
-    "python/quadrants/lang": 206,
-    "python/quadrants/simt": 600,
-    "python/quadrants/types": 48,
+    "python/quadrants": 859,  # modules directly in the package
+    "python/quadrants/_base": 1_149,
+    "python/quadrants/_values": 733,
+    "python/quadrants/_containers": 1_742,
+    "python/quadrants/_language": 852,
+    "python/quadrants/_session": 1_042,
+    "python/quadrants/_library": 522,
+    "python/quadrants/ad": 849,
+    "python/quadrants/algorithms": 381,
+    "python/quadrants/interpreter": 2_909,
+    "python/quadrants/lang": 199,
+    "python/quadrants/simt": 573,
+    "python/quadrants/types": 49,
 }
 
 
