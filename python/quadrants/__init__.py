@@ -72,7 +72,7 @@ def __getattr__(name: str) -> _Any:
         return _get_config()
     if name in _LAZY:
         value = getattr(_load(f"{__name__}.{_LAZY[name]}"), name)
-    elif name in _MODULES or name in _compat.HIDDEN_MODULES:
+    elif name in _MODULES or name in _compat.HIDDEN_MODULES or (name[:2] != "__" and _FormerPaths.find_spec(f"{__name__}.{name}")):
         value = _load(f"{__name__}.{name}")
     else:
         import difflib  # imported only after a mistake

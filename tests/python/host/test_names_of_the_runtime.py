@@ -78,11 +78,11 @@ def test_modules_can_be_marked():
 
 def test_log_functions_are_looked_up_at_each_use(monkeypatch, capfd):
     lines = []
-    monkeypatch.setattr(qd._base.logging, "warn", lines.append)
+    monkeypatch.setattr(qd._logging, "warn", lines.append)
     monkeypatch.setenv("QD_NO_SUCH_OPTION", "1")
     qd.init()
     assert len(lines) == 1 and "QD_NO_SUCH_OPTION" in lines[0]
-    qd._base.logging._get_logging(qd._base.logging.ERROR)("lost")
+    qd._logging._get_logging(qd._logging.ERROR)("lost")
     assert "lost" in capfd.readouterr().err
 
 
@@ -116,6 +116,7 @@ _spellings _streams _struct _tensor _typed_text _types"""
 @pytest.mark.parametrize("name", [*FORMER_MODULES.split(), "_factorizations".replace("iz", "is")])
 def test_modules_are_found_under_their_former_names(name):
     module = importlib.import_module(f"quadrants.{name}")
+    assert getattr(qd, name) is module
     assert module.__name__.startswith("quadrants._") and module is importlib.import_module(module.__name__)
     assert "." in module.__name__.removeprefix("quadrants.")  # a module of a package
 
