@@ -6,7 +6,7 @@
 #pragma once
 
 #include "passes/autodiff/activity.h"
-#include "passes/same_elements.h"
+#include "passes/autodiff/same_elements.h"
 
 namespace qd::passes {
 

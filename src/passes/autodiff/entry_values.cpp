@@ -9,7 +9,7 @@
 #include "ir/memory.h"
 #include "passes/accesses.h"
 #include "passes/autodiff/overwritten_primals.h"
-#include "passes/same_elements.h"
+#include "passes/autodiff/same_elements.h"
 
 #include "llvm/ADT/MapVector.h"
 

@@ -19,10 +19,10 @@
 #include "ir/attributes.h"
 #include "passes/accesses.h"
 #include "passes/autodiff/adjoint_builder.h"
+#include "passes/autodiff/inline_calls.h"
 #include "passes/autodiff/overwritten_primals.h"
+#include "passes/autodiff/segment_accesses.h"
 #include "passes/checks/assert_text.h"
-#include "passes/inline_calls.h"
-#include "passes/segment_accesses.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"

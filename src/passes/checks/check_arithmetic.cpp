@@ -5,7 +5,7 @@
 //       conversion of a float to an integer. All lanes are checked together; the first failing lane is reported.
 // Here: first, while all arithmetic is the user's: later passes add arithmetic for addresses and loops.
 #include "passes/checks/assert_text.h"
-#include "passes/index_range.h"
+#include "passes/checks/index_range.h"
 #include "passes/source_locations.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -30,22 +30,6 @@ constexpr uint64_t kChunksPerStrip = 16;
 /// Chunks are multiples of this, the maximum number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
-void setUpReturns(BodyEmitter &body, std::function<void()> leave) {
-  body.calls.leaveKernel = [&body, leave = std::move(leave)](ir::ReturnOp op) {
-    llvm::Value *block = body.launch.getField(kResult);
-    for (auto [value, result] : llvm::zip(op.getValues(), body.module.artifact.results))
-      body.memory.storePacked(value.getType(), Components(body.values.getValue(value)), body.offsetBy(block, result.offset));
-    leave();
-  };
-}
-
-bool setUpRandom(BodyEmitter &body, Region &region) {
-  if (!body.module.calls.contains(region, llvm::IsaPred<ir::RandomOp>)) return false;
-  body.random.makeCounter();
-  body.random.reset();
-  return true;
-}
-
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
   llvm::Function *function = module.makeFunction(llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
@@ -66,17 +50,6 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
 }
 
 //--- Around the loop ---
-
-ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task) {
-  for (ir::ForOp found : task.getBody().front().getOps<ir::ForOp>())
-    if (found.getParallel()) return found;
-  module.reportError(task.getLoc()) << "is parallel but has no parallel loop";
-  return {};
-}
-
-std::optional<int64_t> findStep(ir::ForOp loop, unsigned axis) {
-  return loop.getStep().empty() ? std::optional<int64_t>(1) : ir::findInteger(loop.getStep()[axis]);
-}
 
 void ParallelTask::emit() {
   Block &block = task.getBody().front();
@@ -139,72 +112,6 @@ void ParallelTask::emit() {
     runPlain();
   else
     runCopying();
-}
-
-llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
-  llvm::SmallVector<Axis, 4> axes;
-  llvm::IRBuilder<> &at = in.builder;
-  for (unsigned a = 0; a < loop.getRank(); ++a) {
-    Axis axis;
-    axis.type = loop.getLower()[a].getType();
-    axis.lower = in.values.getScalar(loop.getLower()[a]);
-    llvm::Value *upper = in.values.getUniform(loop.getUpper()[a]);
-    llvm::Type *type = axis.lower.value->getType();
-    axis.step = loop.getStep().empty() ? Component{llvm::ConstantInt::get(type, 1)} : in.values.getScalar(loop.getStep()[a]);
-    bool isSigned = axis.type.isSignedInteger();
-    auto wide = [&](llvm::Value *value) { return at.CreateIntCast(value, at.getInt64Ty(), isSigned); };
-    llvm::Value *low = wide(axis.lower.value), *high = wide(upper), *step = wide(axis.step.value);
-    llvm::Value *zero = at.getInt64(0), *one = at.getInt64(1);
-    llvm::Value *isDown = isSigned ? at.CreateICmpSLT(step, zero) : at.getFalse();
-    llvm::Value *first = at.CreateSelect(isDown, high, low), *last = at.CreateSelect(isDown, low, high);
-    llvm::Value *length = getUnsignedMax(at, at.CreateSelect(isDown, at.CreateNeg(step), step), one);
-    llvm::Value *rounds = at.CreateSub(last, first);
-    auto constant = dyn_cast<llvm::ConstantInt>(length);
-    if (!constant || !constant->isOne()) rounds = at.CreateAdd(at.CreateUDiv(at.CreateSub(rounds, one), length), one);
-    axis.extent = at.CreateSelect(isSigned ? at.CreateICmpSGE(first, last) : at.CreateICmpUGE(first, last), zero, rounds);
-    axes.push_back(axis);
-  }
-  return axes;
-}
-
-/// Upper bound of a loop's iterations, as far as its bounds are known at compile time. The axes of one container together have at most as
-/// many iterations as the container has elements, all of which are in memory.
-static double boundIterations(ir::ForOp loop) {
-  double maxCount = 1;
-  Value container;
-  llvm::SmallDenseSet<uint32_t> extents;
-  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-    Value upper = loop.getUpper()[axis];
-    std::optional<int64_t> first = ir::findInteger(loop.getLower()[axis]), last = ir::findInteger(upper);
-    auto extent = upper.getDefiningOp<ir::ExtentOp>();
-    if (first && last) {
-      maxCount *= std::abs(double(*last) - double(*first)) / std::max(1.0, std::abs(double(findStep(loop, axis).value_or(1))));
-    } else if (extent && first.value_or(-1) >= 0 && (!container || container == extent.getTensor()) &&
-               extents.insert(extent.getAxis()).second) {
-      maxCount *= container ? 1 : 0x1p62;
-      container = extent.getTensor();
-    } else {
-      maxCount *= std::ldexp(1, int(upper.getType().getIntOrFloatBitWidth()) - (first.value_or(-1) >= 0));
-    }
-  }
-  return maxCount;
-}
-
-// An axis has fewer iterations than the power of two that bounds it.
-bool mayHaveTooManyIterations(ir::ForOp loop) { return boundIterations(loop) > 0x1p63; }
-
-llvm::Value *hasTooManyIterations(BodyEmitter &in, ir::ForOp loop, llvm::ArrayRef<Axis> axes) {
-  if (!mayHaveTooManyIterations(loop)) return nullptr;
-  llvm::IRBuilder<> &at = in.builder;
-  llvm::Value *total = at.getInt64(1), *overflows = at.getFalse(), *isEmpty = at.getFalse();
-  for (const Axis &axis : axes) {
-    llvm::Value *product = at.CreateBinaryIntrinsic(llvm::Intrinsic::umul_with_overflow, total, axis.extent);
-    total = at.CreateExtractValue(product, 0);
-    overflows = at.CreateOr(overflows, at.CreateExtractValue(product, 1));
-    isEmpty = at.CreateOr(isEmpty, at.CreateIsNull(axis.extent));
-  }
-  overflows = at.CreateOr(overflows, at.CreateICmpSLT(total, at.getInt64(0)));
-  return at.CreateAnd(overflows, at.CreateNot(isEmpty));
 }
 
 llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
@@ -281,15 +188,6 @@ llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
   endChunk(in, chunk);
   in.builder.CreateRetVoid();
   return function;
-}
-
-llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value *flat, ArrayRef<llvm::Value *> extents) {
-  llvm::SmallVector<llvm::Value *, 4> digits(extents.size());
-  for (size_t axis = extents.size(); axis-- > 0;) {
-    digits[axis] = axis == 0 ? flat : at.CreateURem(flat, extents[axis]);
-    if (axis > 0) flat = at.CreateUDiv(flat, extents[axis]);
-  }
-  return digits;
 }
 
 /// The index of an iteration from its number along the axis. The index is in range: the no-wrap flags let LLVM compute addresses in 64

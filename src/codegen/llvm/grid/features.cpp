@@ -3,6 +3,7 @@
 // In:   lowered IR, and the traits of the target.
 // Out:  an error for each operation on f64, or atomic operation on 8 bytes, that the device cannot do. Most devices can do everything.
 #include "codegen/llvm/module_emitter.h"
+#include "ir/memory.h"
 #include "passes/accesses.h"
 
 using namespace mlir;
@@ -26,10 +27,10 @@ void refuseMissingFeatures(ModuleEmitter &module) {
   module.source->walk([&](Operation *op) {
     bool usesDoubles = llvm::any_of(op->getOperandTypes(), isDouble) || llvm::any_of(op->getResultTypes(), isDouble) || reportsFloats(op);
     if (!module.traits.hasF64 && usesDoubles) module.reportError(op->getLoc()) << "this device has no f64";
-    if (module.traits.has64BitAtomics || !isa<ir::AtomicOp, ir::CompareExchangeOp>(op)) return;
-    Value place = op->getOperand(0);
+    auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
+    if (module.traits.has64BitAtomics || !access || !access.isAtomic()) return;
+    Value place = ir::findWhole(access.getRef());
     Type scalar = ir::getScalar(cast<ir::RefType>(place.getType()).getPointee());
-    while (auto component = place.getDefiningOp<ir::ComponentOp>()) place = component.getRef();
     bool isInRegisters = place.getDefiningOp<ir::AccumulatorOp>() || passes::findRoot(place).kind != passes::Root::Kind::Tensor;
     if (module.getByteSize(scalar) == 8 && !isInRegisters)
       module.reportError(op->getLoc()) << "this device has no atomic operations on 64 bits";

@@ -1,7 +1,7 @@
 // shape.h: how the iterations of a loop are divided among the threads of a grid
 #pragma once
 
-#include "codegen/llvm/cpu/task.h"
+#include "codegen/llvm/tasks.h"
 
 namespace qd::codegen {
 

@@ -3,7 +3,7 @@
 // In:   a kernel to be differentiated, and offsets of containers.
 // Out:  the kernel without calls of functions that access these containers; recursive calls stay.
 // Here: promote_elements.cpp rewrites accesses within one body only.
-#include "passes/inline_calls.h"
+#include "passes/autodiff/inline_calls.h"
 
 #include "ir/memory.h"
 #include "passes/accesses.h"

@@ -3,7 +3,7 @@
 // In:   two elements of a container, as indices split into a base and a constant distance.
 // Out:  whether they are surely the same, surely different, or neither.
 // Here: the dependence test of the gradient passes.
-#include "passes/same_elements.h"
+#include "passes/autodiff/same_elements.h"
 
 #include "ir/attributes.h"
 #include "ir/memory.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/accesses.h"
-#include "passes/same_elements.h"
+#include "passes/autodiff/same_elements.h"
 
 namespace qd::passes {
 

@@ -3,7 +3,7 @@
 // In:   consecutive statements that one thread runs, and a container.
 // Out:  the accesses in program order, with flags for each load: written before, overwritten afterwards.
 // Here: promote_elements.cpp decides by these flags which elements become variables.
-#include "passes/segment_accesses.h"
+#include "passes/autodiff/segment_accesses.h"
 
 #include "ir/attributes.h"
 #include "ir/memory.h"

@@ -3,7 +3,7 @@
 // In:   an index of an element or component, or a sum.
 // Out:  its range, if it is a constant or a loop index plus or minus constants.
 // Here: the bounds and overflow checks omit what the range proves.
-#include "passes/index_range.h"
+#include "passes/checks/index_range.h"
 
 #include "ir/memory.h"
 

@@ -46,22 +46,6 @@ void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
 
 //--- Inside the loop ---
 
-llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target) {
-  llvm::Value *count = in.builder.getInt64(1);
-  for (int64_t axis = 0; axis < target.type.getRank(); ++axis) count = in.builder.CreateMul(count, in.memory.getExtent(target, axis));
-  return count;
-}
-
-Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data) {
-  Tensor result = target;
-  Type element = target.type.getElement();
-  result.type = ir::TensorType::get(element.getContext(), element, target.type.getExtents(), {},
-                                    in.module.getByteSize(ir::getScalar(element)), target.type.getOrigin(), {});
-  result.data = data;
-  result.scope = -1;
-  return result;
-}
-
 /// The private copy with this number.
 Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number) {
   Tensor target = in.values.getTensor(copy.getTarget());
@@ -71,13 +55,6 @@ Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value
   Tensor result = makePacked(in, target, at.CreateGEP(at.getInt8Ty(), first, at.CreateMul(bytes, number)));
   result.isPrivate = true;
   return result;
-}
-
-LocalPlace makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value) {
-  size_t count = size_t(ir::getComponentCount(type));
-  LocalPlace place{type, in.memory.makeLocal(type, LaneKinds(count, kind), "sum")};
-  in.memory.store(place, Components(count, {value}), /*masked=*/false);
-  return place;
 }
 
 void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies) {
@@ -118,11 +95,6 @@ llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reductio
   return at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(chunk, at.getInt64(uint64_t(getBytes(reduction.element)))));
 }
 
-void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
-  Type type = std::visit([](const auto &own) { return own.pointee; }, place);
-  in.memory.store(place, in.operators.combineAll(kind, ir::getScalar(type), in.memory.load(place), more), /*masked=*/false);
-}
-
 void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
@@ -148,12 +120,6 @@ void ParallelTask::combineAccumulators(llvm::Value *chunks) {
     });
     combineInto(body, reduction.kind, body.values.getPlace(reduction.getTarget()), body.memory.load(sum));
   }
-}
-
-uint64_t countUpdates(const Reduction &copy) {
-  uint64_t updates = 0;
-  for (Operation *element : copy.op->getUsers()) updates += uint64_t(std::distance(element->getUsers().begin(), element->getUsers().end()));
-  return updates * uint64_t(ir::getComponentCount(copy.element));
 }
 
 /// Number of private copies, and whether they are less work than atomics. Both depend on the problem only.
@@ -188,40 +154,6 @@ void ParallelTask::mergeCopies(llvm::Value *chunks) {
     llvm::Value *count = getElementCount(body, body.values.getTensor(reduction.getTarget()));
     callParallelFor(merge, count, builder.getInt64(kMergeChunk));
   }
-}
-
-std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
-  if (!type.getTiles().empty()) return std::nullopt;
-  int64_t count = 1;
-  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
-    int64_t extent = type.getExtents()[size_t(axis)];
-    if (!type.isPacked() && (extent == layout::kDynamic || type.getStrides()[size_t(axis)] == layout::kDynamic ||
-                             type.getStrides()[size_t(axis)] != type.getStrides().back() * count))
-      return std::nullopt;
-    count = extent == layout::kDynamic || count == layout::kDynamic ? layout::kDynamic : count * extent;
-  }
-  llvm::SmallVector<int64_t, 1> strides;
-  if (!type.isPacked()) strides.push_back(type.getStrides().back());
-  return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride(), {}, {});
-}
-
-MemoryPlace getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element) {
-  llvm::IRBuilder<> &at = in.builder;
-  Type indexType = IntegerType::get(in.module.source.getContext(), 64, IntegerType::Signed);
-  if (std::optional<ir::TensorType> flat = getFlatType(tensor.type)) {
-    Tensor row = tensor;
-    row.type = *flat;
-    return in.memory.getElement(row, {element}, {indexType});
-  }
-  // The indices below count from 0, without the origin.
-  Tensor plain = tensor;
-  plain.type = ir::TensorType::get(tensor.type.getContext(), tensor.type.getElement(), tensor.type.getExtents(), tensor.type.getStrides(),
-                                   tensor.type.getComponentStride(), {}, tensor.type.getTiles());
-  llvm::SmallVector<llvm::Value *, 4> extents;
-  for (int64_t axis = 0; axis < tensor.type.getRank(); ++axis) extents.push_back(in.splat(in.memory.getExtent(tensor, axis)));
-  Components indices;
-  for (llvm::Value *digit : unflatten(at, in.toVector(element), extents)) indices.push_back(in.makeVarying(digit));
-  return in.memory.getElement(plain, indices, llvm::SmallVector<Type, 4>(indices.size(), indexType));
 }
 
 llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
