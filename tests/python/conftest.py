@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from quadrants._base.arch import GPU_NAMES
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
@@ -21,8 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With QD_ARCH=cuda the tests ask for what a GPU promises, which views by NumPy are no part of."""
-    if os.environ.get("QD_ARCH") != "cuda":
+    """With the name of a GPU in QD_ARCH the tests ask for what a GPU promises, which views by NumPy are no part of."""
+    if os.environ.get("QD_ARCH") not in GPU_NAMES:
         return
     for item in items:
         if item.get_closest_marker("host_memory"):

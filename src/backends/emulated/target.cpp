@@ -2,8 +2,8 @@
 //
 // In:   lowered IR.
 // Out:  LLVM IR as text, which calls a function for everything that threads do together; tests compile it for the processor and supply
-// these
-//       functions (tests/python/compile/emulated_grid.c). "emulated:minimal" lacks f64, atomic operations on 64 bits, and those on floats.
+//       these functions (tests/python/compile/emulated_grid.c). "emulated:minimal" lacks f64, atomic operations on 64 bits, and those on
+//       floats.
 #include "codegen/llvm/grid/target.h"
 #include "backends/cpu/processor.h"
 #include "backends/stages.h"

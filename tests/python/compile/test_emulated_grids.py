@@ -280,10 +280,11 @@ def test_blocks_share_arrays_and_wait_at_barriers(target: str) -> None:
 
     kernel(out)
     i, lanes = np.arange(256), emulating.SUBGROUPS[target]
+    votes = (i % 64 % 3 == 0).reshape(-1, lanes).astype(np.uint64) << np.arange(lanes, dtype=np.uint64)
     expected = [
         i // 64 * 64 + 63 - i % 64,
         np.cumsum((i << 33).reshape(4, 64), axis=1).ravel(),
-        np.where(i // 32 % 2 == 0, 0x49249249, 0x92492492) if lanes == 32 else np.full(256, 0x9249249249249249).view(np.int64),
+        np.repeat(votes.sum(axis=1, dtype=np.uint64), lanes).view(np.int64),
         i // lanes * lanes + 5,
         i,
     ]
