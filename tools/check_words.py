@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Finds words that do not belong in the repository: marks of unfinished work, local paths of a machine, section numbers of a specification
-that is not in the repository, British spelling, and words that the glossary replaces.
+that is not in the repository, British spelling, words that the glossary replaces, and names of source files that do not exist.
 
 Prints one line per match and exits with status 1 if there is one.
 """
@@ -35,9 +35,20 @@ KINDS = (
     *((re.compile(rf"\b{word}\b", re.IGNORECASE), f"docs/dev/glossary.md says {term!r}") for word, term in FORMER.items()),
 )
 
+# A source file that a document or a comment names, with its folder or without; Python's own header is no file of the repository.
+NAMED = re.compile(r"(?<![\w./<-])((?:\w+/)*(?!Python\.h)[\w-]+\.(?:cpp|td|def|h))\b")
+
+
+def find_missing(name: str, line: str, files: set[str]) -> str | None:
+    """Returns a source file that a line of a document, or a comment of C++, names and that does not exist."""
+    text = line if name.endswith(".md") else line.partition("//")[2] if name.startswith("src/") else ""
+    return next((found for found in NAMED.findall(text) if not found.startswith(("mlir/", "llvm/")) and found not in files), None)
+
 
 def main() -> int:
     listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split("\n")
+    # Each file under its path, and under each end of the path.
+    files = {"/".join(parts[start:]) for parts in (name.split("/") for name in listed) for start in range(len(parts))}
     found = 0
     for name in listed:
         path = ROOT / name
@@ -49,6 +60,9 @@ def main() -> int:
                 if match:
                     print(f"{name}:{number}: {what}: {match[0]}")
                     found += 1
+            if missing := find_missing(name, line, files):
+                print(f"{name}:{number}: there is no file {missing}")
+                found += 1
     return 1 if found else 0
 
 
