@@ -137,7 +137,7 @@ class MatrixField(Field):
         """Returns the field of a component before there is memory."""
         made = _declare(self.dtype, f"{self._name}[{row}, {column}]", None, False, (ScalarField,))
         made._shown_name = made._name if self._shown_name else ""
-        made._whole, made._needs_grad = self, self._needs_grad
+        made._whole, made._needs_grad, made._needs_dual = self, self._needs_grad, self._needs_dual
         return made
 
     def _place_declared_parts(self) -> None:

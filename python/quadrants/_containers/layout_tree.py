@@ -322,11 +322,19 @@ def _fields_below(node: SNode) -> Iterator[Any]:
         yield from _fields_below(child)
 
 
+def _has_place(field: Any, which: str) -> bool:
+    """Whether the gradient or tangent of a field is placed; that of a component may be placed with the others."""
+    shadow = vars(field if field._whole is None else field._whole).get(which)
+    if field._whole is None or shadow is None or shadow._leaf is None or shadow._leaf._field() is shadow:
+        return shadow is not None and shadow._is_placed()
+    return any(part is field and other._is_placed() for part, other in zip(field._whole.vars, shadow.vars, strict=True))
+
+
 def finalize(root: SNode) -> None:
     """Allocates the memory of the fields of a tree."""
     for field in _fields_below(root):
         for which, needed, storage in (("grad", field._needs_grad, "gradient"), ("dual", field._needs_dual, "tangent")):
-            if needed and not field._has(which):
+            if needed and not _has_place(field, which):
                 text = f"the field {field._name!r} has needs_{which}=True, but its {storage} is not placed: place x.{which} too"
                 raise QuadrantsRuntimeError(text)
     sizes = [container._measure()[0] for container in root._children]
@@ -355,21 +363,16 @@ def _leaves_of(items: Any) -> Iterator[Any]:
 
 def _lacks(node: SNode, which: str) -> bool:
     """Whether a field below the node can have a gradient or tangent and has no place for it."""
-    shadows = (getattr(field, which, None) for field in _fields_below(node))
-    return any(shadow is not None and not shadow._is_placed() for shadow in shadows)
+    return any(not _has_place(field, which) and getattr(field, which, None) is not None for field in _fields_below(node))
 
 
 def _mirror(node: SNode, target: SNode, which: str) -> None:
-    for child in list(node._children):
-        if not _lacks(child, which):
-            continue
+    for child in [child for child in node._children if _lacks(child, which)]:
         if child._kind == "dense":
             twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
             _mirror(child, twin, which)
-        field = child._field()
-        shadow = getattr(field, which, None)
-        if shadow is not None and not shadow._is_placed():
-            target.place(shadow, offset=child._offset)
+        else:
+            target.place(getattr(child._field(), which), offset=child._offset)
 
 
 class FieldsBuilder(NodeMethods):

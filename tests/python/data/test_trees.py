@@ -470,12 +470,18 @@ def test_components_are_placed_one_by_one(place):
     assert (first[1, 1], second[1, 1]) == (8, 9)
 
 
-def test_components_of_a_matrix_are_placed_one_by_one_with_their_gradients():
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda m: [qd.root.dense(qd.i, 3).place(part, part.grad) for part in m.vars],
+        lambda m: [qd.root.dense(qd.i, 3).place(part) for parts in (m.grad.vars, m.vars) for part in parts],
+        lambda m: [qd.root.dense(qd.i, 3).place(part) for part in (m.grad, *m.vars)],
+        lambda m: [qd.root.dense(qd.i, 3).place(part) for part in (*m.vars, m.grad)],
+    ],
+)
+def test_components_of_a_matrix_are_placed_one_by_one_with_their_gradients(place):
     m = qd.Matrix.field(2, 2, qd.f32, needs_grad=True)
-    for row in range(2):
-        for column in range(2):
-            part = m.get_scalar_field(row, column)
-            qd.root.dense(qd.i, 3).place(part, part.grad)
+    place(m)
     x = qd.Vector.field(2, qd.f32)
     for part in x.vars:
         qd.root.dense(qd.i, 3).place(part)
@@ -493,6 +499,16 @@ def test_components_of_a_matrix_are_placed_one_by_one_with_their_gradients():
         k()
     assert m.grad.to_numpy()[2].tolist() == [[0, 2], [2, 0]]
     assert x.grad.to_numpy().tolist() == [[3, 3]] * 3
+
+
+@pytest.mark.parametrize("which", ["grad", "dual"])
+def test_components_without_their_gradients_are_reported(which):
+    m = qd.Vector.field(2, qd.f32, **{f"needs_{which}": True})
+    for part in m.vars:
+        qd.root.dense(qd.i, 3).place(part)
+    qd.root.dense(qd.i, 3).place(getattr(m, which).get_scalar_field(0))
+    with pytest.raises(qd.QuadrantsRuntimeError, match=rf"has needs_{which}=True, but its .* is not placed"):
+        m.to_numpy()
 
 
 def test_mistakes_with_components_are_reported():
