@@ -18,22 +18,18 @@ _CONSTANT = (bool, int, float, str, bytes, type(None), np.generic, _runtime.Fiel
 _NUMBERS = (bool, int, float, str, np.generic)
 
 
+def load_interpreter() -> Any:
+    """Returns the interpreter, which is loaded on demand because few programs need it."""
+    return importlib.import_module("..interpreter", __package__)
+
+
 def call(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
     """Calls a kernel or function with its arguments."""
     return kernel(*arguments, **keywords) if keywords else kernel(*arguments)
 
 
-def call_validated(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
-    """Runs a kernel in the interpreter.
-
-    Raises `QuadrantsAssertionError` if it overwrites an element that it has read, in a container that has a gradient.
-    """
-    interpreter = importlib.import_module("..interpreter", __package__)  # loaded on demand: few programs need it
-    return interpreter.run(kernel, arguments, keywords or {}, validates=True)
-
-
-# By address: memory with a gradient, its contents after a call, and the gradient.
-Computed = dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
+# By address and size: memory with a gradient, its contents after a call, and the gradient.
+Computed = dict[tuple[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 class Memories:
@@ -143,14 +139,20 @@ class Interpreted(Recorded):
 
     def list_computed(self) -> Computed:
         """Returns what the call has stored."""
-        stored = {} if self.recording is None else self.recording.stored
-        return {address: (memory, memory.copy(), gradient) for address, (memory, gradient) in stored.items()}
+        return {key: (memory, memory.copy(), gradient) for key, (memory, gradient) in getattr(self.recording, "stored", {}).items()}
+
+    def refuse_foreign(self, writers: dict[int | None, str]) -> None:
+        """Drops the gradient if the call has read what kernels of other threads have written; `writers` is by address (None: any)."""
+        for address in writers.keys() & {None, *getattr(self.recording, "readers", ())}:
+            text = (
+                f"kernel {writers[address]} has written to it on another thread while the tape recorded. Call it on the tape's own thread"
+            )
+            self.recording, self.problem = None, QuadrantsRuntimeError(f"a recorded call reads what the tape does not know: {text}")
 
     def _record(self, name: str) -> None:
-        interpreter = importlib.import_module("..interpreter", __package__)  # loaded on demand: few programs need it
-        derived = getattr(self.function, name)
+        derived = getattr(self.function, name)._tangent if self.has_tangents else getattr(self.function, name)
         try:
-            self.recording = interpreter.record(derived._tangent if self.has_tangents else derived, self.arguments, self.keywords or {})
+            self.recording = load_interpreter().record(derived, self.arguments, self.keywords or {})
         except Exception as problem:  # reported when the gradient runs; the call itself raises its own error
             self.problem = problem
 

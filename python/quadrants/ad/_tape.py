@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from .. import _runtime
@@ -13,7 +14,7 @@ from .._language.kernel import Kernel
 from .._language.parameters import bind
 from ._grad_check import check_gradients
 from ._loss import Loss
-from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, call_validated
+from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, load_interpreter
 
 # Faster calls do not justify another version of their kernel.
 _LEAST_MICROSECONDS = 50
@@ -57,6 +58,7 @@ class Tape:
         self._context = _runtime.TapeContext(self, records_memory=True, records_all=bool(grad_check))
         self._is_interpreted = self._has_tangents = False
         self._computed: Computed = {}
+        self.foreign: dict[int | None, str] = {}  # by address (None: unknown): the interpreted kernel of another thread that writes there
         self._may_fuse = False
         self._fused: Recorded | None = None  # the last call, if its gradient was computed with it
 
@@ -84,6 +86,8 @@ class Tape:
         if self._outer is not None:
             self._has_tangents = self._outer._has_tangents if isinstance(self._outer, Tape) else True
         self._is_interpreted = self.validation or self._has_tangents or _options.get("arch") == "python"
+        if _options.get("arch") == "python":
+            load_interpreter().tapes[self] = threading.get_ident()
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
         self._may_fuse = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
         return self
@@ -112,7 +116,7 @@ class Tape:
         elif outer is not None:
             result = outer._on_call(kernel, arguments, keywords)
         elif self.validation and not kernel.mode:
-            result = call_validated(kernel, arguments, keywords)
+            result = load_interpreter().run(kernel, arguments, keywords or {}, validates=True)
         else:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
@@ -121,6 +125,7 @@ class Tape:
             else:
                 recorded.after()
                 self._computed.update(recorded.list_computed())
+                recorded.refuse_foreign(self.foreign)
             self._recorded.append(recorded)
             self._fused = recorded if is_fused else None
         return result
@@ -261,6 +266,4 @@ class Tape:
 
 def _list_all(row: Recorded | Replaced) -> tuple[Any, ...]:
     """Returns all arguments of a call, including keyword arguments and defaults."""
-    if isinstance(row.function, Kernel):
-        return tuple(bind(row.function.parameters, row.arguments, row.keywords or {}))
-    return row.arguments
+    return tuple(bind(row.function.parameters, row.arguments, row.keywords or {})) if isinstance(row.function, Kernel) else row.arguments

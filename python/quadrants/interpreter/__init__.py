@@ -36,12 +36,14 @@ from quadrants._session import prepare as _prepare
 from . import host_objects, scalars
 from .checks import Checks
 from .evaluator import Evaluator
-from .recorder import Recorder
+from .recorder import Recorder, list_addresses
 
 _RECURSION = 20_000
 _lock = threading.RLock()
 _evaluator = Evaluator()
 _versions: weakref.WeakKeyDictionary[Any, list[dict[str, str]]] = weakref.WeakKeyDictionary()
+tapes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""Tapes that record interpreted calls, and their threads. `foreign` of a tape receives what the kernels of other threads write."""
 
 
 def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], validates: bool = False) -> Any:
@@ -52,6 +54,15 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
     if _options.get("arch") in _GPU_NAMES:
         what = "validation" if validates else "the derivative of a gradient"
         raise _errors.QuadrantsRuntimeError(f"{what} interprets kernels, which do not reach the memory of a GPU: use arch=qd.cpu")
+    tapes_of_others = [tape for tape, thread in list(tapes.items()) if thread != threading.get_ident() and not tape.gradient_evaluated]
+    if tapes_of_others and not kernel.mode:
+        try:
+            stored = record(kernel._replayed, arguments, keywords, checks=False).stored
+            places: set[int | None] = {address for memory, _ in stored.values() for address in list_addresses(memory)}
+        except Exception:  # what it writes before it fails, or without a derivative, is unknown
+            places = {None}
+        for tape in tapes_of_others:
+            tape.foreign.update(dict.fromkeys(places, kernel.__qualname__))
     prepared = _prepare.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords))
     arrays = [] if kernel.mode else _keep_saved(prepared)
     flat = launch(kernel, prepared, validates)
@@ -72,20 +83,21 @@ def _keep_saved(arguments: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray
     return [(memory, memory.copy()) for memory in found if memory is not None]
 
 
-def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Recorder:
-    """Runs a gradient kernel without propagation: `propagate` of the result computes the gradients."""
+def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], checks: bool = True) -> Recorder:
+    """Runs a gradient kernel without propagation: `propagate` of the result computes the gradients. `checks`: raises if it cannot."""
     if _options.get("arch") in _GPU_NAMES:
         raise _errors.QuadrantsRuntimeError("this gradient is interpreted, which does not reach the memory of a GPU: use arch=qd.cpu")
     drawn = _evaluator.random.bit_generator.state
     try:
-        return launch(kernel, _prepare.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), defers=True)
+        bound = _parameters.bind(kernel.parameters, arguments, keywords)
+        return launch(kernel, _prepare.prepare(kernel, bound), defers=True, checks=checks)
     finally:
         _evaluator.random.bit_generator.state = drawn
 
 
-def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, defers: bool = False) -> Any:
+def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, defers: bool = False, checks: bool = True) -> Any:
     """Runs a kernel; `arguments` are in the order of its parameters. Returns the argument of `build_result`, or None; with `defers`,
-    returns the recording of a gradient kernel.
+    returns the recording of a gradient kernel. `checks`: raises if the gradient needs an overwritten primal.
     """
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
@@ -107,7 +119,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
                     _evaluator.owners[id(argument)] = (argument, "annotated")
             value = host_objects.executable(kernel.__wrapped__, kernel.parameters, "fixed", _evaluator)(*given)
             if recorder is not None and recorder.reverse:
-                recorder.check()
+                if checks:
+                    recorder.check()
                 if defers:
                     return recorder
                 recorder.propagate()

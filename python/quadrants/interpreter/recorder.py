@@ -66,7 +66,7 @@ class Recorder:
         self.readers: dict[int, list[int]] = {}  # for each address, in the order of reading
         self.written: dict[int, int] = {}  # address: the node that was last stored there
         self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and source location
-        self.stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: memory and its gradient
+        self.stored: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}  # by address and size: memory and its gradient
         self.drawn: dict[int, tuple[str, str]] = {}  # nodes of random numbers
         self.stopped: set[int] = set()  # containers that receive no gradient
         self.is_update = False  # the element that is being read belongs to an augmented assignment
@@ -140,7 +140,7 @@ class Recorder:
         nodes = None
         if not self.evaluator.dry and (self.reverse or (self.validates and gradient is not None and not self.is_update)):
             nodes = self._nodes(value.shape)
-            places = list(zip(_addresses(memory), nodes.reshape(-1).tolist(), strict=True))
+            places = list(zip(list_addresses(memory), nodes.reshape(-1).tolist(), strict=True))
             sources = [(node, self.written[address]) for address, node in places if address in self.written]
             self.tape.append(Moved(nodes.copy(), (gradient, tangent), False, sources))
             for address, node in places:
@@ -159,7 +159,7 @@ class Recorder:
         nodes, tangents = getattr(value, "shadows", None) or (None, None)
         target = memory.view(np.ndarray)
         stored = np.broadcast_to(np.zeros((), np.int64) if nodes is None else nodes, target.shape).reshape(-1).tolist()
-        for position, (address, node) in enumerate(zip(_addresses(memory), stored, strict=True)):
+        for position, (address, node) in enumerate(zip(list_addresses(memory), stored, strict=True)):
             self.written[address] = node
             for reader in self.readers.get(address, ()):
                 place = next(find_places(), "")
@@ -176,7 +176,7 @@ class Recorder:
         if self.reverse and gradient is not None:
             nodes = np.zeros((), np.int64) if nodes is None else nodes
             self.tape.append(Moved(np.broadcast_to(nodes, target.shape).copy(), (gradient, tangent), is_store=True))
-            self.stored[target.__array_interface__["data"][0]] = (target, gradient)
+            self.stored[target.__array_interface__["data"][0], target.size] = (target, gradient)
 
     def keeps(self, memory: Any, value: Any) -> bool:
         """Handles an atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient flows to an equal value."""
@@ -189,7 +189,7 @@ class Recorder:
             raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
         if not self.evaluator.dry and gradient is not None:
             target = memory.view(np.ndarray)
-            self.stored[target.__array_interface__["data"][0]] = (target, gradient)
+            self.stored[target.__array_interface__["data"][0], target.size] = (target, gradient)
         if self.evaluator.dry or gradient is None or nodes is None:
             return True
         for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):
@@ -325,7 +325,7 @@ def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None 
             np.add.at(tangent, nodes, share.tangent)
 
 
-def _addresses(memory: Any) -> Iterator[int]:
+def list_addresses(memory: Any) -> Iterator[int]:
     """Yields the address of each component."""
     array = memory.view(np.ndarray)
     start = array.__array_interface__["data"][0]
