@@ -47,12 +47,24 @@ static const DLPackExchangeAPI *findExchange(PyTypeObject *type) {
 
 bool isTorchTensor(PyObject *object) { return !PyArray_Check(object) && findExchange(Py_TYPE(object)); }
 
-bool lacksGradient(PyObject *object) {
-  static PyObject *name = PyUnicode_InternFromString("requires_grad");
+/// An attribute of an object of another library; only compared with constants.
+static PyObject *peek(PyObject *object, PyObject *name) {
   PyObject *answer = PyObject_GetAttr(object, name);
   PyErr_Clear(); // an error of the other library
   Py_XDECREF(answer);
-  return answer == Py_True && call("quadrants._containers.foreign", "lacks_gradient", "O", object).get() == Py_True;
+  return answer;
+}
+
+bool requiresGradient(PyObject *object) {
+  static PyObject *name = PyUnicode_InternFromString("requires_grad");
+  return peek(object, name) == Py_True;
+}
+
+bool lacksGradient(PyObject *object) {
+  static PyObject *leaf = PyUnicode_InternFromString("is_leaf"), *grad = PyUnicode_InternFromString("grad");
+  if (peek(object, leaf) == Py_True) // torch warns when other tensors are asked for `grad`
+    if (PyObject *found = peek(object, grad); found && found != Py_None) return false;
+  return call("quadrants._containers.foreign", "lacks_gradient", "O", object).get() == Py_True;
 }
 
 static bool isPacked(const ExternalArray &array, int64_t bytes) {

@@ -26,11 +26,15 @@ struct ExternalArray {
   std::pair<unsigned char *, unsigned char *> getRange() const;
   /// Whether two elements share bytes: an axis of stride 0, or subviews that overlap.
   bool hasSharedElements() const;
+  /// Whether it is a tensor of real numbers, not an array of NumPy.
+  bool mayHaveGradient() const { return strides == ownStrides && scalar && support::isFloat(*scalar); }
 };
 
 /// Whether the object is a tensor of torch, or of a library with the same C functions.
 bool isTorchTensor(PyObject *object);
-/// Whether such a tensor requires a gradient and has none yet.
+/// Whether such a tensor requires a gradient.
+bool requiresGradient(PyObject *object);
+/// Whether a tensor that requires a gradient has none, although torch stores one in it.
 bool lacksGradient(PyObject *object);
 /// Fills in `array`; false when the object is no array in the memory of the processor or of a GPU.
 bool readExternal(PyObject *object, ExternalArray &array);

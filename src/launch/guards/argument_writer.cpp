@@ -24,7 +24,7 @@ namespace qd::launch {
 
 using layout::kDynamic;
 
-size_t ArgumentWriter::addTensor(const artifact::Input &input, uint16_t slot, PyObject *object) {
+size_t ArgumentWriter::addTensor(const artifact::Input &input, uint16_t slot) {
   const layout::TensorLayout &layout = input.layout;
   TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank(), .isWritten = input.isWritten};
   tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
@@ -32,7 +32,6 @@ size_t ArgumentWriter::addTensor(const artifact::Input &input, uint16_t slot, Py
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
   tensor.hasKnownExtents =
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
-  tensor.seesGradients = !isTensor(object) && isTorchTensor(object) && PyObject_IsTrue(findAttribute(object, "requires_grad").get()) == 1;
   tensor.hasExtentLimits = (input.manyAxes | input.fewAxes) != 0;
   tensors.push_back(std::move(tensor));
   tensorSlots.push_back(slot);
@@ -119,6 +118,15 @@ GuardResult ArgumentWriter::writeTensor(TensorInput &input, PyObject *&object, G
   return GuardResult::Passed;
 }
 
+/// Whether a torch tensor requires a gradient and has none. Asking the tensor takes a tenth of a launch, so while none required a gradient,
+/// only another object or another address is asked.
+static bool findsNoGradient(TensorInput &input, PyObject *object, const ExternalArray &array) {
+  bool isSame = std::exchange(input.object, object) == object && input.address == array.data;
+  if ((isSame && !input.seesGradients) || !array.mayHaveGradient() || !requiresGradient(object)) return false;
+  input.seesGradients = true;
+  return lacksGradient(object);
+}
+
 /// Reads an array of another library. A separate function, because containers need none of its stack.
 [[gnu::noinline]] GuardResult ArgumentWriter::writeArray(TensorInput &input, PyObject *object, GuardFrame &frame) {
   const layout::TensorLayout &layout = input.input->layout;
@@ -140,7 +148,7 @@ GuardResult ArgumentWriter::writeTensor(TensorInput &input, PyObject *&object, G
   if (input.input->isUnaliased && input.hasStrides) return GuardResult::Failed;
   if (input.isWritten && !array.isWritable) return GuardResult::ReadOnly;
   if (input.input->isSpread && input.hasStrides && array.hasSharedElements()) return GuardResult::Shared;
-  if (input.seesGradients && lacksGradient(object)) return GuardResult::Failed; // the gradient is made when arguments are prepared
+  if (findsNoGradient(input, object, array)) return GuardResult::Failed; // the gradient is made when arguments are prepared
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;
   runtime::DeviceMemory *memory = getState().memory.get();

@@ -23,9 +23,10 @@ struct TensorInput {
   bool hasStrides = false;       ///< strides are stored in the block
   bool isStatic = false;         ///< no extent is stored in the block
   bool hasKnownExtents = false;  ///< an array whose annotation fixes some extents
-  bool seesGradients = false;    ///< an argument of this kind is a torch tensor that requires a gradient
+  bool seesGradients = false;    ///< a torch tensor at an earlier launch required a gradient
   bool hasExtentLimits = false;  ///< the code is specialized for many or few elements along some axes
   const void *address = nullptr; ///< data address at the last launch
+  const void *object = nullptr;  ///< array of another library at the last launch; only compared
   const void *end = nullptr;     ///< end of an array of another library at the last launch
 };
 
@@ -44,7 +45,7 @@ struct ValueInput {
 
 class ArgumentWriter {
 public:
-  size_t addTensor(const artifact::Input &input, uint16_t slot, PyObject *object);
+  size_t addTensor(const artifact::Input &input, uint16_t slot);
   size_t addValue(const artifact::Input &input);
   /// Makes the last value a member of the object in a slot.
   void markMember(uint16_t ownerSlot);

@@ -188,7 +188,7 @@ void GuardBuilder::input(const Input &input) {
       made.writer.markMember(ownerSlot);
     return;
   }
-  size_t index = made.writer.addTensor(input, node->slot, node->object.get());
+  size_t index = made.writer.addTensor(input, node->slot);
   program.steps.push_back({.kind = GuardStep::Kind::Tensor, .slot = node->slot, .index = Py_ssize_t(index)});
   made.aliases.add(input, node->slot);
 }

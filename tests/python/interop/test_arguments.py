@@ -179,6 +179,26 @@ def test_torch_tensors_that_require_grad_are_taken_as_they_are():
     assert (x.detach().tolist(), x.grad.tolist()) == ([3, 3, 3, 3], [0, 0, 0, 0])
 
 
+def test_calls_make_gradients_also_after_calls_without():
+    torch = pytest.importorskip("torch")
+    plain, x, y = torch.zeros(4), torch.zeros(4, requires_grad=True), torch.nn.Parameter(torch.zeros(4))
+    for given in (plain, plain, x, y, plain):
+        count_up(given)
+    assert plain.grad is None and x.grad.tolist() == y.grad.tolist() == [0, 0, 0, 0]
+    x.grad = None
+    count_up(x)
+    assert x.grad.tolist() == [0, 0, 0, 0] and x.tolist() == [2, 2, 2, 2]
+    inner = x * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns about the gradient of a tensor that stores none
+        count_up(inner)
+        count_up(inner)
+    indices = torch.zeros(4, dtype=torch.int64)
+    count_up(indices)
+    count_up(indices)
+    assert indices.tolist() == [2, 2, 2, 2]
+
+
 def test_kinds_take_turns():
     torch = pytest.importorskip("torch")
     kinds = [qd.ndarray(qd.f32, 4), np.zeros(4, np.float32), torch.zeros(4), np.zeros(8, np.float32)[::2], torch.zeros(8)[::2]]
