@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ._base.errors import warn
-from ._language.func import Func, make_func
+from ._language.func import Func, attempt, make_func
 
 __all__ = ["real_func"]
 
@@ -14,9 +14,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def real_func(fn: F) -> F:
-    """Return the func of `fn`, as `qd.real_func` does, with a `DeprecationWarning`."""
+    """Return the func of `fn`, or raise, as `qd.real_func` does, with a `DeprecationWarning`."""
     warn("qd.experimental.real_func is deprecated because it is no longer experimental.", DeprecationWarning)
-    return make_func(Func, fn, True, 2)
+    if isinstance(made := attempt(make_func, fn, Func, True), Exception):
+        raise made
+    return made
 
 
 __dir__ = __all__.copy

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 from .._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from .._base.source import FunctionSource, get_source, lambda_body, note_text
 from .operands import call_with_operand
-from .parameters import Parameter, check_undecorated, parse_parameters, parse_results, show_mistake
+from .parameters import Parameter, attempt, check_undecorated, parse_parameters, parse_results
 
 
 class Func:
@@ -138,35 +138,36 @@ def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: 
         QuadrantsSyntaxError: `fn` is no function written with `def`.
     """
 
-    def decorate(function: Any) -> Any:
-        made = make_func(Func, function, is_real_function, 3)
-        if requires_top_level:
-            made.requires_top_level = True
-        return made
-
-    return decorate if fn is None else decorate(fn)
+    if fn is None:
+        return functools.partial(func, is_real_function=is_real_function, requires_top_level=requires_top_level)
+    if isinstance(made := attempt(make_func, fn, Func, is_real_function), Exception):
+        raise made
+    if requires_top_level:
+        made.requires_top_level = True
+    return made
 
 
 def real_func(fn: F) -> F:
-    """Mark a function `fn` as callable from kernels and compiled separately: recursion and early returns are allowed. Returns the func."""
-    return make_func(Func, fn, True, 2)
+    """Mark a function `fn` as callable from kernels and compiled separately: recursion and early returns are allowed.
+
+    Returns the func. Raises `QuadrantsSyntaxError` if a parameter has no valid annotation.
+    """
+    if isinstance(made := attempt(make_func, fn, Func, True), Exception):
+        raise made
+    return made
 
 
 def pyfunc(fn: F) -> F:
-    """Mark a function `fn` as callable from kernels and, unchanged, from Python. Returns the func."""
-    return make_func(PyFunc, fn, False, 2)
+    """Mark a function `fn` as callable from kernels and, unchanged, from Python. Returns the func, or raises as `qd.func` does."""
+    if isinstance(made := attempt(make_func, fn, PyFunc, False), Exception):
+        raise made
+    return made
 
 
-def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: int) -> Any:
-    """Returns a func of the class `kind`; `depth` is the number of calls between this function and the code that applies the decorator."""
-    plain = getattr(function, "__func__", function)
-    try:
-        made = kind(plain, is_real_function, depth)
-    except QuadrantsSyntaxError as error:
-        problem = show_mistake(error, plain)
-    else:
-        return type(function)(made) if isinstance(function, (staticmethod, classmethod)) else made
-    raise problem
+def make_func(function: Any, kind: type[Func], is_real_function: bool) -> Any:
+    """Returns a func of the class `kind`, for a decorator that calls this function by `attempt`."""
+    made = kind(getattr(function, "__func__", function), is_real_function, 3)
+    return type(function)(made) if isinstance(function, (staticmethod, classmethod)) else made
 
 
 def as_func(function: FunctionType) -> Func | None:

@@ -24,7 +24,7 @@ from .._base.source import note_text, store_text
 from .._values.matrix import view_of
 from .._values.struct import Struct, StructType
 from .._values.types import MatrixType
-from .parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results, show_mistake
+from .parameters import Parameter, attempt, check_undecorated, is_method, parse_parameters, parse_results
 
 Kernel = _runtime.Kernel
 __all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
@@ -86,14 +86,11 @@ def kernel(
     if checkpoints:
         raise QuadrantsSyntaxError(f"@qd.kernel(checkpoints=True) {'is not supported' if graph else 'requires graph=True'}")
 
-    def make(function: Any) -> Any:
-        try:
-            return _make_kernel(function, fastcache, graph, 2)
-        except QuadrantsSyntaxError as error:
-            problem = show_mistake(error, getattr(function, "__func__", function))
-        raise problem
-
-    return make(fn) if fn is not None else lambda function: make(function)
+    if fn is None:
+        return functools.partial(kernel, fastcache=fastcache, graph=graph)
+    if isinstance(made := attempt(_make_kernel, fn, fastcache, graph, 2), Exception):
+        raise made
+    return made
 
 
 def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int) -> Any:

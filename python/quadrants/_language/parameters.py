@@ -59,13 +59,21 @@ def check_undecorated(function: Any, what: str) -> None:
 
 
 def _mistake(text: str, at: str) -> QuadrantsSyntaxError:
-    """Returns the error of a parameter, or of the annotation "return"; `show_mistake` adds the source line."""
+    """Returns the error of a parameter, or of the annotation "return"; `attempt` adds the source line."""
     error = QuadrantsSyntaxError(text)
     error.at = at  # type: ignore[attr-defined]
     return error
 
 
-def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
+def attempt(make: Callable[..., Any], function: Any, *rest: Any) -> Any:
+    """Returns what a decorator makes of a function, or the error for the decorator to raise, so that no other frames of ours are shown."""
+    try:
+        return make(function, *rest)
+    except QuadrantsSyntaxError as error:
+        return _show_mistake(error, getattr(function, "__func__", function)).with_traceback(None)
+
+
+def _show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
     """Returns the error of a decorated function with the source line, and carets below the mistake."""
     at = getattr(error, "at", None)
     if at is None or not isinstance(function, types.FunctionType):

@@ -1,6 +1,7 @@
 """What is refused when a function is decorated, and what a decorated function is."""
 
 import functools
+import os
 import re
 import traceback
 
@@ -190,7 +191,7 @@ WRONG_SIGNATURES = [
 ]
 
 
-@pytest.mark.parametrize("decorator", ["@qd.kernel", "@qd.kernel(graph=True)", "@qd.real_func"])
+@pytest.mark.parametrize("decorator", ["@qd.kernel", "@qd.kernel(graph=True)", "@qd.real_func", "@qd.func(is_real_function=True)"])
 @pytest.mark.parametrize("signature, text", WRONG_SIGNATURES)
 def test_wrong_signatures_are_shown_with_their_line(signature, text, decorator, tmp_path):
     body = f"def f({signature}):\n    pass\n".replace("-> («list»)", "-> «list»")
@@ -204,11 +205,20 @@ def test_wrong_signatures_are_shown_with_their_line(signature, text, decorator, 
     assert shown[0] == f'File "{tmp_path / "program.py"}", line 3, in f:' and shown[1] == lines[2]
     assert shown[2] == " " * marked.start() + "^" * len(marked[1])
     assert text in shown[3] and shown[-1].startswith("help: ") and shown[-1].endswith("[QD708]") and caught.value.code == "QD708"
-    frames = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if "quadrants" in frame.filename]
-    assert len(frames) <= 2 and caught.value.__cause__ is None
+    assert count_own_frames(caught.value) == 1 and caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_what_is_no_function_is_not_decorated():
+def count_own_frames(error):
+    """Frames of the package in a traceback: that of the decorator is one, since it is a function of Python."""
+    package = os.path.dirname(qd.__file__)
+    return sum(frame.filename.startswith(package) for frame in traceback.extract_tb(error.__traceback__))
+
+
+@pytest.mark.parametrize(
+    "decorator", [qd.kernel, qd.kernel(graph=True), qd.func, qd.func(requires_top_level=True), qd.real_func, qd.pyfunc]
+)
+def test_what_is_no_function_is_not_decorated(decorator):
     for wrong in (3, int, functools.partial(print)):
-        with pytest.raises(qd.QuadrantsSyntaxError, match=r"(?s)decorates functions written.*help: .*\[QD708\]"):
-            qd.kernel(wrong)
+        with pytest.raises(qd.QuadrantsSyntaxError, match=r"(?s)decorates functions written.*help: .*\[QD708\]") as caught:
+            decorator(wrong)
+        assert count_own_frames(caught.value) == 1
