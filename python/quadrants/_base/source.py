@@ -168,6 +168,13 @@ def copy_tree(tree: Any) -> Any:
 _lambdas: dict[str, tuple[list[str], dict[int, list[ast.Lambda]]]] = {}  # for each file: its lines, and its lambdas by first line
 
 
+def is_debugger(function: Any) -> bool:
+    """Whether a function stops in its caller's frame, as debuggers and consoles do (called by frontend/calls/python_calls.cpp)."""
+    package = str(getattr(function, "__module__", "")).split(".")[0]
+    name = getattr(function, "__name__", "")
+    return package in ("pdb", "bdb", "ipdb", "pudb", "debugpy", "pydevd", "code") or name in ("breakpoint", "breakpointhook", "set_trace")
+
+
 def lambda_body(node: ast.Lambda) -> list[ast.stmt]:
     """Returns the body of a lambda as the statements of a function."""
     return [ast.copy_location(ast.Return(node.body), node.body)]

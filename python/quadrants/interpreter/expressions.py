@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from quadrants._base.source import FunctionSource
+from quadrants._base.source import FunctionSource, is_debugger
 
 MISSING = object()
 BINARY = {
@@ -202,7 +202,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         callee = self.resolve(node.func)
         if isinstance(node.func, ast.Name) and node.func.id == "super" and callee is super:
             return node  # finds its class and object in the frame of the caller
-        if callee is breakpoint or getattr(callee, "__module__", None) == "pdb":
+        if callee is not MISSING and is_debugger(callee):
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
         stays = name is not None or isinstance(callee, (type, type(len)))  # these callees are unchanged inside kernels

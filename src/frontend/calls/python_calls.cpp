@@ -286,21 +286,13 @@ std::optional<Operand> PythonCalls::tryPython(nb::handle callable, const Operand
   return std::nullopt;
 }
 
-/// Whether the function stops in its caller's frame, as debuggers and consoles do.
-static bool isDebugger(llvm::StringRef name, nb::handle object) {
-  nb::object module = findAttribute(object, nb::str("__module__"));
-  llvm::StringRef package = module && PyUnicode_Check(module.ptr()) ? toText(module).split('.').first : "";
-  return llvm::is_contained({"breakpoint", "breakpointhook", "set_trace"}, name) ||
-         llvm::is_contained({"pdb", "bdb", "ipdb", "pudb", "debugpy", "pydevd", "code"}, package);
-}
-
 Operand PythonCalls::callPython(const Operand &callee, Arguments &arguments) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
   nb::object qualified = findAttribute(object, names().__name__);
   std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
   if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
-  if (!session.options.isInterpreted && isDebugger(name, object))
+  if (!session.options.isInterpreted && nb::cast<bool>(nb::module_::import_("quadrants._base.source").attr("is_debugger")(object)))
     fail(error::kSyntax, "'" + name + "' stops in a frame of Python: a compiled kernel has none");
   bool isFunction = python.isInstance(object, python.functionClass);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(context.source.function.object)) {

@@ -1,6 +1,7 @@
 """Kernels on `arch=qd.python` run under Python's own tools, and say what the compiler says."""
 
 import sys
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -67,6 +68,21 @@ def test_breakpoint_stops_in_the_kernel_with_its_variables(monkeypatch):
 
     stopping(4)
     assert seen == [("stopping", 8, 4)]
+
+
+def test_other_debuggers_stop_in_the_kernel(monkeypatch):
+    seen = []
+    ipdb = types.ModuleType("ipdb")
+    ipdb.set_trace = lambda: seen.append(sys._getframe(1).f_locals["y"].item())
+    ipdb.set_trace.__module__ = "ipdb.__main__"
+
+    @qd.kernel
+    def looking(x: qd.i32):
+        y = x + 1
+        ipdb.set_trace()
+
+    looking(1)
+    assert seen == [2]
 
 
 def test_variables_are_numpy_scalars_of_their_type(monkeypatch):
