@@ -42,14 +42,14 @@ def is_number(value: Any) -> bool:
 
 
 def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
-    """Returns the run-time scalar for a compile-time number; `hint` is the 64-bit type that a large literal may get."""
+    """Returns the run-time scalar for a compile-time number; `hint` is the type that a large literal gets: that to which it is assigned."""
     if isinstance(value, np.generic):
         return value
     if isinstance(value, bool):
         return np.bool_(value)
     if isinstance(value, int):
         dtype = options.default_ip if hint is None or fits(value, options.default_ip) else hint
-        return dtype.type(value)
+        return as_i64(value).astype(dtype) if hint is not None and dtype.kind in "iu" else dtype.type(value)
     return options.default_fp.type(value)
 
 

@@ -73,6 +73,17 @@ def test_large_literal_takes_the_type_of_a_64_bit_operand():
     assert run("x: qd.u32 = 2891336453\nreturn qd.cast(x, qd.i64)", "qd.i64") == 2891336453
 
 
+@pytest.mark.parametrize(
+    "dtype, wrapped", [("i32", -1640531527), ("u8", 0xB9), ("i64", 0x9E3779B9), ("u64", 0x9E3779B9), ("f64", 0x9E3779B9)]
+)
+def test_large_constants_take_the_type_that_they_are_assigned_to(dtype, wrapped):
+    field = f"f = qd.field(qd.{dtype}, 2)"
+    assert run("f[0] = 0x9E3779B9\nreturn f[0]", "qd.f64", preamble=field) == wrapped
+    assert run(f"x: qd.{dtype} = 0x9E3779B9\nreturn x", "qd.f64") == wrapped
+    assert run(f"x = qd.{dtype}(1)\nx = 0x9E3779B9\nreturn x", "qd.f64") == wrapped
+    assert run(f"v = qd.Vector([1, 2], qd.{dtype})\nv[1] = 0x9E3779B9\nreturn v[1]", "qd.f64") == wrapped
+
+
 def test_compile_time_arithmetic_is_exact():
     assert evaluate("2**40 // 2**38") == 4
     assert evaluate("1 / 2", "qd.f32") == 0.5
