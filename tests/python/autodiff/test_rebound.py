@@ -21,6 +21,32 @@ SOURCE = SINK = SCALE = TOTAL = None
 EIGHTH_POWER = 8 * 1.1**7  # the derivative of x^8 at 1.1
 
 
+@qd.data_oriented
+class Buffers:
+    """Two buffers: `begin` copies x, `step` squares from one to the other, `end` adds to a loss."""
+
+    def __init__(self) -> None:
+        self.start, self.source, self.sink = numbers([1.1]), numbers([0.0]), numbers([0.0])
+
+    @qd.kernel
+    def begin(self):
+        for i in self.start:
+            self.source[i] = self.start[i]
+
+    @qd.kernel
+    def step(self):
+        for i in self.start:
+            self.sink[i] = self.source[i] * self.source[i]
+
+    @qd.kernel
+    def end(self, loss: qd.template(), weight: float):
+        for i in self.start:
+            loss[None] += weight * self.source[i]
+
+    def swap(self) -> None:
+        self.source, self.sink = self.sink, self.source
+
+
 class Swaps:
     """x^8 in calls between which two buffers are swapped: `begin` copies x, `step` squares, `end` adds to the loss."""
 
@@ -43,31 +69,8 @@ class Swaps:
 
 
 def test_swapped_members_of_an_object():
-    @qd.data_oriented
-    class Buffers:
-        def __init__(self):
-            self.start, self.source, self.sink, self.loss = numbers([1.1]), numbers([0.0]), numbers([0.0]), scalar_loss()
-
-        @qd.kernel
-        def begin(self):
-            for i in self.start:
-                self.source[i] = self.start[i]
-
-        @qd.kernel
-        def step(self):
-            for i in self.start:
-                self.sink[i] = self.source[i] * self.source[i]
-
-        @qd.kernel
-        def end(self):
-            for i in self.start:
-                self.loss[None] += self.source[i]
-
-        def swap(self):
-            self.source, self.sink = self.sink, self.source
-
-    buffers = Buffers()
-    Swaps(buffers.begin, buffers.step, buffers.swap, buffers.end).check(buffers.start, buffers.loss)
+    buffers, loss = Buffers(), scalar_loss()
+    Swaps(buffers.begin, buffers.step, buffers.swap, lambda: buffers.end(loss, 1.0)).check(buffers.start, loss)
 
 
 def test_swapped_members_of_a_dataclass_argument():
@@ -337,55 +340,34 @@ def test_object_that_is_an_argument_and_is_rebound_inside_another():
 
 
 def test_nested_tapes():
-    x, source, sink, inner, outer = numbers([1.1]), numbers([0.0]), numbers([0.0]), scalar_loss(), scalar_loss()
+    buffers, inner, outer = Buffers(), scalar_loss(), scalar_loss()
 
-    @qd.kernel
-    def begin():
-        for i in source:
-            source[i] = x[i]
+    def step() -> None:
+        buffers.step()
+        buffers.swap()
 
-    @qd.kernel
-    def step():
-        for i in source:
-            sink[i] = source[i] * source[i]
-
-    @qd.kernel
-    def end():
-        for i in source:
-            inner[None] += source[i]
-            outer[None] += 2.0 * source[i]
+    def end() -> None:
+        buffers.end(inner, 1.0)
+        buffers.end(outer, 2.0)
 
     with qd.ad.Tape(outer):
-        begin()
+        buffers.begin()
         with qd.ad.Tape(inner, clear_gradients=False):
             step()
-            source, sink = sink, source
             end()
         step()
-        source, sink = sink, source
         end()
-    np.testing.assert_allclose(x.grad[0], 4.0 * 1.1 + 8.0 * 1.1**3)
+    np.testing.assert_allclose(buffers.start.grad[0], 4.0 * 1.1 + 8.0 * 1.1**3)
 
 
 def test_differences_are_taken_of_what_was_called():
-    x, source, sink, loss = numbers([1.1]), numbers([0.0]), numbers([0.0]), scalar_loss()
-
-    @qd.kernel
-    def step(first: qd.template()):
-        for i in first:
-            sink[i] = first[i] * first[i]
-
-    @qd.kernel
-    def end():
-        for i in source:
-            loss[None] += source[i]
-
     if _options.get("arch") == "python":
         pytest.skip("what is called again is called with what is bound then")
-    with qd.ad.Tape(loss, grad_check=[x]):
-        step(x)
-        source, sink = sink, source
-        step(source)
-        source, sink = sink, source
-        end()
-    np.testing.assert_allclose(x.grad[0], 4 * 1.1**3)
+    buffers, loss = Buffers(), scalar_loss()
+    with qd.ad.Tape(loss, grad_check=[buffers.start]):
+        buffers.begin()
+        for _ in range(2):
+            buffers.step()
+            buffers.swap()
+        buffers.end(loss, 1.0)
+    np.testing.assert_allclose(buffers.start.grad[0], 4 * 1.1**3)
