@@ -37,16 +37,6 @@ inline constexpr uint64_t kOverlappingFields = ~uint64_t(0);
 /// The memory of a place or container.
 Root findRoot(mlir::Value place);
 
-/// Replaces an atomic by a load, the operation and a store.
-void demoteAtomic(ir::AtomicOp atomic);
-
-/// Demotes all atomics on locals of one iteration, which no other iteration updates.
-void demoteOwnAtomics(mlir::ModuleOp module);
-
-/// Demotes sums and products on elements that only one iteration of a parallel loop updates, and those in serial code.
-/// `containers`: offsets of the containers to which this is restricted; null: all containers.
-void demoteOwnUpdates(mlir::ModuleOp module, const llvm::DenseSet<uint32_t> *containers = nullptr);
-
 /// The containers that each function of a module accesses, callees included.
 class FunctionAccesses {
 public:

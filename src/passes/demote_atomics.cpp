@@ -3,11 +3,12 @@
 // In:   tasks.
 // Out:  no atomics in serial tasks, on locals of an iteration, or on elements that only one iteration updates.
 // Here: before reductions are privatized: that pass handles the remaining atomics. Plain accesses to neighboring elements vectorize.
+#include "passes/demote_atomics.h"
+
 #include "ir/memory.h"
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -18,7 +19,8 @@ namespace qd::passes {
 #define GEN_PASS_DEF_DEMOTEATOMICS
 #include "passes/passes.h.inc"
 
-void demoteAtomic(AtomicOp atomic) {
+/// Replaces an atomic by a load, the operation and a store.
+static void demoteAtomic(AtomicOp atomic) {
   OpBuilder builder(atomic);
   Location loc = atomic.getLoc();
   Value old = LoadOp::create(builder, loc, atomic.getType(), atomic.getRef());

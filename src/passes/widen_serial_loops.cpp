@@ -6,9 +6,9 @@
 //       effects become parallel loops on all threads, with no iterations if the condition is false. The kernel lists the assumptions:
 //       unaliased arguments (kUnaliased) and extents (kExtents).
 // Here: before tasks are split, because parallel loops become tasks.
-#include "artifact/artifact.h"
+#include "passes/widen_serial_loops.h"
+
 #include "ir/attributes.h"
-#include "passes/assumptions.h"
 #include "passes/independent_iterations.h"
 
 #include "mlir/IR/Builders.h"

@@ -8,8 +8,8 @@
 #include "artifact/artifact.h"
 #include "ir/dialect.h"
 #include "passes/accessed_regions.h"
+#include "passes/autodiff/remove_dead.h"
 #include "passes/launch_exprs.h"
-#include "passes/remove_dead.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"

@@ -1,7 +1,7 @@
 // functions.h: sizes and work of the code of a kernel, and which of its functions are called rather than inlined
 #pragma once
 
-#include "codegen/llvm/work.h"
+#include "codegen/llvm/polling.h"
 #include "ir/call_graph.h"
 
 namespace qd::codegen {
@@ -14,7 +14,7 @@ public:
   int64_t getSize(mlir::Region &region);
   /// The same for one operation without its regions.
   int64_t getSize(mlir::Operation *op);
-  /// Approximate number of operations that one run of a region executes before it first polls for cancellation, or in total (work.h).
+  /// Approximate number of operations that one run of a region executes before it first polls for cancellation, or in total (polling.h).
   double getWork(mlir::Region &region);
   Polling getPolling(ir::ForOp loop, unsigned axis);
   bool isRecursive(ir::FuncOp function);

@@ -6,8 +6,8 @@
 // Here: before tasks are split: the added code is then compiled like any other.
 #include "ir/attributes.h"
 #include "ir/memory.h"
-#include "passes/accesses.h"
 #include "passes/autodiff/adjoint_builder.h"
+#include "passes/demote_atomics.h"
 
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/TypeSwitch.h"

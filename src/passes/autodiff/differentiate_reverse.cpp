@@ -11,7 +11,7 @@
 #include "passes/autodiff/fused_gradient.h"
 #include "passes/autodiff/overwritten_primals.h"
 #include "passes/autodiff/promote_elements.h"
-#include "passes/remove_dead.h"
+#include "passes/autodiff/remove_dead.h"
 
 #include "mlir/Pass/Pass.h"
 

@@ -7,9 +7,9 @@
 
 #include "ir/attributes.h"
 #include "ir/memory.h"
-#include "passes/accesses.h"
 #include "passes/autodiff/overwritten_primals.h"
 #include "passes/autodiff/same_elements.h"
+#include "passes/demote_atomics.h"
 
 #include "llvm/ADT/MapVector.h"
 

@@ -23,6 +23,7 @@
 #include "passes/autodiff/overwritten_primals.h"
 #include "passes/autodiff/segment_accesses.h"
 #include "passes/checks/assert_text.h"
+#include "passes/demote_atomics.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"

@@ -1,4 +1,4 @@
-// work.h: how often code on the processor polls whether the launch was canceled
+// polling.h: how often code on the processor polls whether the launch was canceled
 //
 // Work is an approximate number of operations. A loop that ends within kFreeWork, or within kFreeRounds iterations if these are longer,
 // does not poll, so short loops cost nothing. Other loops poll at their beginning and after each kWorkBetweenPolls.

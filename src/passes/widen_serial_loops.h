@@ -1,4 +1,4 @@
-// assumptions.h: what compiled code assumes about the containers of a launch
+// widen_serial_loops.h: what kernels with widened loops assume about the containers of a launch
 #pragma once
 
 #include "artifact/artifact.h"

@@ -7,7 +7,7 @@
 // A local counts as a whole, wherever in the function it is read or written. LLVM is more precise for single values, but it cannot remove
 // an array that one loop fills and no later loop needs. The analysis crosses calls: an operand is live if a live operation of the callee
 // uses the parameter; a returned value is live if a live operation uses the result of some call.
-#include "passes/remove_dead.h"
+#include "passes/autodiff/remove_dead.h"
 
 #include "ir/attributes.h"
 #include "ir/call_graph.h"
