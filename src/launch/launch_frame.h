@@ -17,7 +17,7 @@ struct Specialization::Frame {
   alignas(64) unsigned char arguments[kBlockBytes];
   alignas(64) unsigned char scratch[kBlockBytes];
   alignas(64) unsigned char result[256];
-  PyObject *pointers[3 * kSlots];
+  PyObject *pointers[2 * kSlots];
   struct Spilled {
     void *blocks[4];
     size_t count = 0;

@@ -210,7 +210,7 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
 [[gnu::always_inline]] inline void Specialization::place(Frame &frame) {
   size_t slots = guards->getSlotCount();
   unsigned char *memory =
-      frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
+      frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 2 * slots * sizeof(PyObject *));
   frame.guards.place(reinterpret_cast<PyObject **>(memory), slots);
   frame.guards.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
 }

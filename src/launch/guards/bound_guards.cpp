@@ -76,7 +76,7 @@ GuardResult LaunchGuards::readBound(Link &link, const std::vector<Ref> &objects,
   program.fail("something that the compiled code depends on");
   if (!link.fits) return GuardResult::Failed;
   memset(frame.slots, 0, getSlotCount() * sizeof(PyObject *));
-  memset(frame.dicts, 0, getSlotCount() * sizeof(PyObject *));
+  program.beginTime(frame);
   for (auto [own, other] : link.slots) frame.slots[own] = objects[other].get();
   for (const GuardStep *step : link.required)
     if (!frame.slots[step->slot]) {

@@ -30,10 +30,11 @@ public:
   /// An object on a path; paths with a common prefix share it.
   struct Node {
     uint16_t slot;
-    Ref object;       ///< the current object
-    bool isOfModules; ///< reached by names of modules only
-    bool isInLaunch;  ///< steps of each launch fill its slot
-    std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children;
+    Ref object;                      ///< the current object
+    bool isOfModules;                ///< reached by names of modules only
+    bool isInLaunch;                 ///< steps of each launch fill its slot
+    MemberSource *members = nullptr; ///< set if members are read
+    std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children{};
   };
   GuardBuilder(LaunchGuards &made, artifact::Artifact &artifact, const Roots &roots)
       : made(made), program(made.program), artifact(artifact), roots(roots) {}
@@ -67,7 +68,7 @@ GuardBuilder::Node GuardBuilder::makeNode(Ref object, bool isOfModules, int32_t 
   if (program.slotCount >= UINT16_MAX)
     throw support::Error(support::ErrorKind::Runtime, "a kernel that reads more than 65535 different objects is not supported");
   program.origins.push_back({parent, std::move(step), isOfModules});
-  return Node{uint16_t(program.slotCount++), std::move(object), isOfModules, !isOfModules, {}};
+  return Node{uint16_t(program.slotCount++), std::move(object), isOfModules, !isOfModules};
 }
 
 GuardBuilder::Node &GuardBuilder::getRoot(const Path &path) {
@@ -103,10 +104,15 @@ GuardBuilder::Node *GuardBuilder::addChild(Node &parent, const PathStep &path, b
   bool isModule = step.kind == GuardStep::Kind::Attribute && PyModule_CheckExact(parent.object.get()) &&
                   (!object || PyDict_GetItemWithError(PyModule_GetDict(parent.object.get()), step.name.get()));
   bool isOfModules = parent.isOfModules && (step.kind == GuardStep::Kind::Global || isModule);
+  if (isOfModules && isModule) {
+    step.kind = GuardStep::Kind::ModuleMember;
+  } else if (step.kind == GuardStep::Kind::Attribute) {
+    if (!parent.members) parent.members = &program.sources.emplace_back();
+    step.members = parent.members;
+  }
   if (!isOfModules) useInLaunch(parent);
   auto node = std::make_unique<Node>(makeNode(std::move(object), isOfModules, parent.slot, std::to_string(key.first) + key.second));
   step.slot = node->slot;
-  program.usesDicts |= !isOfModules && step.kind == GuardStep::Kind::Attribute;
   (isOfModules ? program.captureSteps : program.steps).push_back(std::move(step));
   return parent.children.emplace(key, std::move(node)).first->second.get();
 }

@@ -17,13 +17,14 @@ enum class GuardResult { Passed, Failed, ReadOnly, Shared };
 struct GuardFrame {
   unsigned char *block = nullptr; ///< argument block
   PyObject **slots = nullptr;     ///< slotCount: objects that the steps found, borrowed
-  PyObject **dicts = nullptr;     ///< slotCount: dictionaries of objects whose members are read
   PyObject **owned = nullptr;     ///< slotCount: references to release after the launch
   size_t ownedCount = 0;
+  uint64_t time = 0;                 ///< of the program; another one there: another launch has run since
   std::vector<HostArray> hostArrays; ///< arrays in memory that the device cannot read
   void *stream = nullptr;            ///< stream in which another library works on its arrays; null: ordered after everything
   FusedLaunch *fused = nullptr;      ///< records the gradients that the launch writes
   bool isTrial = false;              ///< no launch follows: lazily zeroed containers stay as they are
+  bool isComplete = true;            ///< all dictionaries that were read for captured names are watched
   bool ranPython = false;            ///< user code may have run during the walk: what was read before it is checked again
   const State *state = nullptr;      ///< the program before user code ran,
   uint64_t epoch = 0, launches = 0;  ///< its epoch and number of launches
@@ -31,10 +32,10 @@ struct GuardFrame {
   ~GuardFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);
   }
+  /// `memory` has room for two pointers for each slot.
   void place(PyObject **memory, size_t slotCount) {
     slots = memory;
-    dicts = memory + slotCount;
-    owned = memory + 2 * slotCount;
+    owned = memory + slotCount;
   }
 };
 

@@ -2,7 +2,8 @@
 //
 // In:   the arguments of a call, or the objects and numbers of a recorded one (bound_guards.cpp).
 // Out:  the objects in the frame's slots, the inputs in its argument block; or the first guard that failed.
-// Here: every launch runs this code, so the common cases (the same dictionary version, the same type, the same object) come first and cost
+// Here: every launch runs this code, so the common cases (an unchanged class and dictionary, the same type, the same object) come first and
+// cost
 //       one compare.
 #include "launch/guards/guard_program.h"
 
@@ -20,33 +21,16 @@ using artifact::Dependency;
 using support::Digest;
 using Kind = GuardStep::Kind;
 
-// CPython counts the changes of each dictionary up to and including 3.13; 3.14 has no count. In 3.13 storing an attribute of an object
-// changes its dictionary without counting. Without a count, names are looked up at every launch.
-static constexpr bool kCountsChanges = PY_VERSION_HEX < 0x030e0000;
-static constexpr bool kCountsAttributes = PY_VERSION_HEX < 0x030d0000;
-static uint64_t getVersion(PyObject *dict) {
-#if PY_VERSION_HEX < 0x030e0000
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wdeprecated-declarations"
-  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
-#pragma clang diagnostic pop
-#else
-  (void)dict;
-  return 0;
-#endif
-}
-
 int GuardProgram::traverse(visitproc visit, void *arg) const {
   for (const Guard &guard : guards) {
     Py_VISIT(guard.held.get());
     Py_VISIT(guard.weak.get());
   }
-  for (const DictVersion &entry : dictVersions) Py_VISIT(entry.dict.get());
+  for (const CapturedDict &entry : capturedDicts) Py_VISIT(entry.dict.get());
+  for (const Ref &object : kept) Py_VISIT(object.get());
+  for (const MemberSource &source : sources)
+    if (int stop = source.typeWatch.traverse(visit, arg)) return stop;
   return 0;
-}
-
-void GuardProgram::clearDicts(GuardFrame &frame) const {
-  if (usesDicts) memset(frame.dicts, 0, getSlotCount() * sizeof(PyObject *));
 }
 
 /// Encloses code of a walk that may run user code, which may rebind captured names and replace dictionaries that the walk has borrowed.
@@ -61,62 +45,81 @@ public:
       if (PyObject *object = step.kind == Kind::Captured ? owner.captured[step.slot] : nullptr)
         frame.owned[frame.ownedCount++] = Py_NewRef(frame.slots[step.slot] = object);
   }
-  ~PythonCode() { owner.clearDicts(frame); }
+  ~PythonCode() { owner.beginTime(frame); }
 
 private:
   GuardProgram &owner;
   GuardFrame &frame;
 };
 
-/// Empty when the member is missing.
-Ref GuardProgram::fetchAttribute(GuardStep &step, PyObject *object) {
-  object = unwrap(object);
+/// Finds out whether the members of an object may have changed since its source was checked last.
+void GuardProgram::check(MemberSource &source, PyObject *object) {
+  source.checkedAt = time;
   PyTypeObject *type = Py_TYPE(object);
-  // The next fetch reads only the dictionary, unless the class has a descriptor for the member.
-  step.typeVersion = 0;
+  if (!source.typeWatch.isCurrent(type)) {
+    source.typeChangedAt = source.changedAt = time;
+    if (type->tp_getattro == PyObject_GenericGetAttr) source.typeWatch.begin(type);
+    return;
+  }
+  source.dict = nullptr;
+  if (!type->tp_dictoffset) return;
+  source.dict = PyObject_GenericGetDict(object, nullptr);
+  if (!source.dict) {
+    PyErr_Clear();
+    source.typeChangedAt = source.changedAt = time;
+    return;
+  }
+  Py_DECREF(source.dict); // the object holds it
+  if (source.dictWatch.isCurrent(source.dict)) return;
+  source.changedAt = time;
+  source.dictWatch.consider(source.dict);
+}
+
+/// Fetches a member of an object as Python does; null when it is missing.
+[[gnu::noinline]] PyObject *GuardProgram::fetchAttribute(GuardStep &step, PyObject *object, GuardFrame &frame) {
+  PythonCode code(*this, frame);
+  step.classReadAt = 0;
   step.inClass = nullptr;
-  if (type->tp_getattro == PyObject_GenericGetAttr) {
-    PyObject *inClass = _PyType_Lookup(type, step.name.get());
+  // The next fetch reads only the dictionary, unless the class has a descriptor for the member.
+  if (Py_TYPE(object)->tp_getattro == PyObject_GenericGetAttr && unwrap(object) == object) {
+    PyObject *inClass = findInClass(Py_TYPE(object), step.name.get());
     PyTypeObject *kind = inClass ? Py_TYPE(inClass) : nullptr;
     if (!kind || !kind->tp_descr_set) {
-      step.typeVersion = type->tp_version_tag;
+      step.classReadAt = step.members->checkedAt;
       if (kind && (!kind->tp_descr_get || getFunction(inClass))) step.inClass = inClass;
     }
   }
-  return takeStep(object, *step.path, step.name.get());
+  return takeStep(object, *step.path, step.name.get()).release();
+}
+
+/// A new reference to a member of an object; null when it is missing.
+PyObject *GuardProgram::fetchMember(GuardStep &step, GuardFrame &frame) {
+  PyObject *object = frame.slots[step.source];
+  MemberSource &source = *step.members;
+  while (source.checkedAt != frame.time) { // again if dropping the previous class has run user code
+    if (frame.time != time) beginTime(frame);
+    check(source, object);
+  }
+  if (step.readAt >= source.changedAt) return Py_NewRef(step.found);
+  if (step.classReadAt < source.typeChangedAt) return fetchAttribute(step, object, frame);
+  PyObject *found = source.dict ? PyDict_GetItemWithError(source.dict, step.name.get()) : nullptr;
+  if (!found) found = step.inClass;
+  if (!found) return fetchAttribute(step, object, frame);
+  step.readAt = time;
+  return Py_NewRef(step.found = found);
 }
 
 Ref GuardProgram::fetch(GuardStep &step, GuardFrame &frame) {
   PyObject *object = frame.slots[step.source];
   bool isCapture = frame.slots == captured.data();
   switch (step.kind) {
-  case Kind::Attribute: {
-    if (isCapture && PyModule_CheckExact(object)) trackDict(PyModule_GetDict(object));
-    if (!step.typeVersion || Py_TYPE(object)->tp_version_tag != step.typeVersion) {
-      PythonCode code(*this, frame);
-      return fetchAttribute(step, object);
-    }
-    PyObject *&dict = frame.dicts[step.source], *found = nullptr;
-    if (!dict && Py_TYPE(object)->tp_dictoffset != 0) {
-      dict = PyObject_GenericGetDict(object, nullptr);
-      if (dict)
-        Py_DECREF(dict); // the object holds it
-      else
-        PyErr_Clear();
-    }
-    if (dict) {
-      // Saves 15 ns per member: no look-up while the dictionary is unchanged.
-      uint64_t version = getVersion(dict);
-      if (!kCountsAttributes || version != step.dictVersion) {
-        step.inDict = PyDict_GetItemWithError(dict, step.name.get());
-        step.dictVersion = version;
-      }
-      found = step.inDict;
-    }
-    if (!found) found = step.inClass;
-    if (found) return Ref::borrow(found);
+  case Kind::ModuleMember: {
+    if (PyModule_CheckExact(object))
+      trackDict(PyModule_GetDict(object), step.name.get(), frame);
+    else
+      frame.isComplete = false; // something else took the place of a module
     PythonCode code(*this, frame);
-    return fetchAttribute(step, object);
+    return takeStep(object, *step.path, step.name.get());
   }
   case Kind::Item: {
     bool isIndex = !step.name;
@@ -131,8 +134,8 @@ Ref GuardProgram::fetch(GuardStep &step, GuardFrame &frame) {
   }
   case Kind::Global:
     if (PyObject *function = isCapture ? getFunction(object) : nullptr) {
-      trackDict(PyFunction_GetGlobals(function));
-      trackDict(reinterpret_cast<PyFunctionObject *>(function)->func_builtins);
+      trackDict(PyFunction_GetGlobals(function), step.name.get(), frame);
+      trackDict(reinterpret_cast<PyFunctionObject *>(function)->func_builtins, step.name.get(), frame);
     }
     break;
   case Kind::Cell: return Ref::borrow(readCell(getFunction(object), step.index));
@@ -151,6 +154,18 @@ bool GuardProgram::fillValue(ValueInput &input, PyObject *object, GuardFrame &fr
   }
   if (input.isMember) writer.noteMember(input, frame.slots[input.ownerSlot], fits);
   return fits;
+}
+
+/// Fills the step's slot with an object, whose reference it takes over; false when a required one is missing.
+[[gnu::always_inline]] inline bool GuardProgram::place(const GuardStep &step, PyObject *found, GuardFrame &frame) {
+  frame.slots[step.slot] = found;
+  if (!found) {
+    if (!step.mayBeMissing) fail(step.path->name);
+    return step.mayBeMissing;
+  }
+  // Held until the launch is over, because a later step may run Python code that drops the object.
+  frame.owned[frame.ownedCount++] = found;
+  return true;
 }
 
 GuardResult GuardProgram::walk(Steps &list, PyObject *const *arguments, GuardFrame &frame) {
@@ -186,54 +201,64 @@ GuardResult GuardProgram::walk(Steps &list, PyObject *const *arguments, GuardFra
       }
       break;
     }
-    default: {
-      PyObject *found = fetch(step, frame).release();
-      // Held until the launch is over, because a later step may run Python code that drops the object.
-      if (found)
-        frame.owned[frame.ownedCount++] = found;
-      else if (!step.mayBeMissing) {
-        fail(step.path->name);
-        return GuardResult::Failed;
-      }
-      slots[step.slot] = found;
+    case Kind::Attribute: {
+      bool isUnchanged = step.members->checkedAt == frame.time && step.readAt >= step.members->changedAt;
+      if (!place(step, isUnchanged ? Py_NewRef(step.found) : fetchMember(step, frame), frame)) return GuardResult::Failed;
+      break;
     }
+    default:
+      if (!place(step, fetch(step, frame).release(), frame)) return GuardResult::Failed;
     }
   }
   return GuardResult::Passed;
 }
 
-void GuardProgram::trackDict(PyObject *dict) {
-  if (std::none_of(dictVersions.begin(), dictVersions.end(), [&](const DictVersion &other) { return other.dict.get() == dict; }))
-    dictVersions.push_back({Ref::borrow(dict), getVersion(dict)});
+void GuardProgram::trackDict(PyObject *dict, PyObject *name, GuardFrame &frame) {
+  auto known =
+      std::find_if(capturedDicts.begin(), capturedDicts.end(), [&](const CapturedDict &other) { return other.dict.get() == dict; });
+  if (known == capturedDicts.end()) known = capturedDicts.insert(known, {Ref::borrow(dict)});
+  known->watch.begin(dict, name, std::exchange(known->isUsed, true));
+  frame.isComplete &= known->watch.isActive();
 }
 
 /// Looks up the names of modules again and records the dictionaries that were read.
 bool GuardProgram::refreshCaptures() {
-  dictVersions.clear();
-  std::vector<PyObject *> memory(3 * getSlotCount());
+  hasCaptures = false;
+  for (CapturedDict &entry : capturedDicts) entry.isUsed = false;
+  std::vector<PyObject *> memory(2 * getSlotCount());
   GuardFrame frame;
+  beginTime(frame);
   frame.place(memory.data(), getSlotCount());
   frame.slots = captured.data(); // borrowed: the dictionaries hold the objects
   bool fits = walk(captureSteps, nullptr, frame) == GuardResult::Passed;
   // The objects are borrowed from dictionaries that user code may have changed since.
-  if (frame.ranPython) fits = fits && areDictsUnchanged();
-  if (!fits || !kCountsChanges) dictVersions.clear();
-  return fits;
+  if (frame.isComplete && frame.ranPython) fits = fits && areDictsUnchanged();
+  hasCaptures = fits && frame.isComplete;
+  std::vector<Ref> objects;
+  std::vector<CapturedDict> unused;
+  if (fits) {
+    for (PyObject *object : captured)
+      if (!frame.isComplete) objects.push_back(Ref::borrow(object));
+    kept.swap(objects);
+    auto end = std::partition(capturedDicts.begin(), capturedDicts.end(), [](const CapturedDict &entry) { return entry.isUsed; });
+    unused.assign(std::make_move_iterator(end), std::make_move_iterator(capturedDicts.end()));
+    capturedDicts.erase(end, capturedDicts.end());
+  }
+  return fits; // the last step drops references, which may run user code
 }
 
 bool GuardProgram::areDictsUnchanged() const {
   bool areCurrent = true;
-  for (const DictVersion &entry : dictVersions) areCurrent &= getVersion(entry.dict.get()) == entry.version;
+  for (const CapturedDict &entry : capturedDicts) areCurrent &= entry.watch.isCurrent(entry.dict.get());
   return areCurrent;
 }
 
 GuardResult GuardProgram::run(PyObject *const *arguments, GuardFrame &frame) {
   if (!captureSteps.empty()) {
-    bool isCurrent = !dictVersions.empty() && areDictsUnchanged();
-    if (!isCurrent && !refreshCaptures()) return GuardResult::Failed;
+    if (!(hasCaptures && areDictsUnchanged()) && !refreshCaptures()) return GuardResult::Failed;
   }
   writer.refusal.reset();
-  clearDicts(frame);
+  beginTime(frame);
   return walk(steps, arguments, frame);
 }
 

@@ -1,15 +1,17 @@
 // guard_program.h: the steps that find the objects of a launch and check them
 //
 // Steps that start at arguments run at every launch. Names of modules (globals that the kernel or its functions refer to) are looked up
-// again only when a dictionary on their path has changed. CPython numbers every change of a dictionary, so this check costs one compare
-// for each dictionary.
+// again only when a dictionary on their path has changed, members of objects when the object's class or dictionary has. watchers.h notices
+// these changes, so the check costs a compare or two for each dictionary.
 #pragma once
 
 #include "launch/fingerprint.h"
 #include "launch/guards/argument_writer.h"
+#include "launch/guards/watchers.h"
 #include "launch/path.h"
 #include "support/hash.h"
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,18 +28,28 @@ struct Guard {
   bool hasDigest = false;
 };
 
+/// An object whose members are read, as the last launch found it. Times are counts of GuardProgram::time.
+struct MemberSource {
+  TypeWatch typeWatch{};
+  DictWatch dictWatch{};
+  uint64_t checkedAt = 0;                    ///< the members below are of this time
+  uint64_t typeChangedAt = 0, changedAt = 0; ///< when another class, or another class or dictionary or other entries, were seen
+  PyObject *dict = nullptr;                  ///< of the object; null: it has none
+};
+
 struct GuardStep {
-  enum class Kind : uint8_t { Argument, Captured, Attribute, Item, Global, Cell, Tensor, Value, Guard };
+  enum class Kind : uint8_t { Argument, Captured, Attribute, ModuleMember, Item, Global, Cell, Tensor, Value, Guard };
   Kind kind;
   bool mayBeMissing = false;   ///< attribute: the guards expect that it is missing
   uint16_t slot;               ///< slot that the step fills or checks
   uint16_t source = 0;         ///< slot of the object that the step starts from
-  uint32_t typeVersion = 0;    ///< attribute: types of this version store the member in the instance's dictionary,
-  PyObject *inClass = nullptr; ///< and instances without an entry there have this one; a type of that version holds the reference
-  uint64_t dictVersion = 0;    ///< version of the dictionary that was read last,
-  PyObject *inDict = nullptr;  ///< and the object found there; a dictionary of that version holds the reference
+  uint64_t classReadAt = 0;    ///< attribute: when the class was seen to leave the member to the object's dictionary,
+  PyObject *inClass = nullptr; ///< and to have this one for objects without an entry there; the unchanged class holds the reference
+  uint64_t readAt = 0;         ///< when the member was found,
+  PyObject *found = nullptr;   ///< and what it was; the unchanged class or dictionary holds the reference
   Py_ssize_t index = 0;        ///< number of the argument, closure variable, input or guard
   Ref name{};                  ///< attribute, item, global
+  MemberSource *members = nullptr;
   const artifact::PathStep *path = nullptr;
 };
 
@@ -53,8 +65,8 @@ public:
   /// Runs some steps on a frame whose other slots are filled.
   GuardResult walk(Steps &list, PyObject *const *arguments, GuardFrame &frame);
   size_t getSlotCount() const { return slotCount; }
-  /// Forgets the dictionaries that a frame has used.
-  void clearDicts(GuardFrame &frame) const;
+  /// Begins a time: objects may have changed since the previous one.
+  void beginTime(GuardFrame &frame) { frame.time = ++time; }
   /// The objects in all slots of a frame after `run`, captured ones included.
   std::vector<Ref> listObjects(const GuardFrame &frame) const;
 
@@ -72,28 +84,35 @@ private:
     std::string step{};
     bool isCaptured = false; ///< found by captureSteps
   };
-  struct DictVersion {
+  struct CapturedDict {
     Ref dict;
-    uint64_t version;
+    DictWatch watch{};
+    bool isUsed = false; ///< read by the last refresh
   };
 
   Ref fetch(GuardStep &step, GuardFrame &frame);
-  Ref fetchAttribute(GuardStep &step, PyObject *object);
+  PyObject *fetchMember(GuardStep &step, GuardFrame &frame);
+  PyObject *fetchAttribute(GuardStep &step, PyObject *object, GuardFrame &frame);
+  bool place(const GuardStep &step, PyObject *found, GuardFrame &frame);
+  void check(MemberSource &source, PyObject *object);
   bool fillValue(ValueInput &input, PyObject *object, GuardFrame &frame);
   bool holds(Guard &guard, PyObject *object, GuardFrame &frame);
   bool refreshCaptures();
   bool areDictsUnchanged() const;
-  void trackDict(PyObject *dict);
+  void trackDict(PyObject *dict, PyObject *name, GuardFrame &frame);
 
   const Placement placement;
   ArgumentWriter &writer;
   Steps steps, captureSteps;
   std::vector<Guard> guards;
   std::vector<Origin> origins; ///< indexed by slot
-  std::vector<DictVersion> dictVersions;
-  std::vector<PyObject *> captured; ///< per slot: found by captureSteps; borrowed, valid while no dictionary of dictVersions has changed
+  std::deque<MemberSource> sources;
+  std::vector<CapturedDict> capturedDicts; ///< dictionaries on the paths of captureSteps
+  bool hasCaptures = false;                ///< captureSteps passed, and all dictionaries that they read are watched
+  std::vector<PyObject *> captured;        ///< per slot: found by captureSteps; borrowed, valid while no dictionary of these has changed
+  std::vector<Ref> kept;                   ///< the same objects, where changes are not noticed
   size_t slotCount = 0;
-  bool usesDicts = false;
+  uint64_t time = 0;                                           ///< number of the stretches of walks without user code
   std::pair<std::string_view, const artifact::Path *> failure; ///< a name or a path; converted to text on request
 };
 

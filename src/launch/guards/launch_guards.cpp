@@ -43,7 +43,7 @@ std::vector<LaunchGuards::Access> LaunchGuards::listAccesses(const GuardFrame &f
 
 bool LaunchGuards::fits(PyObject *const *arguments, size_t argumentBytes) {
   std::vector<unsigned char> block(argumentBytes + 1);
-  std::vector<PyObject *> memory(3 * getSlotCount() + 1);
+  std::vector<PyObject *> memory(2 * getSlotCount() + 1);
   GuardFrame frame;
   frame.block = block.data();
   frame.place(memory.data(), getSlotCount());
