@@ -1,7 +1,5 @@
 """Copies, and stages of sorts and sums, under names that programs import; new programs use methods of containers and `qd.algorithms`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ All functions are branch-free where lanes could diverge, so that loops of them a
 have a fixed count. `dt` is the data type of the computation, by default that of the operand (integers: default_fp).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd
@@ -177,8 +175,7 @@ def svd(A, dt: qd.template() = None):
                     X[i, j] = _quotient(S[j, j] * P[i, j] + S[i, i] * P[j, i], gap, small)
                     Z[i, j] = _quotient(S[i, i] * P[i, j] + S[j, j] * P[j, i], gap, small)
         return U + U @ X, S + Y, V + V @ Z
-    else:
-        return U, S, V
+    return U, S, V
 
 
 @qd.pyfunc
@@ -204,8 +201,7 @@ def polar_decompose(A, dt: qd.template() = None):
                 else:
                     X[i, j], Y[i, j] = 0.0, P[i, j]
         return (U + U @ X) @ V.transpose(), V @ (S + Y) @ V.transpose()
-    else:
-        return U @ V.transpose(), V @ S @ V.transpose()
+    return U @ V.transpose(), V @ S @ V.transpose()
 
 
 # --- Eigenvalues
@@ -249,8 +245,7 @@ def sym_eig(A, dt: qd.template() = None):
                 if qd.static(i != j):
                     X[i, j] = _quotient(P[i, j], values[j] - values[i], small)
         return values + qd.Vector([P[i, i] for i in qd.static(range(A.n))]), Q + Q @ X
-    else:
-        return values, Q
+    return values, Q
 
 
 @qd.pyfunc
@@ -298,8 +293,7 @@ def make_spd(A, dt: qd.template() = None):
                 equal = qd.abs(values[i] - values[j]) <= small
                 X[i, j] = P[i, j] * qd.select(equal, qd.select(values[i] > 0, 1.0, 0.0), slope)
         return Q @ X @ Q.transpose() + _clamp_eigenvalues(values, Q)
-    else:
-        return _clamp_eigenvalues(values, Q)
+    return _clamp_eigenvalues(values, Q)
 
 
 @qd.pyfunc
@@ -358,8 +352,7 @@ def solve(A, b, dt: qd.template() = None, check: qd.template() = False):
     x = X if qd.static(b.ndim > 1) else qd.Vector([X[i, 0] for i in qd.static(range(n))])
     if qd.static(check):
         return x, is_regular
-    else:
-        return x
+    return x
 
 
 @qd.pyfunc
@@ -417,8 +410,7 @@ def determinant(A):
         known = _basics.detached(M)
         value = _product_of_pivots(known)
         return value + value * (_eliminated_inverse(known) @ _change(M)).trace()
-    else:
-        return _product_of_pivots(qd.cast(A, qd.static(_basics.compute_type(A.dtype, None))))
+    return _product_of_pivots(qd.cast(A, qd.static(_basics.compute_type(A.dtype, None))))
 
 
 @qd.pyfunc
@@ -458,8 +450,7 @@ def inverse(A):
     elif qd.static(_basics.is_differentiated()):
         R = _eliminated_inverse(_basics.detached(M))
         return R - R @ _change(M) @ R
-    else:
-        return _eliminated_inverse(M)
+    return _eliminated_inverse(M)
 
 
 @qd.pyfunc

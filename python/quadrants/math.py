@@ -1,7 +1,5 @@
 """`qd.math`: functions and types with the names of shading languages, for kernels and for Python. Operands are scalars or vectors."""
 
-from __future__ import annotations
-
 import math as _math
 
 import quadrants as qd

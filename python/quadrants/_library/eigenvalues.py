@@ -1,7 +1,5 @@
 """Eigenvalues and eigenvectors of general matrices. Complex numbers are pairs (re, im), complex matrices are pairs of matrices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd
@@ -27,9 +25,8 @@ def eig(A, dt: qd.template() = None):
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     if qd.static(A.n == 2):
         return _eig_of_two(M)
-    else:
-        qd.static(_basics.require(not _basics.is_differentiated(), "Eigenvalues of general matrices have derivatives up to 2×2 only."))
-        return _eig_of_general(M)
+    qd.static(_basics.require(not _basics.is_differentiated(), "Eigenvalues of general matrices have derivatives up to 2×2 only."))
+    return _eig_of_general(M)
 
 
 @qd.pyfunc
@@ -69,11 +66,6 @@ def _eig_of_two(M):
 # Rotations reduce the matrix to Hessenberg form, steps of the explicitly shifted complex QR algorithm to triangular form; back substitution
 # gives its eigenvectors (Golub, Van Loan, "Matrix Computations", 7.4 to 7.6). All transformations are unitary, so rounding errors do not
 # grow.
-
-
-@qd.pyfunc
-def _product(x, y):
-    return qd.Vector([x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]])
 
 
 @qd.pyfunc
@@ -120,7 +112,7 @@ def _make_hessenberg(M: qd.template(), Z: qd.template()):
 def _turn_pair(R: qd.template(), I: qd.template(), i, k, j, m, c, s):  # noqa: E741
     """Replaces the elements a at (i, k) and b at (j, m) by c a + s b and c b - conj(s) a."""
     a, b = _at(R, I, i, k), _at(R, I, j, m)
-    first, second = a * c + _product(s, b), b * c - _conjugate_product(a, s)
+    first, second = a * c + qd.math.cmul(s, b), b * c - _conjugate_product(a, s)
     R[i, k], I[i, k] = first[0], first[1]
     R[j, m], I[j, m] = second[0], second[1]
 
@@ -129,8 +121,8 @@ def _turn_pair(R: qd.template(), I: qd.template(), i, k, j, m, c, s):  # noqa: E
 def _shift(R: qd.template(), I: qd.template(), hi):  # noqa: E741
     """Returns the eigenvalue of the last 2x2 block that is nearer to its last entry (Wilkinson)."""
     a, b, c, d = _at(R, I, hi - 1, hi - 1), _at(R, I, hi - 1, hi), _at(R, I, hi, hi - 1), _at(R, I, hi, hi)
-    half, product = (a - d) * 0.5, _product(b, c)
-    root = _root(_product(half, half) + product)
+    half, product = (a - d) * 0.5, qd.math.cmul(b, c)
+    root = _root(qd.math.cmul(half, half) + product)
     divisor = half + qd.select(half.dot(root) < 0, -root, root)
     square = divisor.norm_sqr()
     return d - qd.select(square > 0, _conjugate_product(product, divisor) / qd.max(square, _basics.TINY), product)
@@ -201,7 +193,7 @@ def _solve_triangular(R: qd.template(), I: qd.template(), j, smallest):  # noqa:
         i = j - 1 - step
         total = qd.Vector([0.0, 0.0], qd.static(R.dtype))
         for k in range(i + 1, j + 1):
-            total += _product(_at(R, I, i, k), qd.Vector([y[k, 0], y[k, 1]]))
+            total += qd.math.cmul(_at(R, I, i, k), qd.Vector([y[k, 0], y[k, 1]]))
         gap = _at(R, I, j, j) - _at(R, I, i, i)
         near = gap.norm() < smallest  # equal eigenvalues: an approximate eigenvector
         divisor = qd.select(near, qd.Vector([smallest, 0.0]), gap)
@@ -263,7 +255,7 @@ def _eig_of_general(A):
         for i in range(n):
             total = qd.Vector([0.0, 0.0], T)
             for k in range(j + 1):
-                total += _product(_at(X, Y, i, k), qd.Vector([y[k, 0], y[k, 1]]))
+                total += qd.math.cmul(_at(X, Y, i, k), qd.Vector([y[k, 0], y[k, 1]]))
             V[2 * i, j], V[2 * i + 1, j] = total[0], total[1]
         _normalize(V, j)
         values[j, 0] = R[j, j]

@@ -1,7 +1,5 @@
 """Triangular and orthogonal factors of small matrices, in loops over local arrays: the code size is independent of the matrix size."""
 
-from __future__ import annotations
-
 import quadrants as qd
 
 from . import linalg_basics as _basics

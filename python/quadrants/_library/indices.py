@@ -1,7 +1,5 @@
 """Maps indices between containers that divide one space into cells of different sizes, and computes addresses."""
 
-from __future__ import annotations
-
 import quadrants as qd
 
 

@@ -1,7 +1,5 @@
 """Helpers of the modules of small linear algebra."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd
@@ -40,8 +38,7 @@ def detached(A):
     if qd.static(is_differentiated()):
         bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
         return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
-    else:
-        return A * 1.0
+    return A * 1.0
 
 
 def float_format(dtype: Any) -> tuple[Any, int, int, int]:

@@ -4,8 +4,6 @@ Constants are made from the operand (`qd.one(x) * 10`) if their value is not exa
 `default_fp` is. Errors are a few units in the last place: docs/design/device_math.md.
 """
 
-from __future__ import annotations
-
 import quadrants as qd
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Deprecated algorithms that Python calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd

@@ -4,15 +4,13 @@ One iteration folds each block in the order of its elements, and one iteration t
 same bits on every machine. There are at most 1024 blocks: enough for every core, few enough for a single iteration.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import quadrants as qd
 
 from .._base.dtypes import find_dtype
-from .._language.fold_operators import BY_NAME, add, minimum
+from .._language.fold_operators import BY_NAME
 from .._language.func import specialize
 from ._scratch import check_depth
 
@@ -32,13 +30,13 @@ def check_fold(dtype: Any, log256_max_n: Any) -> None:
 def identity(op: Any, dtype: Any) -> Any:
     """Returns the neutral element of a fold: 0 for sums, the largest value for minima, the smallest for maxima."""
     kind = find_dtype(dtype)
-    if op is add:
+    if op is BY_NAME["add"][0]:
         return 0
-    sign = 1 if op is minimum else -1
+    is_minimum = op is BY_NAME["min"][0]
     if kind.is_real:
-        return sign * math.inf
+        return math.inf if is_minimum else -math.inf
     bits = 8 * kind.size - kind.is_signed
-    return (1 << bits) - 1 if op is minimum else -(1 << bits) * kind.is_signed
+    return (1 << bits) - 1 if is_minimum else -(1 << bits) * kind.is_signed
 
 
 def carrier(dtype: Any) -> Any:

@@ -4,8 +4,6 @@ One pass counts the digits of each block, converts the counts to positions, and 
 scratch memory; one iteration sums a column, one digit in all blocks, so that neighboring iterations read neighboring elements.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd

@@ -1,7 +1,5 @@
 """Reductions of an array to one value."""
 
-from __future__ import annotations
-
 import quadrants as qd
 
 from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialize_folds

@@ -1,7 +1,5 @@
 """Reductions of runs of equal keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd
@@ -39,8 +37,7 @@ def _store(scratch, slot, value, dtype: Constant):
 def _load(scratch, slot, dtype: Constant):
     if qd.static(_is_wide(dtype)):
         return qd.bit_cast(qd.u64(scratch[at(scratch, slot)]) | qd.u64(scratch[at(scratch, slot + 1)]) << 32, dtype)
-    else:
-        return qd.bit_cast(scratch[at(scratch, slot)], dtype)
+    return qd.bit_cast(scratch[at(scratch, slot)], dtype)
 
 
 @qd.func(requires_top_level=True)

@@ -1,7 +1,5 @@
 """Sizes of the scratch memory of the algorithms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import quadrants as qd

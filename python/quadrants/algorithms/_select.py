@@ -1,7 +1,5 @@
 """Compaction: copies the elements with a flag to consecutive positions."""
 
-from __future__ import annotations
-
 import quadrants as qd
 
 from ._blocks import at, block_count, block_size

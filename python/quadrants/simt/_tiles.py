@@ -5,8 +5,6 @@ subgroup execute a statement about tiles together. The frontend translates slice
 (`frontend/register_tiles.cpp`) and calls the functions of this module.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -4,27 +4,16 @@ A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one th
 Functions with `block_dim` require the same number, a compile-time multiple of the subgroup size, and calls by all threads of the block.
 """
 
-from __future__ import annotations
+import operator
 
 import quadrants as qd
 
 from .._base import device as _device
 from .._base.compat import warn_deprecated
-from .._language import fold_operators as _fold_operators
+from .._language.fold_operators import BY_NAME as _OPERATORS
 from .._language.func import specialize
-from ._primitives import (
-    SharedArray,
-    block_dim,
-    block_idx,
-    check_block,
-    check_digits,
-    global_thread_idx,
-    largest,
-    num_blocks,
-    shuffle,
-    smallest,
-    thread_idx,
-)
+from . import _primitives
+from ._primitives import SharedArray, block_dim, block_idx, global_thread_idx, num_blocks, thread_idx
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
 from .subgroup import _scan, _zeros, ballot, invocation_id, lanemask_lt
@@ -76,10 +65,10 @@ def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.templat
     """Return, on thread 0, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their data
     type.
     """
-    qd.static(check_block(block_dim))
+    qd.static(_primitives.check_block(block_dim))
     result = qd.cast(value, dtype)
     for step in qd.static(range(_device.LOG2_SUBGROUP_SIZE)):
-        result = op(result, shuffle(result, (invocation_id() + qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1)))
+        result = op(result, _primitives.shuffle(result, (invocation_id() + qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1)))
     if qd.static(block_dim > _device.SUBGROUP_SIZE):
         parts = SharedArray((block_dim // _device.SUBGROUP_SIZE,), dtype)
         if invocation_id() == 0:
@@ -110,7 +99,7 @@ def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.tem
 @qd.func
 def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
     """Return the values of the threads up to this one, combined with the func `op(a, b)` in their order; `dtype` is their data type."""
-    qd.static(check_block(block_dim))
+    qd.static(_primitives.check_block(block_dim))
     result = _scan(qd.cast(value, dtype), _device.LOG2_SUBGROUP_SIZE, op)
     if qd.static(block_dim > _device.SUBGROUP_SIZE):
         parts = SharedArray((block_dim // _device.SUBGROUP_SIZE,), dtype)
@@ -149,9 +138,10 @@ def _exclusive(value, block_dim: qd.template(), dtype: qd.template(), op: qd.tem
 
 
 for _name, _identity, _first in (
-    ("add", _zeros, "0"), ("min", largest, "the largest value of the type"), ("max", smallest, "the smallest value of the type"),
+    ("add", _zeros, "0"), ("min", _primitives.largest, "the largest value of the type"),
+    ("max", _primitives.smallest, "the smallest value of the type"),
 ):  # fmt: skip
-    _op, _what = _fold_operators.BY_NAME[_name]
+    _op, _what = _OPERATORS[_name]
     for _general, _family, _more, _place in (
         (reduce, "reduce", {}, "of the block, on thread 0"),
         (reduce_all, "reduce_all", {}, "of the block, on every thread"),
@@ -170,8 +160,8 @@ def radix_rank_match_atomic_or(
     `bins` and `excl_prefix`, shared arrays of 2**radix_bits i32, receive how many keys have each digit, and how many have a smaller one.
     `key` is a u32. `block_dim` is 2**radix_bits.
     """
-    qd.static(check_block(block_dim))
-    qd.static(check_digits(block_dim, radix_bits, num_bits))
+    qd.static(_primitives.check_block(block_dim))
+    qd.static(_primitives.check_digits(block_dim, radix_bits, num_bits))
     counts = SharedArray((block_dim // _device.SUBGROUP_SIZE, block_dim), qd.i32)
     thread = thread_idx()
     group = thread // _device.SUBGROUP_SIZE
@@ -193,7 +183,7 @@ def radix_rank_match_atomic_or(
         counts[other, thread] = total
         total += own
     bins[thread] = total
-    excl_prefix[thread] = exclusive_scan(total, block_dim, _fold_operators.add, 0, qd.i32)
+    excl_prefix[thread] = exclusive_scan(total, block_dim, operator.add, 0, qd.i32)
     sync()
     rank = excl_prefix[digit] + counts[group, digit] + lower
     sync()

@@ -1,7 +1,5 @@
 """`qd.simt.grid`: operations on all threads of a launch."""
 
-from __future__ import annotations
-
 import quadrants as qd
 
 from .._base.compat import warn_deprecated

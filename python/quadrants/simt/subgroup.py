@@ -5,14 +5,12 @@ aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a co
 scalars. Masks of lanes are u32, or u64 if a subgroup has more than 32 threads.
 """
 
-from __future__ import annotations
-
 import quadrants as qd
 
 from .._base import device as _device
 from .._base.compat import warn_deprecated
 from .._base.namespaces import list_public as _list_public
-from .._language import fold_operators as _fold_operators
+from .._language.fold_operators import BY_NAME as _OPERATORS
 from .._language.func import specialize
 from ._primitives import ballot, count_steps, largest, shuffle, smallest, thread_idx
 from ._primitives import group_mem_fence as mem_fence
@@ -242,7 +240,7 @@ def _offer(general, name, doc, **fixed):
 for _func in (all_true_tiled, any_true_tiled, all_equal_tiled, bitonic_sort_kv_tiled):
     _offer(_func, _func.__name__.removesuffix("_tiled"), _func.__doc__)
 _IDENTITIES = {"add": _zeros, "mul": _ones, "min": largest, "max": smallest, "and": _all_bits, "or": _zeros, "xor": _zeros}
-for _name, (_op, _what) in _fold_operators.BY_NAME.items():
+for _name, (_op, _what) in _OPERATORS.items():
     _offer(_scan, f"inclusive_{_name}", f"The {_what} of the lanes of the tile up to this one.", op=_op)
     _before = f"The {_what} of the lanes of the tile before this one; on its first lane what changes nothing."
     _offer(_exclusive, f"exclusive_{_name}", _before, op=_op, identity=_IDENTITIES[_name])

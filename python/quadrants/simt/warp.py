@@ -1,7 +1,5 @@
 """`qd.simt.warp`: former names of operations on a group of 32 threads. Masks must include all lanes; other masks are ignored."""
 
-from __future__ import annotations
-
 import quadrants as qd
 
 from .._base.namespaces import list_public as _list_public
