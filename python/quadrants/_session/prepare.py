@@ -74,7 +74,6 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if parameter.optional and value is None:
             prepared.append(None)
             continue
-        _give_gradients(parameter, value)
         if position == 0 and kernel._is_classkernel and parameter.annotation is None:
             cls = value if isinstance(value, type) else type(value)
             if not getattr(cls, "_data_oriented", False):
@@ -84,6 +83,8 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _fit(kernel: Any, parameter: Parameter, position: int, value: Any) -> Any:
+    if _foreign.is_tensor(value):
+        _foreign.make_gradient(value)
     if isinstance(value, (Ndarray, StructNdarray)):
         _ = value._live_shape  # raises if it has no memory
     try:
@@ -107,13 +108,6 @@ def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> 
         given += f" of {_provided(value) if isinstance(value, ContainerMethods) else value.dtype} with shape {tuple(value.shape)}"
     head = f"exception while trying to ensure compiled kernel {kernel.__qualname__}:"
     return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
-
-
-def _give_gradients(parameter: Parameter, value: Any) -> None:
-    """Allocates zero gradients for torch tensors that require one and have none."""
-    for given in [value, *(member for _, member in array_members(value, parameter.name))] if parameter.kind == "dataclass" else (value,):
-        if _foreign.is_tensor(given):
-            _foreign.make_gradient(given)
 
 
 def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:
@@ -163,7 +157,7 @@ def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
     if kind.dtype is not None and kind.dtype.is_integral:
         if array.dtype.kind == "f":
             raise _refuse(position, value, kind.dtype, parameter)
-        with _as_argument(parameter):
+        with as_argument(parameter.name):
             check_range(array, kind.dtype)
     return value if isinstance(value, Matrix) else Matrix(array, kind.dtype)
 
@@ -176,7 +170,7 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
         members = f"members {', '.join(entries)} given, {', '.join(parameter.annotation.members)} expected"
         raise QuadrantsRuntimeTypeError(f"Argument {type(value)} cannot be converted into required type {parameter.annotation} ({members})")
     try:
-        with _as_argument(parameter):
+        with as_argument(parameter.name):
             return parameter.annotation(value)
     except (QuadrantsSyntaxError, TypeError, ValueError) as problem:
         if isinstance(problem, QuadrantsRuntimeTypeError):
@@ -186,12 +180,12 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _as_argument(parameter: Parameter) -> Iterator[None]:
+def as_argument(name: str) -> Iterator[None]:
     """Reports a number out of range as a wrong argument."""
     try:
         yield
     except OverflowError as error:
-        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {error}") from None
+        raise QuadrantsRuntimeTypeError(f"Argument {name!r}: {error}") from None
 
 
 def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:

@@ -82,8 +82,9 @@ class Checks:
         places = ", called from ".join(find_places())
         if places not in self.reported:
             self.reported.add(places)
-            file, line = next(_find_lines())
-            print(f"{word} overflow detected in {places}: {text}\n{_format.source_line(file, line)}", end="")
+            frame = next(_find_frames())
+            source = _format.source_line(frame.f_code.co_filename, frame.f_lineno)
+            print(f"{word} overflow detected in {places}: {text}\n{source}", end="")
 
 
 def _show(value: Any) -> str:
@@ -95,10 +96,6 @@ def _find_frames() -> Iterator[Any]:
     while frame := frame.f_back:
         if "_qd" in frame.f_code.co_freevars:
             yield frame
-
-
-def _find_lines() -> Iterator[tuple[str, int]]:
-    return ((frame.f_code.co_filename, frame.f_lineno) for frame in _find_frames())
 
 
 def find_places() -> Iterator[str]:

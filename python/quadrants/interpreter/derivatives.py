@@ -81,13 +81,12 @@ def _power_of_exponent(result: Any, x: Any, _: Any) -> Any:
     return _where(value_of(result) == 0, 0.0, result * apply("log", x))
 
 
-def _follows(name: str) -> Callable[[Any, Any, Any], Any]:
+def _follows(before: np.ufunc) -> Callable[[Any, Any, Any], Any]:
     """1 if `min` or `max` returns the first operand, else 0; a NaN is ignored."""
-    before = np.less_equal if name == "min" else np.greater_equal
     return lambda _, x, y: 1.0 * (before(value_of(x), value_of(y)) | np.isnan(value_of(y)))
 
 
-_follows_min, _follows_max = _follows("min"), _follows("max")
+_follows_min, _follows_max = _follows(np.less_equal), _follows(np.greater_equal)
 _one = lambda *_: 1.0  # noqa: E731
 
 # For each operand: the partial, as a function of the result and the operands. The derivative of an operator that is missing is zero.

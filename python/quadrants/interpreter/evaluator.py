@@ -315,7 +315,7 @@ class Evaluator(Loops):
         if isinstance(function, host_objects.TYPES):
             return host_objects.construct(function, arguments, keywords)
         if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := value_type_of(function)) is not None:
-            return host_objects.construct_dataclass(function, kind, arguments, keywords)
+            return host_objects.struct_of(kind, (), objects.bind_fields(function, arguments, keywords))
         if objects.decorates(function):
             return objects.declare_func(*arguments)
         if objects.is_instance_class(function, arguments, keywords):

@@ -15,20 +15,7 @@ from typing import Any
 import numpy as np
 
 from quadrants import _runtime
-from quadrants._base.dtypes import (
-    BF16_BITS,
-    DATA_TYPES,
-    bf16,
-    check_range,
-    f32,
-    from_bf16,
-    from_numpy_dtype,
-    to_bf16,
-    to_dtype,
-    to_memory_dtype,
-    to_numpy_dtype,
-    wrap_integer,
-)  # fmt: skip
+from quadrants._base import dtypes
 from quadrants._base.errors import QuadrantsRuntimeTypeError
 from quadrants._base.source import get_source
 from quadrants._containers.buffer_view import BufferView
@@ -37,6 +24,7 @@ from quadrants._containers.layout_tree import SNode
 from quadrants._containers.struct_field import StructField
 from quadrants._language import func as _func
 from quadrants._language import parameters as _parameters
+from quadrants._session.prepare import as_argument
 from quadrants._values import types as _types
 from quadrants._values.matrix import Matrix, unwrap
 from quadrants._values.struct import Struct, StructType
@@ -49,7 +37,7 @@ from .values import StructValue, Tensor, Vec, new_place, read, write
 
 CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
 TYPES = (_types.DataType, _types.MatrixType, StructType)  # types that construct a typed value when called
-_NUMPY_DTYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
+_NUMPY_DTYPES = {dtype: dtypes.to_numpy_dtype(dtype) for dtype in dtypes.DATA_TYPES}
 _rewritten: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _as_funcs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _ROLES = {"template": "place", "struct": "value"}
@@ -137,7 +125,8 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
             return np.array(cast_argument(name, value, dtype))
         if isinstance(annotation, (_types.MatrixType, StructType)):
             if isinstance(annotation, _types.MatrixType) and annotation.dtype is not None:
-                check_components(name, value, annotation.dtype)
+                with as_argument(name):
+                    dtypes.check_range(unwrap(value), annotation.dtype)
             return convert(constant(value), annotation)
         if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
             return array_argument(value, annotation, name)
@@ -182,8 +171,8 @@ def describe(parameter: Any, value: Any) -> str:
 def convert(value: Any, kind: Any) -> Any:
     """Converts a value to a type of the language; types without an effect on values return it unchanged."""
     dtype = dtype_of(kind)
-    if kind is bf16:
-        return values.elementwise(lambda x: from_bf16(to_bf16(x))[()], convert(value, f32))
+    if kind is dtypes.bf16:
+        return values.elementwise(lambda x: dtypes.from_bf16(dtypes.to_bf16(x))[()], convert(value, dtypes.f32))
     if dtype is not None:
         if isinstance(value, np.generic):
             return cast(value, dtype)
@@ -204,8 +193,8 @@ def zero(kind: Any) -> Any:
         statics = {name: staticmethod(value) for name, value in kind.statics.items()}
         return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **statics})
     is_matrix = isinstance(kind, _types.MatrixType)
-    made = np.zeros(kind.shape if is_matrix else (), to_memory_dtype(to_dtype(kind.dtype if is_matrix else kind)))
-    made = values.Rounding.of(made) if made.dtype == BF16_BITS else made
+    made = np.zeros(kind.shape if is_matrix else (), dtypes.to_memory_dtype(dtypes.to_dtype(kind.dtype if is_matrix else kind)))
+    made = values.Rounding.of(made) if made.dtype == dtypes.BF16_BITS else made
     return Vec(made) if is_matrix else made if isinstance(made, values.Rounding) else scalars.adopt(made)
 
 
@@ -248,14 +237,8 @@ def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
         parts = [convert(value, kind.dtype) for value in _flatten(arguments)]
         numbers = [number for part in parts for number in (part.data.reshape(-1) if isinstance(part, Vec) else [part])]
         return Vec(np.resize(np.stack(numbers), kind.shape))
-    is_literal = type(arguments[0]) in (bool, int, float) and kind is not bf16  # np.float64 is a float for isinstance
+    is_literal = type(arguments[0]) in (bool, int, float) and kind is not dtypes.bf16  # np.float64 is a float for isinstance
     return dtype_of(kind).type(arguments[0]) if is_literal else convert(arguments[0], kind)
-
-
-def construct_dataclass(host: Any, kind: StructType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> StructValue:
-    """Evaluates the call of a dataclass inside a kernel: a struct with its members."""
-    defaults = {field.name: field.default for field in dataclasses.fields(host)}
-    return struct_of(kind, (), {**defaults, **dict(zip(kind.members, arguments, strict=False)), **keywords})
 
 
 def _flatten(value: Any) -> list[Any]:
@@ -389,18 +372,10 @@ def cast_argument(name: str, value: Any, dtype: np.dtype) -> Any:
     """Converts a scalar argument to its parameter's type: floats are rounded, integers must be in its range."""
     if dtype.kind == "f":
         return dtype.type(value)
-    number, kind = int(value), from_numpy_dtype(dtype)
-    if dtype.kind != "b" and wrap_integer(number, kind) != number:
+    number, kind = int(value), dtypes.from_numpy_dtype(dtype)
+    if dtype.kind != "b" and dtypes.wrap_integer(number, kind) != number:
         raise QuadrantsRuntimeTypeError(f"Argument '{name}' = {number} is out of the range of {kind}")
     return dtype.type(number)
-
-
-def check_components(name: str, value: Any, dtype: Any) -> None:
-    """Raises unless the components of a vector or matrix are in the range of their type."""
-    try:
-        check_range(unwrap(value), dtype)
-    except OverflowError as error:
-        raise QuadrantsRuntimeTypeError(f"Argument '{name}': {error}") from None
 
 
 def array_argument(value: Any, annotation: Any, label: str) -> Any:

@@ -32,7 +32,7 @@ from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime,
 
 def atomic(evaluator: Any, name: str, place: Any, *operands: Any, order: str = "relaxed", scope: str = "device") -> Any:
     """Updates a place and returns the old value. `order` and `scope` have no effect, because kernels run in order."""
-    del order, scope
+
     old = evaluator.read_for_update(place)
     given = [values.as_type_of(place, operand) for operand in map(read, operands)]
     if name == "atomic_cas":
@@ -54,10 +54,6 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any, order: str = "
 def _bit_cast(_: Any, value: Any, kind: Any) -> Any:
     dtype = host_objects.dtype_of(kind)
     return elementwise(lambda x: x.view(dtype), typed(value, dtype) if scalars.is_number(value) else value)
-
-
-def _rounding(name: str) -> Callable[..., Any]:
-    return lambda _, value, dtype=None: unary(name, value) if dtype is None else host_objects.convert(unary(name, value), dtype)
 
 
 def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
@@ -86,14 +82,6 @@ def _fold(name: str) -> Callable[..., Any]:
         return functools.reduce(functools.partial(binary, name), operands)
 
     return fold
-
-
-def _unary(name: str) -> Callable[..., Any]:
-    return lambda _, value: unary(name, value)
-
-
-def _binary(name: str) -> Callable[..., Any]:
-    return lambda evaluator, left, right: evaluator.binary(name, left, right)
 
 
 def _grouped(evaluator: Any, items: Any) -> Any:
@@ -137,13 +125,17 @@ def is_wide(bounds: Iterable[Any]) -> bool:
     return any(bound.dtype in _WIDE_BOUNDS if isinstance(bound, np.generic) else not scalars.fits(bound, I32) for bound in bounds)
 
 
+def _with_step(evaluator: Any, bounds: list[Any]) -> list[Any]:
+    """Returns the bounds of a range, whose step must not be zero; code that runs for types gets another one."""
+    if len(bounds) < 3 or bounds[2]:
+        return bounds
+    if not evaluator.dry:
+        raise QuadrantsAssertionError("range() arg 3 must not be zero")
+    return [*bounds[:2], 1]
+
+
 def _range(evaluator: Any, *bounds: Any) -> Any:
-    numbers = [int(bound) for bound in bounds]
-    if len(numbers) > 2 and numbers[2] == 0:
-        if not evaluator.dry:
-            raise QuadrantsAssertionError("range() arg 3 must not be zero")
-        numbers[2] = 1
-    plain = range(*numbers)
+    plain = range(*_with_step(evaluator, [int(bound) for bound in bounds]))
     return map(scalars.as_i64, plain or range(evaluator.dry > 0)) if is_wide(bounds) else plain
 
 
@@ -157,11 +149,7 @@ class TypedNdrange(_Ndrange):
 
 def _ndrange(evaluator: Any, *dimensions: Any, axes: Any = None) -> TypedNdrange:
     ends = [list(map(read, axis)) if isinstance(axis, (tuple, list, Vec)) else [read(axis)] for axis in dimensions]
-    for axis in ends:
-        if len(axis) == 3 and not axis[2]:
-            if not evaluator.dry:
-                raise QuadrantsAssertionError("range() arg 3 must not be zero")
-            axis[2] = 1
+    ends = [_with_step(evaluator, axis) for axis in ends]
     made = TypedNdrange(ends, axes)
     if not evaluator.dry and math.prod(made.dimensions) >= 2**63:
         raise QuadrantsAssertionError("a loop has at most 2**63 - 1 iterations, and these bounds give more")
@@ -175,10 +163,6 @@ def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: A
 
 def _conversion(kind: type) -> Callable[..., Any]:
     return lambda _, value=0: host_objects.convert(value, kind) if is_runtime(value) else kind(value)
-
-
-def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
-    return host_objects.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
 
 
 def _stop_grad(evaluator: Any, field: Any) -> None:
@@ -226,10 +210,6 @@ def _is_instance(_: Any, value: Any, kinds: Any, is_pattern: bool = False) -> bo
         return isinstance(value, kinds)
     numbers = {bool: "b", int: "biu", float: "f"}
     return is_pattern and not isinstance(value, Vec) and value.dtype.kind in numbers.get(kinds, "")
-
-
-def _get_attribute(evaluator: Any, base: Any, name: str, *default: Any) -> Any:
-    return evaluator.member(base, name) if isinstance(base, StructValue) else getattr(base, name, *default)
 
 
 def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -292,10 +272,14 @@ def format_value(value: Any, spec: str) -> str:
 
 def _find_meaning(builtin: Builtin) -> Callable[..., Any]:
     """Returns the meaning of a builtin that has none of its own below: that of its operator, else the one in Python scope."""
-    row = OPERATORS.get(builtin.name)
-    if row is None:
+    name = builtin.name
+    if name not in OPERATORS:
         return lambda _, *arguments, **named: builtin(*arguments, **named)
-    return _rounding(row.name) if "dtype?" in builtin.parameters else _unary(row.name) if row.kind == "unary" else _binary(row.name)
+    if "dtype?" in builtin.parameters:
+        return lambda _, value, dtype=None: unary(name, value) if dtype is None else host_objects.convert(unary(name, value), dtype)
+    if OPERATORS[name].kind == "unary":
+        return lambda _, value: unary(name, value)
+    return lambda evaluator, left, right: evaluator.binary(name, left, right)
 
 
 BY_NAME: dict[str, Callable[..., Any]] = {
@@ -316,8 +300,8 @@ BY_NAME: dict[str, Callable[..., Any]] = {
 PYTHON: dict[Any, Callable[..., Any]] = {
     abs: lambda evaluator, value: unary("abs", value) if is_runtime(value) else abs(value),
     **{kind: _conversion(kind) for kind in (int, float, bool)},
-    pow: _binary("pow"),
-    round: _python_round,
+    pow: lambda evaluator, left, right: evaluator.binary("pow", left, right),
+    round: lambda _, value, *digits: host_objects.convert(unary("round", value), int) if is_runtime(value) else round(value, *digits),
     max: _fold("max"),
     min: _fold("min"),
     range: _range,
@@ -329,7 +313,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     sorted: _sorted,
     filter: lambda _, function, items: tuple(filter(function, items)),
     isinstance: _is_instance,
-    getattr: _get_attribute,
+    getattr: lambda evaluator, base, *given: (evaluator.member if isinstance(base, StructValue) else getattr)(base, *given),
     BufferView: lambda evaluator, arr, offset, size: values.construct_view(evaluator.tensor(arr), offset, size),
 }
 

@@ -90,8 +90,5 @@ class Loops(Accesses):
 
 def _counts_wide(items: _Ndrange) -> bool:
     """Whether the counters of an ndrange are i64; an ndrange made by Python has no types."""
-    return (
-        items.is_wide
-        if isinstance(items, intrinsics.TypedNdrange)
-        else intrinsics.is_wide(bound for axis in items.bounds for bound in axis)
-    )
+    is_typed = isinstance(items, intrinsics.TypedNdrange)
+    return items.is_wide if is_typed else intrinsics.is_wide(bound for axis in items.bounds for bound in axis)

@@ -19,10 +19,8 @@ _MISSING = dataclasses.MISSING
 
 # Methods of operators, for the left operand and for the right one.
 _METHODS = {name: (f"__{word}__", f"__r{word}__") for word, name in BINARY.items()}
-_METHODS |= {
-    name: (f"__{name}__", f"__{word}__")
-    for name, word in zip(("lt", "le", "gt", "ge", "eq", "ne"), ("gt", "ge", "lt", "le", "eq", "ne"), strict=True)
-}
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+_METHODS |= {name: (f"__{name}__", f"__{word}__") for name, word in _MIRRORED.items()}
 _UNARY_METHODS = {"neg": "__neg__", "pos": "__pos__", "bit_not": "__invert__", "abs": "__abs__"}
 
 

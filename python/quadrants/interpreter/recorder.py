@@ -277,13 +277,10 @@ class Recorder:
                 continue
             if node in self.drawn:
                 raise OverwrittenError(f"(kernel={self.kernel}) {_DRAWN}")
-            self._refuse_overwritten(label, place)
-
-    def _refuse_overwritten(self, label: str, place: str) -> None:
-        raise OverwrittenError(
-            f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
-            "the gradient needs what was read. Write to another container, or do so in another kernel"
-        )
+            raise OverwrittenError(
+                f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
+                "the gradient needs what was read. Write to another container, or do so in another kernel"
+            )
 
     def _report(self, label: str, index: Any, place: str) -> None:
         where = ", ".join(str(int(number)) for number in index)
