@@ -1,7 +1,7 @@
 """The extension module that every process loads: data types, memory, containers, kernels, the runtime."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -128,6 +128,25 @@ class Kernel:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R", covariant=True)
+
+class TypedKernel(Protocol[P, R]):
+    """The type of a kernel for type checkers: it has the signature of its function, also as a method."""
+
+    grad: Callable[P, None]
+
+    @overload
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *arguments: Any, qd_stream: Any, **keywords: Any) -> R: ...
+    def specializations(self) -> list[dict[str, str]]: ...
+    @overload
+    def __get__(self, instance: None, owner: Any) -> TypedKernel[P, R]: ...
+    @overload
+    def __get__(self: TypedKernel[Concatenate[Any, Q], R], instance: object, owner: Any) -> TypedKernel[Q, R]: ...
 
 def init(options: dict[str, Any], interpreter: Callable[..., Any] | None = None) -> None: ...
 def reset() -> None: ...

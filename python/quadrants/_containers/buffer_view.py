@@ -71,7 +71,8 @@ class BufferView(Extents, Ndarray):
         size = length - offset if size is None else int(size)
         if offset < 0 or size < 0 or offset + size > length:
             raise ValueError(f"BufferView out of range: offset={offset}, size={size}, ndarray length={length}")
-        _runtime.init_subview(self, container, _key_of(container, offset, size) if rank == 1 else ...)
+        first = offset + (container._offset[0] if rank == 1 and container._offset else 0)
+        _runtime.init_subview(self, container, slice(first, first + size) if rank == 1 else ...)
         if container is not arr and not isinstance(arr, _runtime.TensorBase):
             self.arr = arr
 
@@ -116,18 +117,13 @@ class BufferView(Extents, Ndarray):
         return f"BufferView(dtype={self._element_type}, offset={self.offset}, {place})"
 
     def __eq__(self, other: object) -> Any:
-        if not isinstance(other, BufferView):
-            return NotImplemented
-        mine, its = (self.offset, self.shape, self.strides), (other.offset, other.shape, other.strides)
-        return self.arr is other.arr and mine == its
+        return self._identity() == other._identity() if isinstance(other, BufferView) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((id(self.arr), self.offset, self.shape, self.strides))
+        return hash(self._identity())
 
-
-def _key_of(container: Any, offset: int, size: int) -> slice:
-    first = offset + (container._offset[0] if container._offset else 0)
-    return slice(first, first + size)
+    def _identity(self) -> tuple[Any, ...]:
+        return (id(self.arr), self.offset, self.shape, self.strides)
 
 
 _runtime.set_subview_type(BufferView)

@@ -73,13 +73,8 @@ class Shadows:
         """
         return self._shadow("dual")
 
-    @property
-    def _placed_grad(self) -> Any:
-        return self.grad if self._has("grad") else None
-
-    @property
-    def _placed_dual(self) -> Any:
-        return self.dual if self._has("dual") else None
+    _placed_grad = property(lambda self: self.grad if self._has("grad") else None)
+    _placed_dual = property(lambda self: self.dual if self._has("dual") else None)
 
     def has_grad(self) -> bool:
         """Return whether adjoints are allocated."""

@@ -170,87 +170,50 @@ _OPERATORS = {
     "x y z": "fma", "*args": "max min",
 }  # fmt: skip
 
-_FUNCTIONS = [
-    Builtin("frexp", "x", "Mantissa in [0.5, 1) and exponent.", _frexp),
-    Builtin(
-        "select",
-        "cond x1 x2",
-        "`x1` where the condition holds, else `x2`; both are evaluated.",
-        _elementwise(lambda c, x, y: np.where(c != 0, x, y)),
-    ),
-    Builtin("cast", "obj dtype", "The value converted to a data type.", cast),
-    Builtin("bit_cast", "obj dtype", "The value's bits read as another data type of the same size.", _bit_cast),
-    Builtin("zero", "x", "0 of the type and shape of the operand.", _elementwise(np.zeros_like)),
-    Builtin("one", "x", "1 of the type and shape of the operand.", _elementwise(np.ones_like)),
-    Builtin("random", "dtype?", "A random number: floats in [0, 1), integers over their full range.", _random_number),
-    Builtin(
-        "static",
-        "x *xs max_unroll?",
-        "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls loops of at most `max_unroll` "
-        "iterations.",
-        _static,
-    ),
-    Builtin("static_assert", "cond msg?", "Stops compilation with a message unless a compile-time condition holds.", _static_assert),
-    Builtin("static_print", "*args sep? end? file?", "Prints while the kernel is compiled.", print),
-    Builtin("ndrange", "*args axes?", make_ndrange.__doc__ or "", make_ndrange),
-    Builtin("grouped", "x", _grouped.__doc__ or "", _grouped),
-    Builtin(
-        "zip",
-        "*args",
-        "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements.",
-        zip,
-    ),
-    Builtin(
-        "loop_config",
-        f"* {' '.join(name + '?' for name in _LOOP_OPTIONS)}",
-        f"Options of the next loop: {', '.join(_LOOP_OPTIONS)}.",
-        _loop_config,
-    ),
-    Builtin(
-        "stream_parallel",
-        "",
-        "`with qd.stream_parallel():` at the top level of a kernel: consecutive blocks of this kind may run concurrently on a GPU.",
-        _mark_section,
-    ),
-    Builtin(
-        "assume_in_range",
-        "val base low high",
-        "The value, promised to lie in [base + low, base + high).",
-        lambda val, base, low, high: val,
-    ),
-    Builtin("loop_unique", "val covers?", "The value, promised to differ between iterations.", lambda val, covers=None: val),
-    Builtin("block_local", "*args", "Hint that tensors are read by neighboring iterations.", _nothing),
-    Builtin("cache_read_only", "*args", "Hint that tensors are only read.", _nothing),
-    Builtin("no_activate", "*args", "Hint that all accessed cells are active.", _nothing),
-    Builtin("is_differentiated", "", "True in the kernels that compute derivatives, known while compiling.", lambda: False),
-    Builtin("stop_grad", "x", "No gradient flows into the container from the loop that this stands in.", _nothing),
-    Builtin(
-        "atomic_cas",
-        "x expected desired * order? scope?",
-        "Stores to a place if it holds the expected value, atomically; returns the old value.",
-    ),
-    Builtin("atomic_load", "x * order? scope?", "Reads a place atomically, never from a register."),
-    Builtin("atomic_store", "x y * order? scope?", "Stores to a place atomically."),
-    Builtin("volatile_load", "target", "Reads a place, never from a register."),
-    Builtin(
-        "graph_do_while",
-        "flag",
-        "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero.",
-    ),
-    Builtin(
-        "graph_parallel_context",
-        "",
-        "`with qd.graph.parallel_context():` holds sections that may run at the same time.",
-        _mark_section,
-    ),
-    Builtin(
-        "graph_parallel",
-        "",
-        "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`.",
-        _mark_section,
-    ),
-    Builtin("global_thread_idx", "", "Number of the thread that runs."),
-]
+_select = _elementwise(lambda c, x, y: np.where(c != 0, x, y))
+# Name, parameters, meaning in Python scope, documentation.
+_FUNCTIONS: list[tuple[str, str, Callable[..., Any] | None, str]] = [
+    ("frexp", "x", _frexp, "Mantissa in [0.5, 1) and exponent."),
+    ("select", "cond x1 x2", _select, "`x1` where the condition holds, else `x2`; both are evaluated."),
+    ("cast", "obj dtype", cast, "The value converted to a data type."),
+    ("bit_cast", "obj dtype", _bit_cast, "The value's bits read as another data type of the same size."),
+    ("zero", "x", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
+    ("one", "x", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
+    ("random", "dtype?", _random_number, "A random number: floats in [0, 1), integers over their full range."),
+    ("static", "x *xs max_unroll?", _static,
+     "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls loops of at most `max_unroll` "
+     "iterations."),
+    ("static_assert", "cond msg?", _static_assert, "Stops compilation with a message unless a compile-time condition holds."),
+    ("static_print", "*args sep? end? file?", print, "Prints while the kernel is compiled."),
+    ("ndrange", "*args axes?", make_ndrange, make_ndrange.__doc__ or ""),
+    ("grouped", "x", _grouped, _grouped.__doc__ or ""),
+    ("zip", "*args", zip,
+     "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements."),
+    ("loop_config", f"* {' '.join(name + '?' for name in _LOOP_OPTIONS)}", _loop_config,
+     f"Options of the next loop: {', '.join(_LOOP_OPTIONS)}."),
+    ("stream_parallel", "", _mark_section,
+     "`with qd.stream_parallel():` at the top level of a kernel: consecutive blocks of this kind may run concurrently on a GPU."),
+    ("assume_in_range", "val base low high", lambda val, base, low, high: val,
+     "The value, promised to lie in [base + low, base + high)."),
+    ("loop_unique", "val covers?", lambda val, covers=None: val, "The value, promised to differ between iterations."),
+    ("block_local", "*args", _nothing, "Hint that tensors are read by neighboring iterations."),
+    ("cache_read_only", "*args", _nothing, "Hint that tensors are only read."),
+    ("no_activate", "*args", _nothing, "Hint that all accessed cells are active."),
+    ("is_differentiated", "", lambda: False, "True in the kernels that compute derivatives, known while compiling."),
+    ("stop_grad", "x", _nothing, "No gradient flows into the container from the loop that this stands in."),
+    ("atomic_cas", "x expected desired * order? scope?", None,
+     "Stores to a place if it holds the expected value, atomically; returns the old value."),
+    ("atomic_load", "x * order? scope?", None, "Reads a place atomically, never from a register."),
+    ("atomic_store", "x y * order? scope?", None, "Stores to a place atomically."),
+    ("volatile_load", "target", None, "Reads a place, never from a register."),
+    ("graph_do_while", "flag", None,
+     "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
+    ("graph_parallel_context", "", _mark_section,
+     "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
+    ("graph_parallel", "", _mark_section,
+     "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`."),
+    ("global_thread_idx", "", None, "Number of the thread that runs."),
+]  # fmt: skip
 
 
 def _make_operator(name: str, parameters: str) -> Builtin:
@@ -262,7 +225,7 @@ def _make_operator(name: str, parameters: str) -> Builtin:
 TABLE: dict[str, Builtin] = {
     **{name: _make_operator(name, parameters) for parameters, names in _OPERATORS.items() for name in names.split()},
     **{name: Builtin(name, "x y * order? scope?", f"Changes a place atomically. {row.doc}") for name, row in ATOMICS.items()},
-    **{builtin.name: builtin for builtin in _FUNCTIONS},
+    **{name: Builtin(name, parameters, doc, host) for name, parameters, host, doc in _FUNCTIONS},
 }
 
 

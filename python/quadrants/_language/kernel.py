@@ -31,26 +31,7 @@ __all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
 
 
 if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec, Protocol
-
-    P = ParamSpec("P")
-    Q = ParamSpec("Q")
-    R = TypeVar("R", covariant=True)
-
-    class TypedKernel(Protocol[P, R]):
-        """The type of a kernel for type checkers: it has the signature of its function, also as a method."""
-
-        grad: Callable[P, None]
-
-        @overload
-        def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R: ...
-        @overload
-        def __call__(self, *arguments: Any, qd_stream: Any, **keywords: Any) -> R: ...
-        def specializations(self) -> list[dict[str, str]]: ...
-        @overload
-        def __get__(self, instance: None, owner: Any) -> TypedKernel[P, R]: ...
-        @overload
-        def __get__(self: TypedKernel[Concatenate[Any, Q], R], instance: object, owner: Any) -> TypedKernel[Q, R]: ...
+    from .._runtime import P, R, TypedKernel
 
 
 @overload

@@ -89,20 +89,13 @@ def write() -> None:
         if has_arcs:
             data.executemany("INSERT INTO arc VALUES (?, 1, ?, ?)", [(number, *arc) for arc in sorted(arcs) if arc[0]])
         else:
-            data.execute("INSERT INTO line_bits VALUES (?, 1, ?)", (number, _to_bits(_lines_of(arcs))))
+            data.execute("INSERT INTO line_bits VALUES (?, 1, ?)", (number, _to_bits({to for _, to in arcs if to > 0})))
     data.commit()
     data.close()
 
 
-def _lines_of(arcs: set[Arc]) -> set[int]:
-    return {to for _, to in arcs if to > 0}
-
-
 def _to_bits(lines: set[int]) -> bytes:
-    bits = bytearray(max(lines, default=0) // 8 + 1)
-    for line in lines:
-        bits[line // 8] |= 1 << line % 8
-    return bytes(bits)
+    return sum(1 << line for line in lines).to_bytes(max(lines, default=0) // 8 + 1, "little")
 
 
 def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool) -> ast.FunctionDef:

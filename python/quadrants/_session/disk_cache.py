@@ -36,14 +36,12 @@ class CacheInfo(NamedTuple):
         return f"{self.folder}{use}: {size}; this process: {self.loaded} loaded, {self.compiled} compiled"
 
 
-def _default_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")  # a location that the system defines, no option of Quadrants
-    return (Path(home) if home else Path.home() / ".cache") / "quadrants" / "qdcache"
-
-
 def find_folder(options: dict[str, Any]) -> Path:
     """Returns the folder of the disk cache of a runtime with these options."""
-    return Path(options["offline_cache_file_path"]) if options["offline_cache_file_path"] else _default_folder()
+    if options["offline_cache_file_path"]:
+        return Path(options["offline_cache_file_path"])
+    home = os.environ.get("XDG_CACHE_HOME")  # a location that the system defines, no option of Quadrants
+    return (Path(home) if home else Path.home() / ".cache") / "quadrants" / "qdcache"
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.namespaces import forwarded
 
 
 class _Handle:
@@ -19,10 +20,7 @@ class _Handle:
     def __init__(self, handle: int, is_owned: bool):
         self._value, self._is_owned, self._epoch = handle, is_owned, _runtime.statistics()["epoch"]
 
-    @property
-    def handle(self) -> int:
-        """The handle of the driver; 0 if the processor has none."""
-        return self._value
+    handle: int = forwarded("_value", "The handle of the driver; 0 if the processor has none.")
 
     def _is_alive(self) -> bool:
         state = _runtime.statistics()
@@ -59,7 +57,6 @@ class Stream(_Handle):
     _noun, _destroy = "Stream", staticmethod(_runtime.destroy_stream)
 
     def __init__(self, handle: int = 0, prog_ref: Any = None):
-        del prog_ref
         super().__init__(int(handle), False)
 
     def synchronize(self) -> None:
@@ -88,7 +85,6 @@ class Event(_Handle):
     _noun, _destroy = "Event", staticmethod(_runtime.destroy_event)
 
     def __init__(self, handle: int | None = None, prog_ref: Any = None) -> None:
-        del prog_ref
         super().__init__(_runtime.make_event() if handle is None else int(handle), handle is None)
 
     def record(self, qd_stream: Stream | None = None) -> None:

@@ -13,6 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from .. import _runtime
 from .._base.dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
 from .._base.errors import QuadrantsComponentsError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
+from .._base.namespaces import forwarded
 from . import types as _types
 from .types import MatrixType, check_size
 
@@ -109,21 +110,16 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         """Number of columns; 1 for a vector."""
         return self._array.shape[1] if self._array.ndim == 2 else 1
 
-    @property
-    def ndim(self) -> int:
-        """1 for a vector, 2 for a matrix."""
-        return self._array.ndim
+    ndim: int = forwarded("_array.ndim", "1 for a vector, 2 for a matrix.")
+    entries: np.ndarray = forwarded(
+        "_array", "The components as the NumPy array that stores them; assignments to it change the vector or matrix."
+    )
 
     def get_shape(self) -> tuple[int, ...]:
         """Return the extents: (n,) for a vector, (n, m) for a matrix."""
         return self._array.shape
 
     shape = property(get_shape)
-
-    @property
-    def entries(self) -> np.ndarray:
-        """The components as the NumPy array that stores them; assignments to it change the vector or matrix."""
-        return self._array
 
     def __len__(self) -> int:
         return len(self._array)

@@ -70,7 +70,7 @@ def current_cfg() -> _options.Config | None:
 
 def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool) -> int:
     """Returns the size in bytes of the memory that the threads of a block share on the device; 0 on the CPU."""
-    del is_lowerbound_ok
+
     return _device.SHARED_BYTES if get_config() is not None else 0
 
 

@@ -27,7 +27,7 @@ class MeshInstance(Mesh):
 
 def mesh_local(*fields: Any) -> NoReturn:
     """Hint that neighbors read `fields` of a mesh: raises `QuadrantsRuntimeError`, because no backend supports `qd.extension.mesh`."""
-    del fields
+
     _refuse("mesh_local")
 
 

@@ -26,7 +26,7 @@ def is_arch_supported(arch: _Any) -> bool:
 
 def is_extension_supported(arch: Arch, ext: extension) -> bool:
     """Returns whether kernels of the backend `arch` may use an extension of the language."""
-    del arch  # all backends support the same extensions
+    # All backends support the same extensions.
     return is_extension_enabled(ext)
 
 
