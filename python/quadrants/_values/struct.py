@@ -110,14 +110,6 @@ class StructType(StructTypeBase):
             raise AttributeError(f"{self.__dict__.get('name', 'struct type')!r} has no attribute {name!r}")
         return statics[name]
 
-    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yields the scalar, vector and matrix members with dotted names, including those of nested structs."""
-        for name, element in self.members.items():
-            if isinstance(element, StructType):
-                yield from element.leaves(f"{prefix}{name}.")
-            else:
-                yield prefix + name, element
-
     def __call__(self, *values: Any, **named: Any) -> Struct:
         """Returns a struct value. Members are given by position, then by name; the others are zero.
 

@@ -23,13 +23,8 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 _OBJECT_TESTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 
-def literal(value: Any) -> ast.expr:
-    """Returns a constant of the generated code."""
-    return ast.Constant(value)
-
-
-def place(node: Any, at: ast.AST) -> Any:
-    return ast.copy_location(node, at)
+literal: Callable[[Any], ast.expr] = ast.Constant  # a constant of the generated code
+place: Callable[[Any, ast.AST], Any] = ast.copy_location
 
 
 def load(name: str) -> ast.expr:
