@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 36_000, "python": 11_859}
+TOTALS = {"src": 36_000, "python": 11_727}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 450,  # files directly in src
@@ -37,19 +37,19 @@ BUDGETS = {
     "src/runtime": 1_660,
     "src/support": 720,
     "src/tools": 220,
-    "python/quadrants": 859,  # modules directly in the package
-    "python/quadrants/_base": 1_151,
-    "python/quadrants/_values": 731,
-    "python/quadrants/_containers": 1_740,
-    "python/quadrants/_language": 852,
-    "python/quadrants/_session": 1_040,
-    "python/quadrants/_library": 520,
-    "python/quadrants/ad": 853,
-    "python/quadrants/algorithms": 379,
-    "python/quadrants/interpreter": 2_919,
-    "python/quadrants/lang": 197,
-    "python/quadrants/simt": 571,
-    "python/quadrants/types": 47,
+    "python/quadrants": 853,  # modules directly in the package
+    "python/quadrants/_base": 1_155,
+    "python/quadrants/_values": 728,
+    "python/quadrants/_containers": 1_737,
+    "python/quadrants/_language": 783,
+    "python/quadrants/_session": 1_033,
+    "python/quadrants/_library": 514,
+    "python/quadrants/ad": 857,
+    "python/quadrants/algorithms": 374,
+    "python/quadrants/interpreter": 2_883,
+    "python/quadrants/lang": 198,
+    "python/quadrants/simt": 561,
+    "python/quadrants/types": 51,
 }
 
 
