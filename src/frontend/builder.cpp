@@ -12,7 +12,7 @@ FunctionPart::FunctionPart(FunctionBuilder &function)
     : function(function), context(function.context), session(context.session), builder(context.builder), scopes(context.scopes),
       nesting(context.nesting), emitter(function.emitter), conversions(function.conversions) {}
 
-FunctionBuilder::FunctionBuilder(Session &session, nb::object source, Operand function, FunctionContext *caller)
+FunctionBuilder::FunctionBuilder(Session &session, nb::object source, PythonObject function, FunctionContext *caller)
     : context(session, source, std::move(function), caller) {
   syntax.collectAssignments();
   session.current = &context; // last, because no destructor resets it if the constructor throws

@@ -34,7 +34,7 @@
 namespace qd::frontend {
 
 struct FunctionBuilder {
-  FunctionBuilder(Session &session, nb::object source, Operand function, FunctionContext *caller);
+  FunctionBuilder(Session &session, nb::object source, PythonObject function, FunctionContext *caller);
   FunctionBuilder(const FunctionBuilder &) = delete;
   ~FunctionBuilder() { context.session.current = context.caller; }
 

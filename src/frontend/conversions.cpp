@@ -1,8 +1,8 @@
-// conversions.cpp: conversions between compile-time values, places and typed IR values
+// conversions.cpp: conversions of operands
 //
-// In:   a value of any kind.
-// Out:  the same value as an mlir::Value (`emit`), as a Python object (`toPython`), or as a container (`toTensor`).
-// Here: the only file that reads a value of every kind.
+// In:   an operand of any kind.
+// Out:  its value as an mlir::Value (`emit`), as a Python object (`toPython`), or as a container (`toTensor`).
+// Here: the only file that visits every kind.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -10,49 +10,47 @@ using namespace mlir;
 namespace qd::frontend {
 
 bool Conversions::isConstant(const Operand &value) {
-  switch (value.kind) {
-  case Kind::Object: return !session.python.isTensor(value.object);
-  case Kind::Sequence:
-  case Kind::Dictionary: return llvm::all_of(value.aggregate->items, [&](const Operand &item) { return isConstant(item); });
-  default: return false;
-  }
+  if (value.isObject()) return !session.python.isTensor(value.getObject());
+  if (!value.is<Sequence>() && !value.is<Dictionary>()) return false;
+  return llvm::all_of(value.findBase<Aggregate>()->items, [&](const Operand &item) { return isConstant(item); });
 }
 
 nb::object Conversions::toPython(const Operand &value) {
-  switch (value.kind) {
-  case Kind::Object:
-    // Code that uses the container as an object depends on its class.
-    if (session.python.isTensor(value.object)) session.tracker.depend(value.path, artifact::Dependency::Kind::Type);
-    return value.object;
-  case Kind::Tensor: return value.object;
-  case Kind::Sequence: {
-    nb::list list;
-    for (const Operand &item : value.aggregate->items) {
-      nb::object object = toPython(item);
-      if (!object) return {};
-      list.append(object);
-    }
-    if (value.aggregate->structType) return value.aggregate->structType.attr("_make")(list);
-    return value.aggregate->isTuple ? nb::object(nb::tuple(list)) : nb::object(list);
-  }
-  case Kind::Dictionary: {
-    nb::dict dict;
-    for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) {
-      nb::object object = toPython(item);
-      if (!object) return {};
-      dict[name] = object;
-    }
-    return dict;
-  }
-  case Kind::Method:
-    // A func with captured variables, or a partial of it, is no Python object.
-    if (value.aggregate->items.empty() || !value.aggregate->items[0].isObject()) return {};
-    if (session.python.isInstance(value.object, session.python.functionClass))
-      return session.python.methodClass(value.object, value.aggregate->items[0].object);
-    if (!PyUnicode_Check(value.object.ptr())) return {};
-    return findAttribute(value.aggregate->items[0].object, value.object);
-  default: return {};
-  }
+  return value.visit(
+      [&](const PythonObject &known) {
+        // Code that uses the container as an object depends on its class.
+        if (session.python.isTensor(known.object)) session.tracker.depend(known.path, artifact::Dependency::Kind::Type);
+        return known.object;
+      },
+      [&](const Tensor &tensor) { return tensor.object; },
+      [&](const Sequence &sequence) -> nb::object {
+        nb::list list;
+        for (const Operand &item : sequence.items) {
+          nb::object object = toPython(item);
+          if (!object) return {};
+          list.append(object);
+        }
+        if (sequence.type) return sequence.type.attr("_make")(list);
+        return sequence.isTuple ? nb::object(nb::tuple(list)) : nb::object(list);
+      },
+      [&](const Dictionary &dictionary) -> nb::object {
+        nb::dict dict;
+        for (auto [name, item] : llvm::zip(dictionary.names, dictionary.items)) {
+          nb::object object = toPython(item);
+          if (!object) return {};
+          dict[name] = object;
+        }
+        return dict;
+      },
+      [&](const Method &method) -> nb::object {
+        // A func with captured variables, or a partial of it, is no Python object.
+        nb::object receiver = method.items.empty() ? nb::object() : method.items[0].getObject();
+        if (!receiver) return {};
+        if (session.python.isInstance(method.callee, session.python.functionClass))
+          return session.python.methodClass(method.callee, receiver);
+        return PyUnicode_Check(method.callee.ptr()) ? findAttribute(receiver, method.callee) : nb::object();
+      },
+      [](const auto &) { return nb::object(); });
 }
 
 nb::object Conversions::known(const Operand &value) {
@@ -62,7 +60,8 @@ nb::object Conversions::known(const Operand &value) {
 }
 
 bool Conversions::isTrue(const Operand &value) {
-  if (!value.isStatic && (isTensor(value) || value.hasRuntimeMembers))
+  auto *object = value.find<PythonObject>();
+  if (!value.isStatic && (isTensor(value) || (object && object->hasRuntimeMembers)))
     fail(error::kType, "conditions must be an integer; found " + describe(value));
   int result = PyObject_IsTrue(known(value).ptr());
   if (result < 0) throw nb::python_error();
@@ -74,9 +73,7 @@ Operand Conversions::fromPython(nb::handle object, const PathNode *path) {
   if (!path && (isTuple || PyList_CheckExact(object.ptr()))) {
     std::vector<Operand> items;
     for (nb::handle item : object) items.push_back(fromPython(item, nullptr));
-    Operand value = makeAggregate(Kind::Sequence, std::move(items));
-    value.aggregate->isTuple = isTuple;
-    return value;
+    return makeSequence(std::move(items), isTuple);
   }
   return makeObject(object, path);
 }
@@ -96,7 +93,7 @@ mlir::Value Conversions::emitHostMatrix(nb::handle object) {
   return emitter.widened(emitter.makeVectorOf(components, shape));
 }
 
-mlir::Value Conversions::emitObject(const Operand &value, Type anchor) {
+mlir::Value Conversions::emitObject(const PythonObject &value, Type anchor) {
   nb::handle object = value.object;
   if (session.python.isNumber(object)) {
     nb::object number = session.python.toPlainNumber(object);
@@ -108,15 +105,14 @@ mlir::Value Conversions::emitObject(const Operand &value, Type anchor) {
     int64_t index = 0;
     for (nb::handle item : object)
       items.push_back(makeObject(item, session.tracker.getStep(value.path, PathStep::Kind::Item, "", index++)));
-    return emitSequence(makeTuple(std::move(items)));
+    return emitSequence(items);
   }
   if (session.python.isInstance(object, session.python.numpyArray))
     fail(error::kType, "Only 0-dimensional numpy array can be used to initialize a scalar expression");
   fail(error::kType, "Invalid constant scalar data type: " + describeType(object));
 }
 
-mlir::Value Conversions::emitSequence(const Operand &value) {
-  const std::vector<Operand> &items = value.aggregate->items;
+mlir::Value Conversions::emitSequence(const std::vector<Operand> &items) {
   if (items.empty()) fail(error::kType, "an empty list has no type");
   SmallVector<mlir::Value> rows;
   for (const Operand &item : items) rows.push_back(emit(item));
@@ -135,82 +131,84 @@ mlir::Value Conversions::emitSequence(const Operand &value) {
   return emitter.makeVectorOf(components, shape);
 }
 
-mlir::Value Conversions::getInput(const Operand &value) {
-  auto found = context.body->inputs.find(value.input);
+mlir::Value Conversions::getInput(uint32_t number, Type type) {
+  auto found = context.body->inputs.find(number);
   if (found != context.body->inputs.end()) return found->second;
-  const artifact::Input &input = session.tracker.getInput(value.input);
+  const artifact::Input &input = session.tracker.getInput(number);
   OpBuilder::InsertionGuard guard(builder);
   if (context.body->lastInput)
     builder.setInsertionPointAfter(context.body->lastInput);
   else
     builder.setInsertionPointToStart(context.body->entry);
   mlir::Value result;
-  if (value.input >= DependencyTracker::kBlockArrays) {
-    result = create<ir::SharedOp>(value.type, value.input - DependencyTracker::kBlockArrays);
-  } else if (value.is(Kind::Argument)) {
-    result = create<ir::ArgumentOp>(value.type, input.offset);
+  if (number >= DependencyTracker::kBlockArrays) {
+    result = create<ir::SharedOp>(type, number - DependencyTracker::kBlockArrays);
+  } else if (!isa<ir::TensorType>(type)) {
+    result = create<ir::ArgumentOp>(type, input.offset);
   } else {
     bool isArgument = input.path.root == artifact::Path::Root::Argument;
-    auto op = create<ir::TensorArgumentOp>(value.type, input.offset, input.name, isArgument ? input.path.argument : 0, input.isField);
-    session.tensorArguments.emplace_back(op, value.input);
+    auto op = create<ir::TensorArgumentOp>(type, input.offset, input.name, isArgument ? input.path.argument : 0, input.isField);
+    session.tensorArguments.emplace_back(op, number);
     result = op;
   }
   context.body->lastInput = result.getDefiningOp();
-  return context.body->inputs[value.input] = result;
+  return context.body->inputs[number] = result;
+}
+
+mlir::Value Conversions::emitComponents(const Components &parts) {
+  SmallVector<mlir::Value> components;
+  mlir::Value whole = parts.places.empty() ? emit(parts.whole) : mlir::Value();
+  for (int32_t number : parts.numbers) components.push_back(emitter.extract(whole, number));
+  for (const Operand &place : parts.places) components.push_back(emit(place));
+  return emitter.makeVector(components, session.valueType(parts.type));
 }
 
 mlir::Value Conversions::emit(const Operand &value, Type anchor) {
   if (anchor) anchor = session.valueType(anchor);
-  switch (value.kind) {
-  case Kind::Object: return emitObject(value, anchor);
-  case Kind::Computed: return value.ir;
-  case Kind::Place: {
-    mlir::Value loaded = emitter.widened(create<ir::LoadOp>(value.type, value.ir));
-    return stoppedGradients().isStopped(value.ir) ? stoppedGradients().withoutDerivative(loaded) : loaded;
-  }
-  case Kind::Argument: return emitter.widened(getInput(value));
-  case Kind::Components: {
-    const Aggregate &parts = *value.aggregate;
-    SmallVector<mlir::Value> components;
-    mlir::Value whole = parts.components.empty() ? mlir::Value() : emit(parts.items[0]);
-    for (int32_t component : parts.components) components.push_back(emitter.extract(whole, component));
-    if (!whole)
-      for (const Operand &place : parts.items) components.push_back(emit(place));
-    return emitter.makeVector(components, session.valueType(value.type));
-  }
-  case Kind::Sequence: return emitSequence(value);
-  case Kind::Tensor:
-    fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object) + "; index the container to read an element");
-  case Kind::Method: fail(error::kType, "'" + toText(nb::str(value.object)) + "' is a method: call it");
-  case Kind::Struct: fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
-  case Kind::Dictionary: fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
-  case Kind::View: fail(error::kType, "a view has no value: index it to read an element; as a whole it is only valid in tile operations");
-  case Kind::Instance: fail(error::kType, "a scalar, vector or matrix is expected, got " + describe(value));
-  case Kind::Range: fail(error::kType, "a range can only be looped over");
-  }
-  llvm_unreachable("all kinds are listed");
+  auto refuse = [&](const llvm::Twine &message) -> mlir::Value { fail(error::kType, message); };
+  return value.visit(
+      [&](const PythonObject &object) { return emitObject(object, anchor); }, [&](const Computed &computed) { return computed.ir; },
+      [&](const Place &place) {
+        mlir::Value loaded = emitter.widened(create<ir::LoadOp>(place.getType(), place.ref));
+        return stoppedGradients().isStopped(place.ref) ? stoppedGradients().withoutDerivative(loaded) : loaded;
+      },
+      [&](const Argument &argument) { return emitter.widened(getInput(argument.input, argument.type)); },
+      [&](const Components &components) { return emitComponents(components); },
+      [&](const Sequence &sequence) { return emitSequence(sequence.items); },
+      [&](const Tensor &tensor) {
+        return refuse("Invalid constant scalar data type: " + describeType(tensor.object) + "; index the container to read an element");
+      },
+      [&](const Method &method) { return refuse("'" + toText(nb::str(method.callee)) + "' is a method: call it"); },
+      [&](const Struct &) { return refuse("a scalar, vector or matrix is expected, got a struct"); },
+      [&](const Dictionary &) { return refuse("Invalid constant scalar data type: <class 'dict'>"); },
+      [&](const View &) {
+        return refuse("a view has no value: index it to read an element; as a whole it is only valid in tile operations");
+      },
+      [&](const Instance &) { return refuse("a scalar, vector or matrix is expected, got " + describe(value)); },
+      [&](const auto &) { return refuse("a range can only be looped over"); });
 }
 
 bool Conversions::canEmit(const Operand &value) {
-  if (value.isObject()) return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
-  return value.isTyped();
+  return value.isTyped() || session.python.isNumber(value.getObject()) ||
+         session.python.isInstance(value.getObject(), session.python.matrix);
 }
 
 Operand Conversions::load(const Operand &value) {
-  if (value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) return makeComputed(emit(value));
+  if (value.is<Place>() || value.is<Components>() || value.is<Argument>()) return makeComputed(emit(value));
   return value;
 }
 
 Type Conversions::findType(const Operand &value) {
-  if (value.isTyped()) return session.valueType(value.type);
-  if (session.python.isNumber(value.getObject())) return emitter.literalType(session.python.toPlainNumber(value.object), session.types.i64);
+  if (value.isTyped()) return session.valueType(value.getType());
+  if (session.python.isNumber(value.getObject()))
+    return emitter.literalType(session.python.toPlainNumber(value.getObject()), session.types.i64);
   return {};
 }
 
 std::optional<int64_t> Conversions::findInteger(const Operand &value) {
-  if (!value.isObject() || PyBool_Check(value.object.ptr()) || PyFloat_Check(value.object.ptr()) || !PyIndex_Check(value.object.ptr()))
-    return std::nullopt;
-  nb::object number = nb::steal(PyNumber_Index(value.object.ptr()));
+  PyObject *object = value.getObject().ptr();
+  if (!object || PyBool_Check(object) || PyFloat_Check(object) || !PyIndex_Check(object)) return std::nullopt;
+  nb::object number = nb::steal(PyNumber_Index(object));
   if (!number) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
     PyErr_Clear(); // not convertible, such as an array of many elements
@@ -222,27 +220,21 @@ std::optional<int64_t> Conversions::findInteger(const Operand &value) {
 }
 
 std::string Conversions::describe(const Operand &value) {
-  if (value.isTyped()) return ir::describe(value.type);
-  switch (value.kind) {
-  case Kind::Tensor:
-    if (value.input >= DependencyTracker::kBlockArrays) return "a shared array";
-    [[fallthrough]];
-  case Kind::Object:
-    if (Type type = findType(value)) return ir::describe(type);
-    return describeType(value.object);
-  case Kind::Sequence:
-    if (value.aggregate->structType) return toText(nb::repr(value.aggregate->structType)).str();
-    return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
-  case Kind::Dictionary: return "<class 'dict'>";
-  case Kind::Struct: return "struct";
-  case Kind::Instance: return toText(nb::repr(value.object)).str();
-  case Kind::View: return "BufferView";
-  default: return "method";
-  }
+  if (Type type = value.isTyped() ? value.getType() : findType(value)) return ir::describe(type);
+  return value.visit(
+      [](const PythonObject &known) { return describeType(known.object); },
+      [](const Tensor &tensor) { return tensor.input >= DependencyTracker::kBlockArrays ? "a shared array" : describeType(tensor.object); },
+      [](const Sequence &sequence) {
+        std::string listOrTuple = sequence.isTuple ? "<class 'tuple'>" : "<class 'list'>";
+        return sequence.type ? toText(nb::repr(sequence.type)).str() : listOrTuple;
+      },
+      [](const Dictionary &) -> std::string { return "<class 'dict'>"; }, [](const Struct &) -> std::string { return "struct"; },
+      [](const Instance &instance) { return toText(nb::repr(instance.type)).str(); },
+      [](const View &) -> std::string { return "BufferView"; }, [](const auto &) -> std::string { return "method"; });
 }
 
 /// The layout of a container; fails for a shadow that was never placed.
-static layout::TensorLayout readTensorLayout(Session &session, const Operand &value) {
+static layout::TensorLayout readTensorLayout(Session &session, const PythonObject &value) {
   try {
     return session.readInputLayout(value.object);
   } catch (nb::python_error &) {
@@ -253,29 +245,22 @@ static layout::TensorLayout readTensorLayout(Session &session, const Operand &va
   }
 }
 
-Operand Conversions::toTensor(const Operand &value, nb::handle shape) {
-  if (value.is(Kind::Tensor)) return value;
-  if (!value.path)
+Tensor Conversions::toTensor(const Operand &value, nb::handle shape) {
+  if (auto *tensor = value.find<Tensor>()) return *tensor;
+  const auto &container = value.get<PythonObject>();
+  if (!container.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
-  layout::TensorLayout layout = readTensorLayout(session, value);
-  bool isField = session.python.isInstance(value.object, session.python.fieldBase);
+  layout::TensorLayout layout = readTensorLayout(session, container);
+  bool isField = session.python.isInstance(container.object, session.python.fieldBase);
   if (!isField) Signature::setKnownExtents(layout, shape);
-  return signature().makeTensor(value, std::move(layout), isField);
+  return signature().makeTensor(container, std::move(layout), isField);
 }
 
 Operand Conversions::copy(const Operand &value) {
-  return value.is(Kind::Struct) ? mapItems(value, [&](const Operand &item) { return copy(item); }) : load(value);
+  return value.is<Struct>() ? mapItems(value, [&](const Operand &item) { return copy(item); }) : load(value);
 }
 
-Operand Conversions::makeInput(const PathNode *path, Type type) {
-  Operand argument;
-  argument.kind = Kind::Argument;
-  argument.type = type;
-  argument.path = path;
-  argument.isReadOnly = true;
-  argument.input = session.tracker.addValue(path, type);
-  return argument;
-}
+Operand Conversions::makeInput(const PathNode *path, Type type) { return Argument{session.tracker.addValue(path, type), type, path}; }
 
 Operand Conversions::callCast(const Operand &value, Type scalar) {
   if (session.python.isNumber(value.getObject())) return rounded(makeComputed(convert(value, scalar)));
@@ -283,15 +268,16 @@ Operand Conversions::callCast(const Operand &value, Type scalar) {
 }
 
 Operand Conversions::rounded(const Operand &value) {
-  if (!value.isTyped() || ir::getScalar(value.type) != session.types.bf16) return value;
-  mlir::Value memory = create<ir::LocalOp>(ir::RefType::get(value.type));
+  Type type = value.getType();
+  if (!type || ir::getScalar(type) != session.types.bf16) return value;
+  mlir::Value memory = create<ir::LocalOp>(ir::RefType::get(type));
   create<ir::StoreOp>(emit(value), memory);
-  return load(makePlace(memory));
+  return load(Place{memory});
 }
 
 mlir::Value Conversions::convert(const Operand &value, Type type) {
-  if (value.isObject() && !isa<VectorType>(type) && session.python.isNumber(value.object)) {
-    nb::object number = session.python.toPlainNumber(value.object);
+  if (!isa<VectorType>(type) && session.python.isNumber(value.getObject())) {
+    nb::object number = session.python.toPlainNumber(value.getObject());
     Type own = emitter.literalType(number, isa<IntegerType>(type) ? session.types.u64 : session.valueType(type));
     // A float is first rounded to default_fp, even if that is narrower. An integer is converted exactly to its target type.
     if (PyFloat_Check(number.ptr())) return emitter.cast(emitter.constantNumber(number, own), type);

@@ -1,4 +1,4 @@
-// conversions.h: queries on values, and their conversion to IR values and Python objects
+// conversions.h: queries on operands, and their conversion to IR values and Python objects
 #pragma once
 
 #include "frontend/function_part.h"
@@ -25,22 +25,22 @@ public:
   bool isTrue(const Operand &value);
   Operand fromPython(nb::handle object, const PathNode *path);
   Operand load(const Operand &value);
-  mlir::Value emitSequence(const Operand &value);
+  mlir::Value emitSequence(const std::vector<Operand> &items);
   mlir::Value emitHostMatrix(nb::handle object);
-  mlir::Value getInput(const Operand &value);
+  /// The value or container that is the artifact's input of this number.
+  mlir::Value getInput(uint32_t number, mlir::Type type);
   std::optional<int64_t> findInteger(const Operand &value);
   mlir::Type findType(const Operand &value);
   std::string describe(const Operand &value);
   /// `shape`: the known extents, with None for the others.
-  Operand toTensor(const Operand &value, nb::handle shape = nb::handle());
-  bool isTensor(const Operand &value) {
-    return value.is(Operand::Kind::Tensor) || (value.isObject() && session.python.isTensor(value.object));
-  }
+  Tensor toTensor(const Operand &value, nb::handle shape = nb::handle());
+  bool isTensor(const Operand &value) { return value.is<Tensor>() || session.python.isTensor(value.getObject()); }
   Operand makeInput(const PathNode *path, mlir::Type type);
   Operand callCast(const Operand &value, mlir::Type scalar);
 
 private:
-  mlir::Value emitObject(const Operand &value, mlir::Type anchor);
+  mlir::Value emitObject(const PythonObject &value, mlir::Type anchor);
+  mlir::Value emitComponents(const Components &components);
 };
 
 } // namespace qd::frontend

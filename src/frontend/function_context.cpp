@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-FunctionContext::FunctionContext(Session &session, nb::object object, Operand function, FunctionContext *caller)
+FunctionContext::FunctionContext(Session &session, nb::object object, PythonObject function, FunctionContext *caller)
     : session(session), caller(caller), builder(&session.ctx) {
   const auto &names = session.python.names;
   source.object = object;
@@ -47,7 +47,7 @@ Location FunctionContext::loc() {
   return Location(cachedLoc);
 }
 
-bool FunctionContext::isOuterVariable(const Operand &place) const {
+bool FunctionContext::isOuterVariable(const Place &place) const {
   // `rebuild` sets isElement for outer variables of callers.
   return place.isKernelVariable && (nesting.isInsideParallel || place.isElement);
 }

@@ -12,7 +12,7 @@ namespace qd::frontend {
 struct FunctionSource {
   nb::object object, tree;
   std::string file, name;
-  Operand function; ///< the Python function, with its path
+  PythonObject function; ///< the Python function, with its path
 };
 
 /// How the function takes part in the kernel.
@@ -78,7 +78,7 @@ struct Loop {
 /// The function that is being compiled. The context of a func that is inlined into the kernel's top level (its loops are parallel tasks)
 /// emits into its caller's block.
 struct FunctionContext {
-  FunctionContext(Session &session, nb::object source, Operand function, FunctionContext *caller);
+  FunctionContext(Session &session, nb::object source, PythonObject function, FunctionContext *caller);
 
   void appendFrames(std::vector<artifact::SourceLocation> &frames) const;
   artifact::SourceLocation locationOf(nb::handle node) const;
@@ -86,7 +86,7 @@ struct FunctionContext {
   bool isTopLevel() const { return role.isKernelLevel && nesting.runtimeDepth == 0 && !nesting.isOrdered; }
   bool isInKernel() const { return caller == nullptr; }
   /// Whether a place is declared outside of the enclosing parallel loop.
-  bool isOuterVariable(const Operand &place) const;
+  bool isOuterVariable(const Place &place) const;
 
   Session &session;
   FunctionContext *caller;

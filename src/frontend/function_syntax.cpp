@@ -199,14 +199,15 @@ void FunctionSyntax::collectAssignments() {
 
 bool FunctionSyntax::mayTakeReference(const Operand &callee, size_t position, nb::handle name) {
   const PythonObjects &python = session.python;
-  nb::object func = callee.object;
-  bool hasSelf = callee.is(Kind::Method);
+  auto *method = callee.find<Method>();
+  nb::object func = method ? method->callee : callee.getObject();
+  bool hasSelf = method;
   if (func && python.isInstance(func, python.boundFunc)) {
     func = getAttribute(func, names().func);
     hasSelf = true;
   }
   if (!func || !python.isInstance(func, python.func)) {
-    if (std::string builtin = builtinName(callee.object); !builtin.empty())
+    if (std::string builtin = builtinName(func); !builtin.empty())
       return position == 0 && (llvm::StringRef(builtin).starts_with("atomic_") || builtin == "volatile_load");
     return !callee.isObject() ||
            (!PyType_Check(func.ptr()) && !PyCFunction_Check(func.ptr()) && !python.isInstance(func, python.structType));

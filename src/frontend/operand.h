@@ -1,142 +1,289 @@
-// operand.h: what an expression is during compilation: a Python object, a typed IR value, or an aggregate of operands
+// operand.h: what an expression stands for during compilation: a variant with one struct for each kind
 #pragma once
 
 #include "frontend/python_objects.h"
 #include "ir/dialect.h"
 
 #include <memory>
+#include <optional>
+#include <variant>
 #include <vector>
 
 namespace qd::frontend {
 
 struct PathNode;
-struct Aggregate;
+struct Components;
+struct View;
+struct AxisRange;
+struct Slice;
+struct Range;
+struct Containers;
+struct Sequence;
+struct Dictionary;
+struct Struct;
+struct Instance;
+struct Method;
 
-/// The result of an expression.
-struct Operand {
-  enum class Kind : uint8_t {
-    Object,     ///< a Python object, known while compiling
-    Computed,   ///< a typed IR value
-    Place,      ///< a place (!qd.ref): a variable, a component or an element; loaded when it is used
-    Components, ///< components of items[0] (a swizzle or a slice); if `components` is empty: the places in `items`
-    Argument,   ///< a scalar, vector or matrix that each launch reads: an Input of the artifact
-    Tensor,     ///< a container
-    View,       ///< a subview; items: the container, then for each axis an index or a Range of start, count and step
-    Sequence,   ///< a list or tuple of values
-    Dictionary,
-    Struct,
-    Instance, ///< an object of a user's class, constructed in compiled code; items: its members; `object` and `path`: the class
-    Method,   ///< a bound method: items[0].name, or a func with its `self`
-    Range     ///< range, ndrange or slice with run-time bounds, or the containers of qd.grouped or qd.zip
-  };
+/// A Python object, known while compiling.
+struct PythonObject {
   /// How number members of an object are compiled; an object inherits it from the outermost data_oriented object that reaches it.
   enum class Members : uint8_t { Unspecified, Baked, ReadAtLaunch };
-  Kind kind = Kind::Object;
-  bool isStatic = false;          ///< result of qd.static
-  bool isElement = false;         ///< place in a container: augmented assignment is atomic
-  bool isKernelVariable = false;  ///< place of a variable that is declared outside of parallel loops
-  bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
-  bool isClamped = false;         ///< container, or element of one: its indices are clamped to its bounds
-  bool isIndex = false;           ///< Object: the index vector of an unrolled loop, with known components
-  bool hasRuntimeMembers = false; ///< Object: each launch reads its scalar members
+  nb::object object;              ///< null: the operand is not given
+  const PathNode *path = nullptr; ///< null: no path leads to the object
   Members members = Members::Unspecified;
-  uint32_t input = 0; ///< Argument, Tensor: number of the artifact's input
-  nb::object object;  ///< Object: the object. Tensor: the container. Method: the func or the name
-  const PathNode *path = nullptr;
-  mlir::Value ir;
-  mlir::Type type; ///< Computed, Argument: its type. Place: type of the pointee. Components: type of the components together
-  std::shared_ptr<Aggregate> aggregate;
-
-  bool is(Kind other) const { return kind == other; }
-  bool isObject() const { return kind == Kind::Object; }
-  /// Whether it is a scalar, vector or matrix known at run time.
-  bool isTyped() const { return type != nullptr && kind != Kind::Tensor; }
-  bool isGiven() const { return !isObject() || object.is_valid(); }
-  bool isNone() const { return isObject() && object.is_none(); }
-  const nb::object &getObject() const; ///< null if it is no Python object
-  mlir::Type getType() const { return isTyped() ? type : mlir::Type(); }
+  bool hasRuntimeMembers = false; ///< each launch reads its scalar members
+  bool isIndex = false;           ///< the index vector of an unrolled loop, with known components
+  bool isClamped = false;         ///< a container: indices are clamped to its bounds
 };
 
-using Kind = Operand::Kind;
+/// A typed IR value.
+struct Computed {
+  mlir::Value ir; ///< null in the result that a real_func declares: only its type is known
+  mlir::Type type;
+  bool isReadOnly = false; ///< a loop variable: its components cannot be assigned
+};
+
+/// A variable, a component or an element; loaded when it is used.
+struct Place {
+  mlir::Value ref;               ///< of type !qd.ref
+  bool isElement = false;        ///< in a container: augmented assignment is atomic
+  bool isKernelVariable = false; ///< of a variable that is declared outside of parallel loops
+  bool isReadOnly = false;       ///< a loop variable: its components cannot be assigned
+  bool isClamped = false;        ///< indices of its components are clamped to its bounds
+  mlir::Type getType() const { return llvm::cast<ir::RefType>(ref.getType()).getPointee(); }
+};
+
+/// A scalar, vector or matrix that each launch reads.
+struct Argument {
+  uint32_t input = 0; ///< number of the artifact's input
+  mlir::Type type;
+  const PathNode *path = nullptr;
+};
+
+/// A container that compiled code reads or writes.
+struct Tensor {
+  nb::object object;              ///< the container; None for an array in block memory
+  const PathNode *path = nullptr; ///< null for an array in block memory
+  uint32_t input = 0;             ///< number of the artifact's input
+  ir::TensorType type;
+  bool isClamped = false; ///< indices are clamped to its bounds
+};
+
+template <typename Kind>
+concept PlainKind = llvm::is_one_of<Kind, PythonObject, Computed, Place, Argument, Tensor>::value;
+template <typename Kind>
+concept SharedKind =
+    llvm::is_one_of<Kind, Components, View, AxisRange, Slice, Range, Containers, Sequence, Dictionary, Struct, Instance, Method>::value;
+
+/// The result of an expression. Copies share the contents of a shared kind, as names of one list do in Python.
+class Operand {
+public:
+  Operand() = default; ///< not given
+  template <PlainKind Kind> Operand(Kind kind) : content(std::move(kind)) {}
+  template <SharedKind Kind> Operand(Kind kind);
+
+  /// The contents; null if the operand is of another kind.
+  template <PlainKind Kind> const Kind *find() const { return std::get_if<Kind>(&content); }
+  template <PlainKind Kind> Kind *find() { return std::get_if<Kind>(&content); }
+  template <SharedKind Kind> Kind *find() const {
+    auto *shared = std::get_if<std::shared_ptr<Kind>>(&content);
+    return shared ? shared->get() : nullptr;
+  }
+  /// The contents of an operand that is known to be of this kind.
+  template <PlainKind Kind> const Kind &get() const { return std::get<Kind>(content); }
+  template <PlainKind Kind> Kind &get() { return std::get<Kind>(content); }
+  template <SharedKind Kind> Kind &get() const { return *std::get<std::shared_ptr<Kind>>(content); }
+  template <typename Kind> bool is() const { return find<Kind>() != nullptr; }
+  /// Calls the case for the operand's kind; cases are functions of the contents.
+  template <typename... Cases> decltype(auto) visit(Cases &&...cases) const;
+  /// The contents as a base of several kinds, such as Aggregate; null if the operand's kind is not derived from it.
+  template <typename Base> Base *findBase() const;
+  bool isSameKind(const Operand &other) const { return content.index() == other.content.index(); }
+  size_t kindNumber() const { return content.index(); }
+
+  bool isObject() const { return is<PythonObject>(); }
+  /// Whether it is a scalar, vector or matrix known at run time.
+  bool isTyped() const { return is<Computed>() || is<Place>() || is<Argument>() || is<Components>(); }
+  bool isGiven() const { return !isObject() || getObject().is_valid(); }
+  bool isNone() const { return getObject().is_valid() && getObject().is_none(); }
+  /// The Python object; null for other kinds.
+  const nb::object &getObject() const;
+  /// The type of a scalar, vector or matrix known at run time; null for other kinds.
+  mlir::Type getType() const;
+  /// Whether neither it nor its components can be assigned: it is a parameter or a loop variable.
+  bool isReadOnly() const;
+
+  bool isStatic = false; ///< result of qd.static
+
+private:
+  std::variant<PythonObject, Computed, Place, Argument, Tensor, std::shared_ptr<Components>, std::shared_ptr<View>,
+               std::shared_ptr<AxisRange>, std::shared_ptr<Slice>, std::shared_ptr<Range>, std::shared_ptr<Containers>,
+               std::shared_ptr<Sequence>, std::shared_ptr<Dictionary>, std::shared_ptr<Struct>, std::shared_ptr<Instance>,
+               std::shared_ptr<Method>>
+      content;
+};
+
+/// Components of a vector or matrix: a swizzle, a slice or a row.
+struct Components {
+  std::vector<Operand> places;                      ///< the components, if an index is known at run time only; otherwise empty
+  Operand whole;                                    ///< the vector or matrix, if `places` is empty
+  std::vector<int32_t> numbers;                     ///< numbers of the components in `whole`, row by row
+  mlir::Type type;                                  ///< type of the components together
+  bool isReadOnly = false;                          ///< a part of a parameter or loop variable
+  bool isClamped = false;                           ///< indices are clamped to its bounds
+  std::optional<std::pair<Operand, Operand>> rowOf; ///< of a row: the place of the matrix, and the index
+};
+
+/// Operands that a larger one consists of.
+struct Aggregate {
+  std::vector<Operand> items;
+};
+
+/// Operands with names.
+struct NamedAggregate : Aggregate {
+  std::vector<nb::object> names; ///< of the items, in their order
+};
+
+/// Operands to which compiled code adds others.
+struct Collection : NamedAggregate {
+  mlir::Block *ownerBlock = nullptr; ///< the block that declares it; only that block adds or removes items
+};
+
+/// A subview. Items: the container, then for each of its axes an index or an AxisRange.
+struct View : Aggregate {
+  const Tensor &getContainer() const { return items[0].get<Tensor>(); }
+  auto getAxes() const { return llvm::drop_begin(items); }
+};
+
+/// The indices along an axis of a view. Items: start, count and step.
+struct AxisRange : Aggregate {
+  const Operand &getStart() const { return items[0]; }
+  const Operand &getCount() const { return items[1]; }
+  const Operand &getStep() const { return items[2]; }
+  mlir::Operation *check = nullptr; ///< the operation that checks the bounds of the slice, or null
+};
+
+/// A slice as an index. Items: lower bound, upper bound and step, or None.
+struct Slice : Aggregate {
+  int64_t length = 0; ///< known length of a slice such as `i:i + 2`; 0: unknown
+};
+
+/// `range` or `qd.ndrange` with run-time bounds. Items: begin, end and step of each axis.
+struct Range : Aggregate {
+  std::vector<int32_t> axes; ///< order of the loops, outermost first; empty: in order of the axes
+  bool isGrouped = false;    ///< the loop variable is an index vector
+  bool isNdrange = false;    ///< of qd.ndrange
+};
+
+/// The containers of `qd.grouped` (one) or `qd.zip` (several).
+struct Containers : Aggregate {};
+
+/// A list or tuple. Only the items of named tuples have names.
+struct Sequence : Collection {
+  bool isTuple = false;
+  bool isUnpacked = false;        ///< places of a struct's members, to which assignments store
+  nb::object type;                ///< the class of a named tuple, or null
+  const PathNode *path = nullptr; ///< path of the class
+};
+
+/// A dict; the names are its keys.
+struct Dictionary : Collection {};
+
+/// A struct; the names are interned.
+struct Struct : NamedAggregate {
+  nb::object type; ///< its StructType, or null
+};
+
+/// An object of a user's class, constructed in compiled code.
+struct Instance : Collection {
+  nb::object type;                ///< its class
+  const PathNode *path = nullptr; ///< path of the class
+};
+
+/// A callable of compiled code. Items: the receiver of a bound method; the variables that a nested function captures, with names; or the
+/// callee and the arguments of a partial, of which the last ones have names.
+struct Method : NamedAggregate {
+  nb::object callee;              ///< a func or the name of a bound method, a LocalFunc, or the class functools.partial
+  const PathNode *path = nullptr; ///< path of the func
+};
+
+template <typename... Cases> decltype(auto) Operand::visit(Cases &&...cases) const {
+  auto visitor = llvm::makeVisitor(std::forward<Cases>(cases)...);
+  return std::visit(
+      [&](const auto &held) -> decltype(auto) {
+        if constexpr (requires { *held; })
+          return visitor(*held);
+        else
+          return visitor(held);
+      },
+      content);
+}
+
+template <typename Base> Base *Operand::findBase() const {
+  return visit([](auto &kind) -> Base * {
+    if constexpr (std::derived_from<std::remove_cvref_t<decltype(kind)>, Base>)
+      return &kind;
+    else
+      return nullptr;
+  });
+}
 
 inline const nb::object &Operand::getObject() const {
   static const nb::object none;
-  return isObject() ? object : none;
+  auto *object = find<PythonObject>();
+  return object ? object->object : none;
 }
-
-/// Items, names and properties of a value that consists of other values.
-struct Aggregate {
-  std::vector<Operand> items;
-  std::vector<nb::object> names; ///< Struct, Instance, Dictionary, named tuple: interned member names or keys
-  nb::object structType;         ///< Struct: its StructType or null. Sequence: the class of a named tuple
-  bool isTuple = false;
-  bool isUnpacked = false;           ///< Sequence: places of a struct's members, to which assignments store
-  mlir::Block *ownerBlock = nullptr; ///< Sequence, Dictionary, Instance: the block that declares it; only that block adds or removes items
-  std::vector<int32_t> components;   ///< Components: numbers of the components of items[0], row by row
-  std::vector<Operand> rowOf;        ///< Components that are a row: the matrix and the index
-  std::vector<int32_t> axes;         ///< Range: order of the loops, outermost first; empty: in order of the axes
-  bool isGrouped = false;            ///< Range: the loop variable is an index vector
-  int64_t sliceLength = 0;           ///< Range as an index whose start is known at run time only: its length
-  bool isNdrange = false;            ///< Range: of qd.ndrange; items: begin, end and step of each axis
-  mlir::Operation *check = nullptr;  ///< Range of a view: the operation that checks the slice's bounds, or null
-};
 
 /// The value of a Python object; a `qd.Tensor` becomes its container.
 inline Operand makeObject(nb::handle object, const PathNode *path = nullptr) {
-  Operand value;
-  value.object = nb::borrow(unwrapTensor(object));
-  value.path = path;
-  return value;
+  return PythonObject{nb::borrow(unwrapTensor(object)), path};
 }
 
-inline Operand makeComputed(mlir::Value ir) {
-  Operand value;
-  value.kind = Kind::Computed;
-  value.ir = ir;
-  value.type = ir.getType();
-  return value;
+inline Operand makeComputed(mlir::Value ir) { return Computed{ir, ir.getType()}; }
+
+template <typename Kind> Operand makeAggregate(std::vector<Operand> items) {
+  Kind kind;
+  kind.items = std::move(items);
+  return kind;
 }
 
-inline Operand makePlace(mlir::Value ref) {
-  Operand value;
-  value.kind = Kind::Place;
-  value.ir = ref;
-  value.type = llvm::cast<ir::RefType>(ref.getType()).getPointee();
-  return value;
+inline Operand makeSequence(std::vector<Operand> items, bool isTuple = false) {
+  Operand sequence = makeAggregate<Sequence>(std::move(items));
+  sequence.get<Sequence>().isTuple = isTuple;
+  return sequence;
 }
 
-inline Operand makeAggregate(Operand::Kind kind, std::vector<Operand> items) {
-  Operand value;
-  value.kind = kind;
-  value.aggregate = std::make_shared<Aggregate>();
-  value.aggregate->items = std::move(items);
-  return value;
+inline Operand makeTuple(std::vector<Operand> items) { return makeSequence(std::move(items), /*isTuple=*/true); }
+
+/// A method that is bound to `receiver`: its name, or a func with its path.
+inline Operand makeMethod(const Operand &receiver, nb::handle callee, const PathNode *path = nullptr) {
+  Method method;
+  method.items = {receiver};
+  method.callee = nb::borrow(callee);
+  method.path = path;
+  return method;
 }
 
-inline Operand makeTuple(std::vector<Operand> items) {
-  Operand value = makeAggregate(Kind::Sequence, std::move(items));
-  value.aggregate->isTuple = true;
-  return value;
+template <typename List, typename Make> std::vector<Operand> listOperands(const List &list, Make &&make) {
+  std::vector<Operand> operands;
+  for (const auto &item : list) operands.push_back(make(item));
+  return operands;
 }
 
-template <typename Range, typename Make> std::vector<Operand> listValues(const Range &range, Make &&make) {
-  std::vector<Operand> values;
-  for (const auto &item : range) values.push_back(make(item));
-  return values;
-}
-
-/// An aggregate with the same kind and names and changed items.
+/// An aggregate with changed items, which is otherwise the same.
 template <typename Change> Operand mapItems(const Operand &shape, Change &&change) {
-  Operand result = makeAggregate(shape.kind, {});
-  *result.aggregate = *shape.aggregate;
-  result.aggregate->check = nullptr;
-  for (Operand &item : result.aggregate->items) item = change(item);
-  return result;
+  return shape.visit([&](const auto &kind) -> Operand {
+    auto result = kind;
+    if constexpr (requires { result.items; })
+      for (Operand &item : result.items) item = change(item);
+    return result;
+  });
 }
 
-/// Whether the value is a list or tuple, of values or of Python objects.
-inline bool isList(const Operand &value) {
-  return value.is(Kind::Sequence) || (value.isObject() && (PyTuple_Check(value.object.ptr()) || PyList_Check(value.object.ptr())));
+/// Whether the operand is a list or tuple, of operands or of Python objects.
+inline bool isList(const Operand &operand) {
+  PyObject *object = operand.getObject().ptr();
+  return operand.is<Sequence>() || (object && (PyTuple_Check(object) || PyList_Check(object)));
 }
 
 /// The arguments of a call.
@@ -145,17 +292,9 @@ struct Arguments {
   std::vector<std::pair<std::string, Operand>> named;
 };
 
-/// A method that is bound to `receiver`: its name, or a func with its path.
-inline Operand makeMethod(const Operand &receiver, nb::handle name, const PathNode *path = nullptr) {
-  Operand method = makeAggregate(Kind::Method, {receiver});
-  method.object = nb::borrow(name);
-  method.path = path;
-  return method;
-}
-
 /// A member of a struct, instance or named tuple; null if there is none.
-inline const Operand *findMember(const Operand &structure, nb::handle name) {
-  for (const auto &[known, item] : llvm::zip(structure.aggregate->names, structure.aggregate->items))
+inline const Operand *findMember(const NamedAggregate &structure, nb::handle name) {
+  for (const auto &[known, item] : llvm::zip(structure.names, structure.items))
     if (known.is(name) || known.equal(name)) return &item;
   return nullptr;
 }

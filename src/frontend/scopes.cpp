@@ -33,7 +33,9 @@ Binding &Scopes::bind(PyObject *name, Binding binding) {
 
 PyObject *Scopes::findName(mlir::Value place) const {
   std::function<bool(const Operand &)> holds = [&](const Operand &value) {
-    return value.ir == place || (value.aggregate && llvm::any_of(value.aggregate->items, holds));
+    if (auto *variable = value.find<Place>()) return variable->ref == place;
+    auto *aggregate = value.findBase<Aggregate>();
+    return aggregate && llvm::any_of(aggregate->items, holds);
   };
   for (const auto &[name, stack] : bindings)
     if (llvm::any_of(stack, [&](const Binding &binding) { return holds(binding.value); })) return name;

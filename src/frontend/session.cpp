@@ -71,7 +71,7 @@ OwningOpRef<ModuleOp> Session::run() {
   module = ModuleOp::create(UnknownLoc::get(&ctx));
   nb::object source = nb::borrow(request.source);
   artifact.kernel = toText(getAttribute(source, python.names.name)).str();
-  Operand function = makeObject(getAttribute(source, python.names.function), tracker.getKernel());
+  PythonObject function{getAttribute(source, python.names.function), tracker.getKernel()};
   tracker.getFunctionRoot(function.object, function.path);
   FunctionBuilder builder(*this, source, function, nullptr);
   try {

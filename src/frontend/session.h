@@ -56,7 +56,7 @@ struct Types {
 };
 
 /// A function compiled for one combination of argument types and compile-time arguments.
-struct Instance {
+struct FunctionInstance {
   ir::FuncOp op;
   Operand result; ///< shape and types of the returned value
   bool isInProgress = true;
@@ -108,7 +108,7 @@ public:
   DependencyTracker tracker;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   FunctionContext *current = nullptr; ///< the function that is being compiled
-  std::unordered_map<std::string, Instance> instances;
+  std::unordered_map<std::string, FunctionInstance> instances;
   std::vector<nb::object> keptAlive;                                      ///< objects that keys of `instances` identify by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0, flattenDepth = 0;
@@ -120,7 +120,7 @@ public:
   llvm::StringMap<unsigned> symbolCounts;
   std::set<std::string> logged; ///< locations and texts of debug lines
 
-  /// Erases the unchecked assertions in an operation, and the computations that only they use. No frontend value may refer to an
+  /// Erases the unchecked assertions in an operation, and the computations that only they use. No operand may refer to an
   /// operation in it afterwards.
   void dropUnchecked(mlir::Operation *inside);
 

@@ -39,7 +39,8 @@ void Signature::bindKernelParameters() {
         fail(error::kType, "Floats not allowed as templated types.");
       binding.value = makeObject(argument, path);
       if (kind == "array" || kind == "view") binding.value = withBoundary(binding.value, annotation);
-      binding.value.hasRuntimeMembers = kind == "dataclass" || (session.python.isDataclassInstance(argument) && kind != "template");
+      binding.value.get<PythonObject>().hasRuntimeMembers =
+          kind == "dataclass" || (session.python.isDataclassInstance(argument) && kind != "template");
       session.tracker.read(path, argument);
     }
     PyObject *interned = name.release().ptr();
@@ -64,11 +65,12 @@ void Signature::setKnownExtents(layout::TensorLayout &layout, nb::handle shape) 
 Operand Signature::withBoundary(Operand container, nb::handle annotation) {
   nb::object boundary = annotation.is_none() ? nb::object() : findAttribute(annotation, nb::str("boundary"));
   if (!boundary || toText(boundary) != "clamp") return container;
-  if (container.is(Kind::View)) {
-    container.aggregate = std::make_shared<Aggregate>(*container.aggregate);
-    container.aggregate->items[0].isClamped = true;
+  if (auto *view = container.find<View>()) {
+    View clamped = *view;
+    clamped.items[0].get<Tensor>().isClamped = true;
+    return clamped;
   }
-  container.isClamped = true;
+  (container.is<Tensor>() ? container.get<Tensor>().isClamped : container.get<PythonObject>().isClamped) = true;
   return container;
 }
 
@@ -101,15 +103,13 @@ Operand Signature::makeExternalArray(nb::handle argument, const PathNode *path, 
   nb::object flags = findAttribute(argument, nb::str("flags"));
   if (!nb::cast<bool>(flags ? nb::object(flags["C_CONTIGUOUS"]) : argument.attr("is_contiguous")()))
     layout.strides.assign(layout.extents.size(), layout::kDynamic); // a slice or a transposed array: strides are read at each launch
-  return makeTensor(makeObject(argument, path), std::move(layout), /*isField=*/false);
+  return makeTensor({nb::borrow(argument), path}, std::move(layout), /*isField=*/false);
 }
 
-Operand Signature::makeTensor(const Operand &container, layout::TensorLayout layout, bool isField) {
-  Operand tensor = container;
-  tensor.kind = Kind::Tensor;
-  tensor.type = ir::getType(&session.ctx, layout);
-  tensor.input = session.tracker.addTensor(container.path, container.object, std::move(layout), isField);
-  return tensor;
+Tensor Signature::makeTensor(const PythonObject &container, layout::TensorLayout layout, bool isField) {
+  ir::TensorType type = ir::getType(&session.ctx, layout);
+  uint32_t input = session.tracker.addTensor(container.path, container.object, std::move(layout), isField);
+  return {container.object, container.path, input, type, container.isClamped};
 }
 
 std::vector<Type> Signature::listResultTypes() {
@@ -134,7 +134,7 @@ Operand Signature::convertResult(nb::handle annotation, const Operand &value) {
     fail(error::kReturnType, "Return (type=" + given + ") cannot be converted into required type " + ir::describe(type));
   };
   auto shape = dyn_cast<VectorType>(type);
-  if (!conversions.canEmit(value) && !value.is(Kind::Sequence)) reject(conversions.describe(value));
+  if (!conversions.canEmit(value) && !value.is<Sequence>()) reject(conversions.describe(value));
   mlir::Value given = conversions.emit(value, type);
   auto givenShape = dyn_cast<VectorType>(given.getType());
   int64_t rank = shape ? shape.getRank() : 0, givenRank = givenShape ? givenShape.getRank() : 0;
@@ -152,9 +152,9 @@ Operand Signature::convertResult(nb::handle annotation, const Operand &value) {
 Operand Signature::castResult(nb::handle annotation, const Operand &value) {
   Type type = session.findValueType(annotation);
   if (!type) return convertResult(annotation, value);
-  if (value.is(Kind::Sequence) && !isa<VectorType>(type))
+  if (value.is<Sequence>() && !isa<VectorType>(type))
     return mapItems(value, [&](const Operand &item) { return castResult(annotation, item); });
-  if (!conversions.canEmit(value) && !value.is(Kind::Sequence)) return convertResult(annotation, value); // reports the mistake
+  if (!conversions.canEmit(value) && !value.is<Sequence>()) return convertResult(annotation, value); // reports the mistake
   if (session.python.isNumber(value.getObject())) return conversions.rounded(makeComputed(conversions.convert(value, ir::getScalar(type))));
   mlir::Value given = conversions.emit(value, type);
   if (ir::withScalar(given.getType(), ir::getScalar(type)) != type)
@@ -170,8 +170,9 @@ Operand Signature::castResults(const Operand &value) {
 
 Operand Signature::convertResults(const Operand &value) {
   size_t count = nb::len(context.results.types);
-  bool hasItems = value.is(Kind::Sequence) || isa_and_nonnull<VectorType>(value.getType());
-  bool isOneOfOne = value.is(Kind::Sequence) && value.aggregate->isTuple && value.aggregate->items.size() == 1 &&
+  bool hasItems = value.is<Sequence>() || isa_and_nonnull<VectorType>(value.getType());
+  auto *sequence = value.find<Sequence>();
+  bool isOneOfOne = sequence && sequence->isTuple && sequence->items.size() == 1 &&
                     !isa_and_nonnull<VectorType>(session.findValueType(nb::object(context.results.types[0])));
   std::vector<Operand> values =
       hasItems && (count > 1 || isOneOfOne) ? collections().listItems(value, "unpack") : std::vector<Operand>{value};

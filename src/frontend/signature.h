@@ -17,7 +17,7 @@ public:
   static void setKnownExtents(layout::TensorLayout &layout, nb::handle shape);
   /// An array of another library. Its last `elementRank` axes are those of the element; `known`: as `shape` of setKnownExtents.
   Operand makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known = nb::handle());
-  Operand makeTensor(const Operand &container, layout::TensorLayout layout, bool isField);
+  Tensor makeTensor(const PythonObject &container, layout::TensorLayout layout, bool isField);
   std::vector<mlir::Type> listResultTypes();
   Operand convertResults(const Operand &value); ///< converts returned values to the annotated types
   /// Casts the numbers that an inlined func returns to the annotated scalar types; shapes may differ from the annotation.

@@ -7,7 +7,7 @@
 
 namespace qd::frontend {
 
-/// Erases operations in `around` only. No frontend value may refer to an operation in it afterwards.
+/// Erases operations in `around` only. No operand may refer to an operation in it afterwards.
 class UnusedEraser {
 public:
   explicit UnusedEraser(mlir::Operation *around) : around(around) {}

@@ -1,6 +1,6 @@
 // builtin_calls.cpp: calls of the functions of quadrants._language.builtins and of Python's builtins
 //
-// In:   the name of a function and its arguments as values.
+// In:   the name of a function and its arguments as operands.
 // Out:  ops, or the compile-time result if Python can compute it.
 // Here: what each function of the language compiles to; their parameters are those of quadrants._language.builtins. Then Python's builtins
 //       with a meaning of their own in kernels.
@@ -21,22 +21,22 @@ Operand BuiltinCalls::callStatic(Arguments &arguments) {
   if (arguments.positional.empty() || (limit.isGiven() ? 1u : 0u) != arguments.named.size())
     fail(error::kSyntax, "qd.static takes compile-time values, and max_unroll");
   auto check = [&](const Operand &value) {
-    bool isVector = value.isTyped() && value.is(Kind::Computed);
-    if (isVector || value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) {
-      std::string what = value.is(Kind::Argument)
+    if (value.isTyped()) {
+      std::string what = value.is<Argument>()
                              ? "<class 'Expr'>: it is a runtime kernel argument and cannot be used inside qd.static()"
-                             : "<class 'Expr'> ('" + ir::describe(value.type) + "'); assign it with qd.static if it is constant";
-      fail(value.is(Kind::Argument) ? error::kSyntax : error::kCompilation,
+                             : "<class 'Expr'> ('" + ir::describe(value.getType()) + "'); assign it with qd.static if it is constant";
+      fail(value.is<Argument>() ? error::kSyntax : error::kCompilation,
            "Input to qd.static must be compile-time constants or global pointers, instead of " + what);
     }
-    if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
+    auto *containers = value.find<Containers>();
+    if (value.is<Range>() || (containers && containers->items.size() != 1))
       fail(error::kType, "TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.");
   };
   for (const Operand &value : arguments.positional) check(value);
   nb::object given = getAttribute(context.node, names().args);
   bool isNested = nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Call && arguments.positional[0].isStatic;
   if (isNested && !conversions.canEmit(arguments.positional[0])) fail(error::kSyntax, "'qd.static' cannot be nested");
-  Operand result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
+  Operand result = arguments.positional.size() == 1 ? arguments.positional[0] : makeSequence(arguments.positional);
   // A loop of more than max_unroll iterations is not unrolled.
   result.isStatic =
       !limit.isGiven() || int64_t(collections().listItems(result, "loop over").size()) <= nb::cast<int64_t>(conversions.known(limit));
@@ -49,7 +49,7 @@ Operand BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::St
   if (operands.empty()) fail(error::kType, name + "() needs at least one value");
   if (llvm::all_of(operands, [&](const Operand &value) { return conversions.isConstant(value) && value.isObject(); })) {
     nb::list list;
-    for (const Operand &value : operands) list.append(value.object);
+    for (const Operand &value : operands) list.append(value.getObject());
     nb::object function = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), kind == BinaryKind::min ? "min" : "max"));
     return makeObject(function(list));
   }
@@ -83,86 +83,89 @@ Operand BuiltinCalls::callOrdered(llvm::StringRef name, Arguments &arguments, ll
 Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand> &given) {
   llvm::StringRef operation = name.drop_front(7); // without "atomic_"
   const Operand &place = given[0];
-  if (operation == "load") return place.isElement || conversions.isTensor(place) ? loadVolatile(place, name) : conversions.load(place);
-  bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
+  auto *single = place.find<Place>();
+  if (operation == "load")
+    return (single && single->isElement) || conversions.isTensor(place) ? loadVolatile(place, name) : conversions.load(place);
+  bool isLvalue = (single || place.is<Components>()) && !place.isReadOnly();
   if (!isLvalue)
     fail(error::kSyntax,
          "cannot use a non-writable target as the first operand of '" + name + "': an lvalue (a variable or an element) is needed");
+  Type type = place.getType();
   if (operation == "cas") {
-    if (!place.is(Kind::Place) || isa<VectorType>(place.type))
-      fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
-    return makeComputed(emitter.widened(create<ir::CompareExchangeOp>(place.type, place.ir, conversions.convert(given[1], place.type),
-                                                                      conversions.convert(given[2], place.type))));
+    if (!single || isa<VectorType>(type)) fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
+    return makeComputed(emitter.widened(
+        create<ir::CompareExchangeOp>(type, single->ref, conversions.convert(given[1], type), conversions.convert(given[2], type))));
   }
   bool isStore = operation == "store";
   if (isStore) operation = "exchange";
   bool isBitwise = operation == "and" || operation == "or" || operation == "xor";
   std::optional<ir::AtomicKind> kind = ir::findKind<ir::AtomicKind>((isBitwise ? "bit_" : "") + operation.str());
-  Type scalar = ir::getScalar(place.type);
-  mlir::Value operand = conversions.emit(given[1], place.type);
+  Type scalar = ir::getScalar(type);
+  mlir::Value operand = conversions.emit(given[1], type);
   if (ir::getOpInfo(*kind).operand == ir::OperandClass::Integer &&
       (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
     fail(error::kType,
-         "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
-  operand = emitter.convert(operand, place.type);
+         "'" + name + "' requires integer operands, got '" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");
+  operand = emitter.convert(operand, type);
   kind = Emitter::getAtomicKind(*kind, scalar);
   SmallVector<mlir::Value> old;
-  if (place.is(Kind::Place))
-    old.push_back(create<ir::AtomicOp>(*kind, place.ir, operand));
-  else
-    for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
-      old.push_back(
-          create<ir::AtomicOp>(*kind, subscripts().componentPlace(place, position).ir, emitter.extract(operand, int64_t(position))));
+  variables().forEachPlace(place, operand,
+                           [&](mlir::Value ref, mlir::Value part) { old.push_back(create<ir::AtomicOp>(*kind, ref, part)); });
   if (isStore) return makeObject(nb::none());
-  return makeComputed(emitter.widened(place.is(Kind::Place) ? old[0] : emitter.makeVector(old, place.type)));
+  return makeComputed(emitter.widened(single ? old[0] : emitter.makeVector(old, type)));
 }
 
 Operand BuiltinCalls::loadVolatile(const Operand &target, llvm::StringRef name) {
   if (conversions.isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to '" + name + "': it reads an element");
-  if (!target.is(Kind::Place) && !target.is(Kind::Components)) {
+  if (!target.is<Place>() && !target.is<Components>()) {
     nb::object given = getAttribute(context.node, names().args);
-    bool isLocal = target.is(Kind::Computed) && nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Name;
+    bool isLocal = target.is<Computed>() && nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Name;
     fail(isLocal ? error::kType : error::kSyntax,
          "'volatile_load' requires an lvalue (field / ndarray subscript), got " + conversions.describe(target) +
              (isLocal ? ": variables and function-scope local arrays are not visible to other threads" : ""));
   }
-  auto read = [&](const Operand &place) -> mlir::Value {
-    if (!place.isElement) fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
-    auto load = create<ir::LoadOp>(place.type, place.ir);
+  auto read = [&](const Operand &operand) -> mlir::Value {
+    auto *place = operand.find<Place>();
+    if (!place || !place->isElement)
+      fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
+    auto load = create<ir::LoadOp>(place->getType(), place->ref);
     load->setAttr(ir::kVolatile, UnitAttr::get(&session.ctx));
     return load;
   };
-  if (target.is(Kind::Place)) return makeComputed(read(target));
+  if (target.is<Place>()) return makeComputed(read(target));
+  const auto &parts = target.get<Components>();
   SmallVector<mlir::Value> components;
-  for (size_t position = 0; position < size_t(ir::getComponentCount(target.type)); ++position)
-    components.push_back(read(subscripts().componentPlace(target, position)));
-  return makeComputed(emitter.makeVector(components, target.type));
+  for (size_t position = 0; position < size_t(ir::getComponentCount(parts.type)); ++position)
+    components.push_back(read(subscripts().componentPlace(parts, position)));
+  return makeComputed(emitter.makeVector(components, parts.type));
 }
 
 Operand BuiltinCalls::callStaticPrint(Arguments &arguments) {
   for (Operand &value : arguments.positional)
     if (!conversions.toPython(value)) value = makeObject(nb::str(conversions.describe(value).c_str()));
-  Operand print = makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print")));
+  nb::object print = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print"));
   for (const auto &[key, value] : arguments.named)
-    if (!conversions.toPython(value)) pythonCalls().failRuntimeOperands(print.object, "print");
-  return pythonCalls().runPython(print.object, print, "print", arguments);
+    if (!conversions.toPython(value)) pythonCalls().failRuntimeOperands(print, "print");
+  return pythonCalls().runPython(print, makeObject(print), "print", arguments);
 }
 
 Operand BuiltinCalls::makeGrouped(const Operand &operand) {
   if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
-  if (loopRanges().isContainer(operand)) return makeAggregate(Kind::Range, {operand});
-  Operand range = operand.isObject() ? loopRanges().toRange(operand) : operand;
-  bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
-  if (isNested) fail(error::kSyntax, "'qd.grouped' cannot be nested");
-  if (!range.is(Kind::Range) || !range.aggregate->isNdrange)
+  if (loopRanges().isContainer(operand)) return makeAggregate<Containers>({operand});
+  Operand iterable = operand.isObject() ? loopRanges().toRange(operand) : operand;
+  auto *containers = iterable.find<Containers>();
+  auto *range = iterable.find<Range>();
+  if ((containers && containers->items.size() == 1) || (range && range->isNdrange && range->isGrouped))
+    fail(error::kSyntax, "'qd.grouped' cannot be nested");
+  if (!range || !range->isNdrange)
     fail(error::kSyntax, "qd.grouped needs a container or qd.ndrange. Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
-  if (operand.isObject()) return makeObject(operand.object.attr("grouped")());
-  range.aggregate = std::make_shared<Aggregate>(*range.aggregate);
-  range.aggregate->isGrouped = true;
-  return range;
+  if (operand.isObject()) return makeObject(operand.getObject().attr("grouped")());
+  Range grouped = *range;
+  grouped.isGrouped = true;
+  return grouped;
 }
 
-Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments) {
+Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &callee, Arguments &arguments) {
   using Given = std::vector<Operand>;
   using Function = Operand (*)(BuiltinCalls &self, llvm::StringRef name, const Given &given);
   static constexpr auto kSame = [](BuiltinCalls &self, llvm::StringRef, const Given &given) { return self.conversions.load(given[0]); };
@@ -294,11 +297,7 @@ Operand BuiltinCalls::combineSequences(llvm::StringRef name, const std::vector<O
   for (const Operand &value : llvm::ArrayRef(given).take_front(name == "zip" ? given.size() : 1))
     columns.push_back(collections().listItems(value, "iterate over"));
   if (name == "reversed") std::reverse(columns[0].begin(), columns[0].end());
-  if (name != "zip" && name != "enumerate") {
-    Operand result = makeAggregate(Kind::Sequence, std::move(columns[0]));
-    result.aggregate->isTuple = name != "list";
-    return result;
-  }
+  if (name != "zip" && name != "enumerate") return makeSequence(std::move(columns[0]), /*isTuple=*/name != "list");
   if (name == "enumerate") {
     std::vector<Operand> &numbers = *columns.emplace(columns.begin());
     int64_t start = given.size() > 1 ? nb::cast<int64_t>(conversions.known(given[1])) : 0;
@@ -306,7 +305,7 @@ Operand BuiltinCalls::combineSequences(llvm::StringRef name, const std::vector<O
   }
   std::vector<Operand> rows;
   for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row)
-    rows.push_back(makeTuple(listValues(columns, [&](const auto &column) { return column[row]; })));
+    rows.push_back(makeTuple(listOperands(columns, [&](const auto &column) { return column[row]; })));
   return makeTuple(std::move(rows));
 }
 
@@ -316,7 +315,7 @@ Operand BuiltinCalls::mapItemsOf(const std::vector<Operand> &given, bool isFilte
   std::vector<Operand> results;
   for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row) {
     Arguments arguments;
-    arguments.positional = listValues(columns, [&](const auto &column) { return column[row]; });
+    arguments.positional = listOperands(columns, [&](const auto &column) { return column[row]; });
     Operand result = isFilter && given[0].isNone() ? columns[0][row] : calls().call(given[0], arguments, context.node);
     if (!isFilter)
       results.push_back(conversions.load(result));
@@ -339,22 +338,23 @@ Operand BuiltinCalls::sortItems(const Operand &list, Arguments &arguments) {
       items[index] = low;
     }
   if (!reverse.isNone() && conversions.isTrue(reverse)) std::reverse(items.begin(), items.end());
-  return makeAggregate(Kind::Sequence, std::move(items));
+  return makeSequence(std::move(items));
 }
 
 Operand BuiltinCalls::standIn(const Operand &value) {
-  if (value.is(Kind::Instance)) return makeObject(instances().makeEmptyInstance(value));
-  if (value.is(Kind::Sequence)) return makeObject(value.aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
-  return value.is(Kind::Dictionary) ? makeObject(nb::dict()) : value;
+  if (auto *instance = value.find<Instance>()) return makeObject(instances().makeEmptyInstance(*instance));
+  if (auto *sequence = value.find<Sequence>()) return makeObject(sequence->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
+  return value.is<Dictionary>() ? makeObject(nb::dict()) : value;
 }
 
 bool BuiltinCalls::matchesClass(const Operand &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
   if (PyTuple_Check(type.ptr())) { // a sequence pattern
-    bool isVector = value.isTyped() ? isa<VectorType>(value.type) : session.python.isInstance(value.getObject(), session.python.matrix);
-    if (isVector || value.isTyped() || value.is(Kind::Struct)) return isVector;
+    bool isVector =
+        value.isTyped() ? isa<VectorType>(value.getType()) : session.python.isInstance(value.getObject(), session.python.matrix);
+    if (isVector || value.isTyped() || value.is<Struct>()) return isVector;
   }
-  if (value.is(Kind::Struct)) return members && members.equal(nb::tuple(nb::cast(value.aggregate->names)));
+  if (auto *structure = value.find<Struct>()) return members && members.equal(nb::tuple(nb::cast(structure->names)));
   if (!PyType_Check(type.ptr()) && !PyTuple_Check(type.ptr())) { // a struct type: it matches structs from outside the kernel by members
     auto items = members ? structs().findNamedItems(value) : std::nullopt;
     nb::list given;
@@ -363,40 +363,41 @@ bool BuiltinCalls::matchesClass(const Operand &value, nb::handle type) {
     return items && members.equal(nb::tuple(given));
   }
   if (value.isTyped()) {
-    mlir::Type found = isa<VectorType>(value.type) ? mlir::Type() : value.type;
+    Type found = isa<VectorType>(value.getType()) ? Type() : value.getType();
     if (type.is(reinterpret_cast<PyObject *>(&PyBool_Type))) return found == session.types.u1;
     if (type.is(reinterpret_cast<PyObject *>(&PyLong_Type))) return found && isa<IntegerType>(found);
     return type.is(reinterpret_cast<PyObject *>(&PyFloat_Type)) && found && ir::isFloatScalar(found);
   }
   Operand object = standIn(value);
   if (!object.isObject()) return false;
-  int fits = PyObject_IsInstance(object.object.ptr(), type.ptr());
+  int fits = PyObject_IsInstance(object.getObject().ptr(), type.ptr());
   if (fits < 0) nb::raise_python_error();
   return fits == 1;
 }
 
-Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments) {
+Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject &callee, Arguments &arguments) {
   std::vector<Operand> &given = arguments.positional;
   size_t count = arguments.named.empty() ? given.size() : 0;
   auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
   if (name == "range") return loopRanges().makeRange(arguments);
-  bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is(Kind::Tensor); }) &&
+  bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is<Tensor>(); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
   bool hasMatrix =
       llvm::any_of(given, [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.matrix); });
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
-  if (isCombined && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) return combineSequences(name, given);
-  bool callsFunc = count > 1 && (given[0].is(Kind::Method) || session.python.isInstance(given[0].object, session.python.func) ||
-                                 session.python.isInstance(given[0].object, session.python.boundFunc));
+  bool hasPath = isCombined && given[0].isObject() && given[0].get<PythonObject>().path;
+  if (isCombined && !(isKnown && given[0].isObject() && !hasPath && !hasMatrix)) return combineSequences(name, given);
+  bool callsFunc = count > 1 && (given[0].is<Method>() || session.python.isInstance(given[0].getObject(), session.python.func) ||
+                                 session.python.isInstance(given[0].getObject(), session.python.boundFunc));
   if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
   if (name == "len" && count == 1) {
     const Operand &operand = given[0];
     auto type = dyn_cast_if_present<VectorType>(operand.getType());
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
-    if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
-    if (operand.is(Kind::Instance))
+    if (operand.is<Sequence>() || operand.is<Dictionary>()) return makeObject(nb::int_(operand.findBase<Aggregate>()->items.size()));
+    if (operand.is<Instance>())
       if (std::optional<Operand> length = instances().callSpecial(operand, "__len__", {})) return *length;
-    if (operand.is(Kind::View) || conversions.isTensor(operand))
+    if (operand.is<View>() || conversions.isTensor(operand))
       return subscripts().subscriptSequence(attributes().getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }
   if (name == "isinstance" && count == 3) { // a class pattern of `match`
@@ -409,21 +410,24 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const Operand &cal
     given[0] = standIn(given[0]);
     isKnown = bool(conversions.toPython(given[0])) && bool(conversions.toPython(given[1]));
   }
-  bool hasMembers = count > 0 && (given[0].is(Kind::Struct) || given[0].is(Kind::Instance));
-  if (is({"hasattr", "getattr"}) && count >= 2 && hasMembers && given[1].isObject()) {
-    bool exists = findMember(given[0], given[1].object) || (given[0].is(Kind::Instance) && findAttribute(given[0].object, given[1].object));
+  auto *instance = count > 0 ? given[0].find<Instance>() : nullptr;
+  bool hasMembers = instance || (count > 0 && given[0].is<Struct>());
+  const nb::object attribute = is({"hasattr", "getattr"}) && count >= 2 ? given[1].getObject() : nb::object();
+  if (attribute && hasMembers) {
+    bool exists = findMember(*given[0].findBase<NamedAggregate>(), attribute) || (instance && findAttribute(instance->type, attribute));
     if (name == "hasattr") return makeObject(nb::bool_(exists));
-    return exists || count == 2 ? attributes().getAttributeOf(given[0], given[1].object) : given[2];
+    return exists || count == 2 ? attributes().getAttributeOf(given[0], attribute) : given[2];
   }
-  if (name == "type" && count == 1 && given[0].is(Kind::Instance)) return makeObject(given[0].object, given[0].path);
-  if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
+  if (name == "type" && count == 1 && instance) return makeObject(instance->type, instance->path);
+  if (attribute && given[0].isObject()) {
+    const auto &owner = given[0].get<PythonObject>();
     bool isQuery = name == "hasattr";
-    if (!findAttribute(given[0].object, given[1].object)) {
-      session.tracker.depend(session.tracker.getStep(given[0].path, PathStep::Kind::Attribute, toText(given[1].object)),
+    if (!findAttribute(owner.object, attribute)) {
+      session.tracker.depend(session.tracker.getStep(owner.path, PathStep::Kind::Attribute, toText(attribute)),
                              artifact::Dependency::Kind::Absent);
       if (isQuery || count == 3) return isQuery ? makeObject(nb::bool_(false)) : given[2];
     }
-    Operand member = attributes().getAttributeOf(given[0], given[1].object);
+    Operand member = attributes().getAttributeOf(given[0], attribute);
     return isQuery ? makeObject(nb::bool_(true)) : member;
   }
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);

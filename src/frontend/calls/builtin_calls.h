@@ -9,8 +9,8 @@ class BuiltinCalls : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Operand callBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments);
-  Operand callPythonBuiltin(llvm::StringRef name, const Operand &callee, Arguments &arguments);
+  Operand callBuiltin(llvm::StringRef name, const PythonObject &callee, Arguments &arguments);
+  Operand callPythonBuiltin(llvm::StringRef name, const PythonObject &callee, Arguments &arguments);
 
 private:
   Operand loadVolatile(const Operand &target, llvm::StringRef name);

@@ -34,7 +34,7 @@ Arguments Calls::visitArguments(nb::handle at, const Operand *callee) {
   // An argument by value is loaded before later arguments may change it.
   auto pass = [&](Operand value, nb::handle name) {
     size_t index = position++;
-    if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
+    if (!callee || !(value.is<Place>() || value.is<Components>() || value.is<Struct>())) return value;
     if (!beforeChanges) beforeChanges = countBeforeChanges(positional, keywords, session.python);
     return index < *beforeChanges && !syntax().mayTakeReference(*callee, index, name) ? conversions.copy(value) : value;
   };
@@ -55,28 +55,29 @@ Arguments Calls::visitArguments(nb::handle at, const Operand *callee) {
 Operand Calls::visitCall(nb::handle at) {
   nb::object calleeNode = getAttribute(at, names().func);
   Operand callee = expressions().visit(calleeNode);
-  if (callee.isObject() && PyDict_GetItem(session.python.builtins.ptr(), nb::str("print").ptr()) == callee.object.ptr()) {
+  if (callee.isObject() && PyDict_GetItem(session.python.builtins.ptr(), nb::str("print").ptr()) == callee.getObject().ptr()) {
     printing().print(at);
     return makeObject(nb::none());
   }
-  bool isStatic = callee.isObject() && syntax().builtinName(callee.object) == "static";
+  bool isStatic = syntax().builtinName(callee.getObject()) == "static";
   Enter inside(context);
   nesting.staticDepth += isStatic;
   Arguments arguments = visitArguments(at, &callee);
   return call(callee, arguments, at);
 }
 
-Operand Calls::call(const Operand &callee, Arguments &arguments, nb::handle at) {
+Operand Calls::call(const Operand &operand, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
-  if (callee.is(Kind::Method)) return callMethod(callee, arguments, at);
-  if (callee.is(Kind::Instance)) return call(instances().instanceAttribute(callee, names().__call__), arguments, at);
-  if (!callee.isObject()) fail(error::kType, "'" + conversions.describe(callee) + "' cannot be called");
+  if (operand.is<Method>()) return callMethod(operand, arguments, at);
+  if (operand.is<Instance>()) return call(instances().instanceAttribute(operand, names().__call__), arguments, at);
+  if (!operand.isObject()) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be called");
+  const auto &callee = operand.get<PythonObject>();
   nb::handle object = callee.object;
   if (python.isInstance(object, python.func)) return functions().callFunc(callee, nullptr, arguments);
   if (python.isInstance(object, python.boundFunc)) {
     Operand self =
         makeObject(getAttribute(object, names().instance), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
-    Operand func = makeObject(getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func"));
+    PythonObject func{getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func")};
     return functions().callFunc(func, &self, arguments);
   }
   if (python.isInstance(object, python.kernel))
@@ -98,9 +99,8 @@ Operand Calls::call(const Operand &callee, Arguments &arguments, nb::handle at) 
   if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
     nb::object method = findAttribute(object, names().__call__);
     if (method && python.isInstance(method, python.boundFunc)) {
-      Operand func =
-          makeObject(getAttribute(method, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
-      return functions().callFunc(func, &callee, arguments);
+      PythonObject func{getAttribute(method, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__")};
+      return functions().callFunc(func, &operand, arguments);
     }
   }
   if (std::optional<Operand> result = pythonCalls().callWrapped(callee, arguments, at)) return *result;
@@ -108,7 +108,7 @@ Operand Calls::call(const Operand &callee, Arguments &arguments, nb::handle at) 
 }
 
 /// Constructs a value of a class in compiled code; none for a class that Python calls.
-std::optional<Operand> Calls::callClass(const Operand &callee, Arguments &arguments) {
+std::optional<Operand> Calls::callClass(const PythonObject &callee, Arguments &arguments) {
   nb::handle object = callee.object;
   bool isKnown = pythonCalls().isKnownCall(arguments);
   // Containers and objects are not plain data: launches reach them by their paths.
@@ -142,12 +142,13 @@ Operand Calls::castLiteral(Type type, Arguments &arguments) {
   if (arguments.positional.size() != 1 || !arguments.named.empty())
     fail(error::kSyntax, "A primitive type can only decorate a single expression.");
   const Operand &value = arguments.positional[0];
-  if (value.is(Kind::Struct) || value.is(Kind::Sequence) || isa_and_nonnull<VectorType>(value.getType()) ||
+  if (value.is<Struct>() || value.is<Sequence>() || isa_and_nonnull<VectorType>(value.getType()) ||
       session.python.isInstance(value.getObject(), session.python.matrix))
     fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
   if (!value.isObject()) return makeComputed(emitter.cast(conversions.emit(value), type));
-  if (!session.python.isNumber(value.object)) fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
-  nb::object number = session.python.toPlainNumber(value.object);
+  if (!session.python.isNumber(value.getObject()))
+    fail(error::kType, "Invalid constant scalar data type: " + describeType(value.getObject()));
+  nb::object number = session.python.toPlainNumber(value.getObject());
   if (PyFloat_Check(number.ptr())) {
     if (!ir::isFloatScalar(type))
       fail(error::kType, "Floating-point literals must be annotated with a floating-point type. For type casting, use `qd.cast`.");
@@ -170,51 +171,48 @@ Operand Calls::castLiteral(Type type, Arguments &arguments) {
   return makeComputed(emitter.constantNumber(number, type));
 }
 
-Operand Calls::callMethod(const Operand &method, Arguments &arguments, nb::handle at) {
-  if (session.python.isInstance(method.object, session.python.localFunc)) {
-    for (auto [name, item] : llvm::zip(method.aggregate->names, method.aggregate->items))
-      arguments.named.emplace_back(toText(name).str(), item);
-    return functions().callFunc(makeObject(method.object, method.path), nullptr, arguments);
+Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::handle at) {
+  const auto &method = operand.get<Method>();
+  if (session.python.isInstance(method.callee, session.python.localFunc)) {
+    for (auto [name, item] : llvm::zip(method.names, method.items)) arguments.named.emplace_back(toText(name).str(), item);
+    return functions().callFunc({method.callee, method.path}, nullptr, arguments);
   }
-  const Operand &receiver = method.aggregate->items[0];
-  if (method.object.is(session.python.partialClass)) return pythonCalls().callPartial(method, arguments, at);
-  if (session.python.isInstance(method.object, session.python.func)) {
-    Operand func = makeObject(method.object, method.path);
+  const Operand &receiver = method.items[0];
+  if (method.callee.is(session.python.partialClass)) return pythonCalls().callPartial(method, arguments, at);
+  if (session.python.isInstance(method.callee, session.python.func)) {
     if (registerTiles().isRegisterTile(receiver))
       for (Operand &argument : arguments.positional) argument = registerTiles().laneValue(receiver, argument);
-    return functions().callFunc(func, &receiver, arguments);
+    return functions().callFunc({method.callee, method.path}, &receiver, arguments);
   }
-  if (session.python.isInstance(method.object, session.python.functionClass)) {
-    std::string called = toText(getAttribute(method.object, names().__name__)).str();
-    nb::object bound = receiver.isObject() ? conversions.toPython(method) : nb::object();
-    std::optional<Operand> result = bound ? pythonCalls().tryPython(bound, method, called, arguments) : std::nullopt;
+  if (session.python.isInstance(method.callee, session.python.functionClass)) {
+    std::string called = toText(getAttribute(method.callee, names().__name__)).str();
+    nb::object bound = receiver.isObject() ? conversions.toPython(operand) : nb::object();
+    std::optional<Operand> result = bound ? pythonCalls().tryPython(bound, operand, called, arguments) : std::nullopt;
     if (result) return *result;
-    return pythonCalls().callPlain(makeObject(method.object, method.path), &receiver, arguments);
+    return pythonCalls().callPlain({method.callee, method.path}, &receiver, arguments);
   }
-  llvm::StringRef name = toText(method.object);
+  llvm::StringRef name = toText(method.callee);
   if (name == "get_scalar_field" || name == "get_member_field") return attributes().partOfField(receiver, name, arguments);
-  if (receiver.is(Kind::View) || conversions.isTensor(receiver)) {
+  if (receiver.is<View>() || conversions.isTensor(receiver)) {
     std::vector<Operand> given = bind(name, arguments, "offset size");
     return views().subview(views().toView(receiver), conversions.load(given[0]), conversions.load(given[1]));
   }
   if (receiver.isTyped()) return matrixMethods().callMatrixMethod(receiver, name, arguments);
-  if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary)) return collections().callSequenceMethod(receiver, name, arguments);
-  if (receiver.is(Kind::Range)) {
-    Operand grouped = receiver;
-    grouped.aggregate = std::make_shared<Aggregate>(*receiver.aggregate);
-    grouped.aggregate->isGrouped = true;
+  if (receiver.is<Sequence>() || receiver.is<Dictionary>()) return collections().callSequenceMethod(receiver, name, arguments);
+  if (auto *range = receiver.find<Range>()) {
+    Range grouped = *range;
+    grouped.isGrouped = true;
     return grouped;
   }
-  if (receiver.isObject()) {
-    if (receiver.object.is(session.python.matrix) || receiver.object.is(session.python.vector))
-      return matrixMethods().callMatrixFactory(name, receiver, arguments);
-    if (name == "format" && PyUnicode_Check(receiver.object.ptr()) &&
+  if (const nb::object &object = receiver.getObject()) {
+    if (object.is(session.python.matrix) || object.is(session.python.vector))
+      return matrixMethods().callMatrixFactory(name, object, arguments);
+    if (name == "format" && PyUnicode_Check(object.ptr()) &&
         !llvm::all_of(arguments.positional, [&](const Operand &value) { return bool(conversions.toPython(value)); }))
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
-    nb::object found = findAttribute(receiver.object, method.object);
-    if (!found)
-      fail(error::kAttribute, "'" + llvm::Twine(Py_TYPE(receiver.object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
-    return pythonCalls().callPython(makeObject(found, receiver.path), arguments);
+    nb::object found = findAttribute(object, method.callee);
+    if (!found) fail(error::kAttribute, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
+    return pythonCalls().callPython({found, receiver.get<PythonObject>().path}, arguments);
   }
   fail(error::kAttribute, "'" + conversions.describe(receiver) + "' has no attribute '" + name + "'");
 }
@@ -253,7 +251,7 @@ std::vector<Operand> Calls::bind(const llvm::Twine &function, const Arguments &a
 
 Type Calls::scalarTypeOf(const Operand &value, const llvm::Twine &function) {
   if (value.isNone()) return {};
-  Type type = value.isObject() ? session.findScalarType(value.object) : Type();
+  Type type = value.isObject() ? session.findScalarType(value.getObject()) : Type();
   if (!type) fail(error::kType, "Invalid data type " + conversions.describe(value) + " given to " + function);
   return type;
 }

@@ -10,12 +10,12 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-std::vector<Operand> Functions::bindArguments(const Operand &func, const Operand *self, Arguments &arguments) {
+std::vector<Operand> Functions::bindArguments(const PythonObject &func, const Operand *self, Arguments &arguments) {
   std::vector<Operand> given;
   auto standIn = [&](const Operand &value) {
     bool isNumber = session.python.isNumber(value.getObject());
     given.push_back(value);
-    return session.python.standIn(given.size() - 1, isNumber ? nb::repr(value.object) : nb::str(conversions.describe(value).c_str()));
+    return session.python.standIn(given.size() - 1, isNumber ? nb::repr(value.getObject()) : nb::str(conversions.describe(value).c_str()));
   };
   nb::list positional;
   nb::dict named;
@@ -65,7 +65,7 @@ Operand Functions::passArgument(nb::handle parameter, const Operand &value) {
     return conversions.rounded(makeComputed(conversions.convert(value, session.findScalarType(annotation))));
   }
   if (kind == "matrix") {
-    mlir::Value given = conversions.canEmit(value) || value.is(Kind::Sequence) ? conversions.emit(value) : mlir::Value();
+    mlir::Value given = conversions.canEmit(value) || value.is<Sequence>() ? conversions.emit(value) : mlir::Value();
     auto type = given ? dyn_cast<VectorType>(given.getType()) : VectorType();
     if (!type) fail(error::kArgumentType, "Argument " + name + " is expected to be a Matrix, but got " + conversions.describe(value));
     auto check = [&](const char *what, const nb::object &wanted, int64_t got) {
@@ -82,13 +82,13 @@ Operand Functions::passArgument(nb::handle parameter, const Operand &value) {
   if (kind == "struct") return conversions.copy(structs().convertMember(annotation, value));
   if (kind == "ref") {
     Type type = session.findScalarType(getAttribute(annotation, names().dtype));
-    if (!value.is(Kind::Place) || value.type != type || value.isReadOnly) reject("a variable of type '" + ir::describe(type) + "'");
+    if (!value.is<Place>() || value.getType() != type || value.isReadOnly()) reject("a variable of type '" + ir::describe(type) + "'");
   }
   if (kind == "array" || kind == "view") {
-    bool isView = value.is(Kind::View);
-    if (!isView && !conversions.isTensor(value)) reject("an array");
-    auto type = mlir::cast<ir::TensorType>(isView ? value.aggregate->items[0].type : conversions.toTensor(value).type);
-    int64_t rank = isView ? int64_t(Views::listRanges(value).size()) : type.getRank();
+    auto *view = value.find<View>();
+    if (!view && !conversions.isTensor(value)) reject("an array");
+    ir::TensorType type = view ? view->getContainer().type : conversions.toTensor(value).type;
+    int64_t rank = view ? int64_t(Views::listRanges(*view).size()) : type.getRank();
     nb::object ndim = getAttribute(annotation, names().ndim), dtype = getAttribute(annotation, names().dtype);
     Type wanted = dtype.is_none() ? Type() : session.findValueType(dtype);
     if ((!ndim.is_none() && nb::cast<int64_t>(ndim) != rank) ||
@@ -104,85 +104,82 @@ Operand Functions::passArgument(nb::handle parameter, const Operand &value) {
 }
 
 void Functions::flatten(const Operand &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
-  if (key && value.isClamped) *key += "b";
   auto addToKey = [&](char mark, const void *address) {
     if (key) *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
   };
-  switch (value.kind) {
-  case Kind::Object:
-    if (!key) return;
-    if (session.python.isNumber(value.object) || PyUnicode_Check(value.object.ptr())) {
-      std::string text = toText(nb::repr(value.object)).str();
-      *key += "n" + std::string(Py_TYPE(value.object.ptr())->tp_name) + std::to_string(text.size()) + ":" + text;
-      return;
-    }
-    session.keptAlive.push_back(value.object);
-    addToKey('o', value.object.ptr());
-    return addToKey(value.members == Operand::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
-  case Kind::Argument:
-  case Kind::Tensor:
-    if (key) *key += "i" + std::to_string(value.input) + ";";
-    if (!key && value.is(Kind::Argument)) operands.push_back(conversions.emit(value));
-    return;
-  case Kind::Computed:
-  case Kind::Place:
-  case Kind::Components: {
-    // With `key`, places are passed by reference, so that the callee can assign them.
-    bool isPlace = key && value.is(Kind::Place);
-    char mark = context.isOuterVariable(value) ? 's' : value.isElement ? 'a' : value.isReadOnly ? 'c' : 'r';
-    addToKey(isPlace ? mark : 'v', value.type.getAsOpaquePointer());
-    operands.push_back(isPlace ? value.ir : conversions.emit(value));
-    return;
-  }
-  default:
-    if (key) *key += "(" + std::to_string(int(value.kind)) + "," + std::to_string(value.aggregate->items.size()) + ":";
-    for (const nb::object &name : value.aggregate->names) addToKey('k', name.ptr());
-    if (value.aggregate->structType) addToKey('t', value.aggregate->structType.ptr());
-    if (value.is(Kind::Method)) addToKey('m', value.object.ptr());
-    // An object may contain itself.
-    if (++session.flattenDepth > 64)
-      fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
-    if (value.is(Kind::Instance)) addToKey('O', value.object.ptr());
-    for (const Operand &item : value.aggregate->items) flatten(item, operands, key);
-    --session.flattenDepth;
-    return;
-  }
+  auto addValue = [&](mlir::Type type) {
+    addToKey('v', type.getAsOpaquePointer());
+    operands.push_back(conversions.emit(value));
+  };
+  value.visit(
+      [&](const PythonObject &known) {
+        if (!key) return;
+        if (known.isClamped) *key += "b";
+        if (session.python.isNumber(known.object) || PyUnicode_Check(known.object.ptr())) {
+          std::string text = toText(nb::repr(known.object)).str();
+          *key += "n" + std::string(Py_TYPE(known.object.ptr())->tp_name) + std::to_string(text.size()) + ":" + text;
+          return;
+        }
+        session.keptAlive.push_back(known.object);
+        addToKey('o', known.object.ptr());
+        addToKey(known.members == PythonObject::Members::ReadAtLaunch ? 'l' : known.hasRuntimeMembers ? 'P' : 'p', known.path);
+      },
+      [&](const Tensor &tensor) {
+        if (key) *key += (tensor.isClamped ? "bi" : "i") + std::to_string(tensor.input) + ";";
+      },
+      [&](const Argument &argument) {
+        if (key)
+          *key += "i" + std::to_string(argument.input) + ";";
+        else
+          operands.push_back(conversions.emit(value));
+      },
+      [&](const Place &place) {
+        // With `key`, places are passed by reference, so that the callee can assign them.
+        if (!key) return addValue(place.getType());
+        if (place.isClamped) *key += "b";
+        char mark = context.isOuterVariable(place) ? 's' : place.isElement ? 'a' : place.isReadOnly ? 'c' : 'r';
+        addToKey(mark, place.getType().getAsOpaquePointer());
+        operands.push_back(place.ref);
+      },
+      [&](const Computed &computed) { addValue(computed.type); }, [&](const Components &components) { addValue(components.type); },
+      [&](const auto &aggregate) {
+        if (key) *key += "(" + std::to_string(value.kindNumber()) + "," + std::to_string(aggregate.items.size()) + ":";
+        if constexpr (requires { aggregate.names; })
+          for (const nb::object &name : aggregate.names) addToKey('k', name.ptr());
+        if constexpr (requires { aggregate.type; })
+          if (aggregate.type) addToKey('t', aggregate.type.ptr());
+        if constexpr (requires { aggregate.callee; }) addToKey('m', aggregate.callee.ptr());
+        // An object may contain itself.
+        if (++session.flattenDepth > 64)
+          fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
+        for (const Operand &item : aggregate.items) flatten(item, operands, key);
+        --session.flattenDepth;
+      });
 }
 
 Operand Functions::rebuild(const Operand &shape, llvm::function_ref<mlir::Value()> next, bool byReference) {
-  switch (shape.kind) {
-  case Kind::Object:
-  case Kind::Tensor: return shape;
-  case Kind::Argument: return byReference ? shape : makeComputed(next());
-  case Kind::Place:
-    if (byReference) {
-      Operand place = makePlace(next());
-      place.isKernelVariable = context.caller && context.caller->isOuterVariable(shape);
-      place.isElement = shape.isElement || place.isKernelVariable;
-      place.isReadOnly = shape.isReadOnly;
-      place.isClamped = shape.isClamped;
-      return place;
-    }
-    [[fallthrough]];
-  case Kind::Computed:
-  case Kind::Components: return makeComputed(next());
-  default: {
-    Operand result = mapItems(shape, [&](const Operand &item) { return rebuild(item, next, byReference); });
-    if (result.is(Kind::Instance)) result.aggregate->ownerBlock = nullptr; // the callee cannot add members to the caller's object
-    result.isStatic = shape.isStatic;
-    result.object = shape.object;
-    result.path = shape.path;
-    return result;
+  if (shape.isObject() || shape.is<Tensor>() || (byReference && shape.is<Argument>())) return shape;
+  if (auto *given = shape.find<Place>(); given && byReference) {
+    Place place = *given;
+    place.ref = next();
+    place.isKernelVariable = context.caller && context.caller->isOuterVariable(*given);
+    place.isElement = given->isElement || place.isKernelVariable;
+    return place;
   }
-  }
+  if (shape.isTyped()) return makeComputed(next());
+  Operand result = mapItems(shape, [&](const Operand &item) { return rebuild(item, next, byReference); });
+  if (auto *instance = result.find<Instance>()) instance->ownerBlock = nullptr; // the callee cannot add members to the caller's object
+  if (auto *range = result.find<AxisRange>()) range->check = nullptr;
+  result.isStatic = shape.isStatic;
+  return result;
 }
 
-Operand Functions::callFunc(const Operand &func, const Operand *self, Arguments &arguments) {
+Operand Functions::callFunc(const PythonObject &func, const Operand *self, Arguments &arguments) {
   std::vector<Operand> values = bindArguments(func, self, arguments);
   nb::object python = getAttribute(func.object, names().function);
   // The Python function of the func, under the func's path, for its globals.
   nb::object source = getAttribute(func.object, names().source);
-  Callee callee{func.object, makeObject(python, func.path), source.is_none() ? session.python.getSource(python) : source};
+  Callee callee{func.object, {python, func.path}, source.is_none() ? session.python.getSource(python) : source};
   // Functions of the package need no path: the build is part of every cache key.
   if (!session.tracker.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.tracker.refuseCache();
   if (++session.callDepth > 200)
@@ -211,11 +208,12 @@ bool Functions::isSuperCall(nb::handle at) {
 Operand Functions::superAttribute(nb::handle name) {
   std::vector<nb::object> parameters = listParameterNames();
   Binding *self = parameters.empty() ? nullptr : scopes.find(parameters[0].ptr());
-  bool isInstance = self && self->value.is(Kind::Instance);
-  if (!self || (!isInstance && !self->value.isObject())) fail(error::kSyntax, "super() stands in methods of classes only");
+  auto *instance = self ? self->value.find<Instance>() : nullptr;
+  auto *object = self ? self->value.find<PythonObject>() : nullptr;
+  if (!instance && !object) fail(error::kSyntax, "super() stands in methods of classes only");
   Operand owner = expressions().lookUpGlobal(names().__class__);
-  nb::handle ownClass = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
-  const PathNode *type = isInstance ? self->value.path : session.tracker.getStep(self->value.path, PathStep::Kind::Attribute, "__class__");
+  nb::handle ownClass = instance ? instance->type : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object->object.ptr())));
+  const PathNode *type = instance ? instance->path : session.tracker.getStep(object->path, PathStep::Kind::Attribute, "__class__");
   const PathNode *classes = session.tracker.getStep(type, PathStep::Kind::Attribute, "__mro__");
   bool isPast = false;
   int64_t position = 0;
@@ -230,22 +228,22 @@ Operand Functions::superAttribute(nb::handle name) {
       session.tracker.read(place, found);
       return isMethod ? makeMethod(self->value, found, place) : makeObject(found, place);
     }
-    isPast |= candidate.is(owner.object);
+    isPast |= candidate.is(owner.getObject());
   }
   fail(error::kAttribute, "'super' object has no attribute '" + toText(name) + "'");
 }
 
 Operand Functions::makeLocalFunc(nb::handle at) {
-  Operand result = makeAggregate(Kind::Method, {});
+  Method result;
   nb::list captured;
   for (nb::handle name : session.python.freeNames(at)) {
     Binding *binding = scopes.find(name.ptr());
     if (!binding || binding->kind == Binding::Kind::Partial) continue;
-    result.aggregate->names.push_back(nb::borrow(name));
-    result.aggregate->items.push_back(binding->kind == Binding::Kind::Merged ? variables().merge(*binding, name.ptr()) : binding->value);
+    result.names.push_back(nb::borrow(name));
+    result.items.push_back(binding->kind == Binding::Kind::Merged ? variables().merge(*binding, name.ptr()) : binding->value);
     captured.append(name);
   }
-  result.object = session.python.localFunc(context.source.object, at, captured);
+  result.callee = session.python.localFunc(context.source.object, at, captured);
   result.path = context.source.function.path;
   return result;
 }
@@ -282,8 +280,8 @@ std::vector<nb::object> Functions::listParameterNames() {
 
 void Functions::bindParameters(const std::vector<Operand> &values) {
   std::function<bool(const Operand &)> isByReference = [&](const Operand &value) {
-    if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
-    return value.is(Kind::Place) || value.is(Kind::Argument);
+    if (auto *structure = value.find<Struct>()) return llvm::all_of(structure->items, isByReference);
+    return value.is<Place>() || value.is<Argument>();
   };
   bool isConstructor =
       context.source.name == "__init__" || context.source.name == "__post_init__"; // known numbers stay known unless they are assigned
@@ -291,11 +289,9 @@ void Functions::bindParameters(const std::vector<Operand> &values) {
     Operand value = given;
     Binding binding;
     bool isAssigned = context.assignmentCounts->lookup(name.ptr()).count != 0;
-    if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = conversions.load(value);
-    if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value)))
-      value = variables().declare(value, false);
-    if (isConstructor && value.isObject() && isAssigned && session.python.isNumber(value.object)) value = variables().declare(value, false);
-    if (!value.isTyped() && !value.is(Kind::Struct)) binding.kind = Binding::Kind::Static;
+    if ((value.is<Computed>() && isAssigned) || (value.is<Struct>() && !isByReference(value))) value = variables().declare(value, false);
+    if (isConstructor && isAssigned && session.python.isNumber(value.getObject())) value = variables().declare(value, false);
+    if (!value.isTyped() && !value.is<Struct>()) binding.kind = Binding::Kind::Static;
     binding.value = value;
     scopes.bind(name.ptr(), std::move(binding));
   }
@@ -307,7 +303,7 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
   session.keptAlive.push_back(callee.func);
   for (const Operand &value : values) flatten(value, operands, &key);
   auto [found, isNew] = session.instances.try_emplace(key);
-  Instance &instance = found->second;
+  FunctionInstance &instance = found->second;
   std::string name = readText(callee.func, names().name);
   if (isNew) {
     OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
@@ -356,10 +352,7 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
 Operand Functions::shapeOf(nb::handle annotation) {
   if (session.python.isStructType(annotation))
     return structs().makeStructOf(annotation, [&](nb::handle, nb::handle type) { return shapeOf(type); });
-  Operand shape;
-  shape.kind = Kind::Computed;
-  shape.type = session.findValueType(annotation);
-  return shape;
+  return Computed{{}, session.findValueType(annotation)};
 }
 
 Operand Functions::buildFunction(ir::FuncOp op, const std::vector<Operand> &values) {
@@ -377,16 +370,18 @@ Operand Functions::buildFunction(ir::FuncOp op, const std::vector<Operand> &valu
 /// Whether two returned values have the same structure and compile-time parts.
 static bool isSameShape(const Operand &first, const Operand &second) {
   if (first.isTyped() || second.isTyped()) return first.isTyped() && second.isTyped();
-  if (first.kind != second.kind) return false;
-  if (first.is(Kind::Object) || first.is(Kind::Tensor))
-    return first.object.is(second.object) || (PyUnicode_Check(first.object.ptr()) && first.object.equal(second.object));
-  if (first.is(Kind::Instance) && !first.object.is(second.object)) return false;
-  if (!first.aggregate || !second.aggregate) return first.aggregate == second.aggregate;
+  if (!first.isSameKind(second)) return false;
+  if (auto *tensor = first.find<Tensor>()) return tensor->object.is(second.get<Tensor>().object);
+  if (const nb::object &object = first.getObject())
+    return object.is(second.getObject()) || (PyUnicode_Check(object.ptr()) && object.equal(second.getObject()));
+  if (first.is<Instance>() && !first.get<Instance>().type.is(second.get<Instance>().type)) return false;
   auto sameItems = [](const auto &pair) { return isSameShape(std::get<0>(pair), std::get<1>(pair)); };
   auto sameNames = [](const auto &pair) { return std::get<0>(pair).equal(std::get<1>(pair)); };
-  const Aggregate &one = *first.aggregate, &other = *second.aggregate;
-  return one.items.size() == other.items.size() && one.names.size() == other.names.size() &&
-         llvm::all_of(llvm::zip(one.names, other.names), sameNames) && llvm::all_of(llvm::zip(one.items, other.items), sameItems);
+  auto *names = first.findBase<NamedAggregate>(), *otherNames = second.findBase<NamedAggregate>();
+  if (names && (names->names.size() != otherNames->names.size() || !llvm::all_of(llvm::zip(names->names, otherNames->names), sameNames)))
+    return false;
+  auto *one = first.findBase<Aggregate>(), *other = second.findBase<Aggregate>();
+  return one->items.size() == other->items.size() && llvm::all_of(llvm::zip(one->items, other->items), sameItems);
 }
 
 Operand Functions::unifyReturns(ir::FuncOp op) {
@@ -398,7 +393,7 @@ Operand Functions::unifyReturns(ir::FuncOp op) {
   Operand shape = context.results.returns.empty() ? makeObject(nb::none()) : context.results.returns[0].second;
   if (!context.results.returns.empty()) llvm::append_range(types, context.results.returns[0].first.getValues().getTypes());
   for (auto &[at, value] : llvm::drop_begin(context.results.returns, context.results.returns.empty() ? 0 : 1)) {
-    if (at.getValues().size() != types.size() || value.kind != shape.kind) reject("values of different shapes");
+    if (at.getValues().size() != types.size() || !value.isSameKind(shape)) reject("values of different shapes");
     if (value.isObject() && !isSameShape(value, shape)) reject("different compile-time objects");
     if (!isSameShape(value, shape)) reject("values that differ in what is known while compiling");
     for (auto [type, operand] : llvm::zip(types, at.getValues())) {

@@ -13,7 +13,7 @@ public:
   Operand makeLocalFunc(nb::handle node);
   bool isSuperCall(nb::handle node);
   Operand superAttribute(nb::handle name);
-  Operand callFunc(const Operand &func, const Operand *self, Arguments &arguments);
+  Operand callFunc(const PythonObject &func, const Operand *self, Arguments &arguments);
   /// Lists the IR values of a value. With `key`, places are not loaded, and `key` receives a text that identifies everything else.
   void flatten(const Operand &value, llvm::SmallVectorImpl<mlir::Value> &operands, std::string *key);
   /// The inverse of `flatten`, with other IR values.
@@ -25,10 +25,10 @@ public:
 private:
   struct Callee {
     nb::object func;
-    Operand function; ///< the Python function, with its path
+    PythonObject function; ///< the Python function, with its path
     nb::object source;
   };
-  std::vector<Operand> bindArguments(const Operand &func, const Operand *self, Arguments &arguments);
+  std::vector<Operand> bindArguments(const PythonObject &func, const Operand *self, Arguments &arguments);
   Operand passArgument(nb::handle parameter, const Operand &value);
   Operand callInstance(const Callee &callee, const std::vector<Operand> &values);
   /// Emits the func into the current block. With `hasTasks`, its outermost loops are tasks of the kernel.

@@ -1,7 +1,7 @@
 // instances.cpp: objects of users' classes that kernels construct, and named tuples
 //
 // In:   a class and the arguments of its call.
-// Out:  a value of kind Instance, whose members are variables, or a tuple.
+// Out:  an Instance, whose members are variables, or a tuple.
 // Here: the object itself exists only during compilation. `__init__` and methods without decorator are inlined at the call, so that they
 //       can add members to the caller's object.
 #include "frontend/builder.h"
@@ -19,10 +19,11 @@ bool Instances::isUserClass(nb::handle object) {
 }
 
 bool Instances::holdsInstance(const Operand &value) {
-  return value.is(Kind::Instance) || (value.aggregate && llvm::any_of(value.aggregate->items, holdsInstance));
+  auto *aggregate = value.findBase<Aggregate>();
+  return value.is<Instance>() || (aggregate && llvm::any_of(aggregate->items, holdsInstance));
 }
 
-nb::object Instances::makeEmptyInstance(const Operand &instance) { return instance.object.attr("__new__")(instance.object); }
+nb::object Instances::makeEmptyInstance(const Instance &instance) { return instance.type.attr("__new__")(instance.type); }
 
 std::vector<std::pair<nb::object, Operand>> Instances::bindFields(nb::handle type, Arguments &arguments) {
   std::vector<std::pair<nb::object, Operand>> members;
@@ -55,16 +56,18 @@ std::vector<std::pair<nb::object, Operand>> Instances::bindFields(nb::handle typ
   return members;
 }
 
-Operand Instances::makeInstance(const Operand &type, Arguments &arguments) {
-  Operand result = makeAggregate(Kind::Instance, {});
-  result.object = type.object;
-  result.path = type.path;
-  result.aggregate->ownerBlock = builder.getInsertionBlock();
+Operand Instances::makeInstance(const PythonObject &type, Arguments &arguments) {
+  Instance made;
+  made.type = type.object;
+  made.path = type.path;
+  made.ownerBlock = builder.getInsertionBlock();
+  Operand result = made;
+  auto &instance = result.get<Instance>();
   nb::object init = findAttribute(type.object, names().__init__), code = init ? findAttribute(init, names().__code__) : nb::object();
   bool isGenerated =
       findAttribute(type.object, names().__dataclass_fields__) && code && nb::str("<string>").equal(code.attr("co_filename"));
   if (isGenerated) {
-    for (auto &[name, value] : bindFields(type.object, arguments)) storeMember(result, name, value);
+    for (auto &[name, value] : bindFields(type.object, arguments)) storeMember(instance, name, value);
     nb::str finish("__post_init__");
     Arguments none;
     if (findAttribute(type.object, finish)) calls().call(instanceAttribute(result, finish), none, context.node);
@@ -74,15 +77,16 @@ Operand Instances::makeInstance(const Operand &type, Arguments &arguments) {
   return result;
 }
 
-Operand Instances::instanceAttribute(const Operand &base, nb::handle name) {
+Operand Instances::instanceAttribute(const Operand &operand, nb::handle name) {
+  const auto &base = operand.get<Instance>();
   if (const Operand *member = findMember(base, name)) return *member;
-  Operand type = makeObject(base.object, base.path);
+  Operand type = makeObject(base.type, base.path);
   if (names().__class__.equal(name)) return type;
   nb::object missing = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject *>(&PyBaseObject_Type)));
-  nb::object found = nb::module_::import_("inspect").attr("getattr_static")(base.object, name, missing);
+  nb::object found = nb::module_::import_("inspect").attr("getattr_static")(base.type, name, missing);
   if (found.is(missing)) {
-    std::string close = findClosest(toText(name), nb::cast(base.aggregate->names));
-    fail(error::kAttribute, "'" + toText(getAttribute(base.object, names().__name__)) + "' object has no attribute '" + toText(name) + "'" +
+    std::string close = findClosest(toText(name), nb::cast(base.names));
+    fail(error::kAttribute, "'" + toText(getAttribute(base.type, names().__name__)) + "' object has no attribute '" + toText(name) + "'" +
                                 (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, toText(name));
@@ -93,45 +97,45 @@ Operand Instances::instanceAttribute(const Operand &base, nb::handle name) {
   }
   bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
   if (!isMethod) return attributes().objectAttribute(type, name);
-  Operand method = makeMethod(base, found, path);
+  Operand method = makeMethod(operand, found, path);
   session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments none;
   return isProperty ? calls().callMethod(method, none, context.node) : method;
 }
 
-void Instances::storeMember(const Operand &instance, nb::handle name, const Operand &value) {
-  Aggregate &aggregate = *instance.aggregate;
+void Instances::storeMember(Instance &instance, nb::handle name, const Operand &value) {
   auto position =
-      size_t(llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(name); }) - aggregate.names.begin());
-  bool isNew = position == aggregate.names.size();
-  bool isPlace = !isNew && (aggregate.items[position].is(Kind::Place) || aggregate.items[position].is(Kind::Struct));
-  if (isPlace) return variables().store(aggregate.items[position], value);
-  if (aggregate.ownerBlock != builder.getInsertionBlock())
+      size_t(llvm::find_if(instance.names, [&](const nb::object &known) { return known.equal(name); }) - instance.names.begin());
+  bool isNew = position == instance.names.size();
+  bool isPlace = !isNew && (instance.items[position].is<Place>() || instance.items[position].is<Struct>());
+  if (isPlace) return variables().store(instance.items[position], value);
+  if (instance.ownerBlock != builder.getInsertionBlock())
     fail(error::kSyntax,
          "'" + toText(name) + "' is " + (isNew ? "no member of the object yet" : "known while compiling") +
              ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
              "the run time before, such as qd.f32(0)");
-  Operand item = value.isTyped() || value.is(Kind::Struct) ? variables().declare(value, false) : value;
-  if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) collections().materialize(item, AssignmentCount());
+  Operand item = value.isTyped() || value.is<Struct>() ? variables().declare(value, false) : value;
+  if (item.is<Sequence>() || item.is<Dictionary>()) collections().materialize(item, AssignmentCount());
   if (isNew) {
-    aggregate.names.push_back(nb::borrow(name));
-    aggregate.items.push_back(std::move(item));
+    instance.names.push_back(nb::borrow(name));
+    instance.items.push_back(std::move(item));
   } else {
-    aggregate.items[position] = std::move(item);
+    instance.items[position] = std::move(item);
   }
 }
 
 void Instances::materializeInstances(Operand &value) {
   if (!holdsInstance(value)) return;
-  if (value.is(Kind::Instance)) value.aggregate->ownerBlock = builder.getInsertionBlock();
-  for (Operand &item : value.aggregate->items)
-    if (value.is(Kind::Instance) && (item.is(Kind::Computed) || item.is(Kind::Struct)))
+  auto *instance = value.find<Instance>();
+  if (instance) instance->ownerBlock = builder.getInsertionBlock();
+  for (Operand &item : value.findBase<Aggregate>()->items)
+    if (instance && (item.is<Computed>() || item.is<Struct>()))
       item = variables().declare(item, false);
     else
       materializeInstances(item);
 }
 
-Operand Instances::makeNamedTuple(const Operand &type, Arguments &arguments) {
+Operand Instances::makeNamedTuple(const PythonObject &type, Arguments &arguments) {
   // The class itself orders the arguments, here as stand-ins, and adds defaults.
   std::vector<Operand> given;
   auto standIn = [&](const Operand &value) {
@@ -143,27 +147,25 @@ Operand Instances::makeNamedTuple(const Operand &type, Arguments &arguments) {
   for (const Operand &value : arguments.positional) positional.append(standIn(value));
   for (const auto &[name, value] : arguments.named) named[name.c_str()] = standIn(value);
   nb::object made = checked(PyObject_Call(type.object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
-  std::vector<Operand> items;
+  Sequence result;
+  result.isTuple = true;
   for (nb::handle item : made) {
     bool isGiven = session.python.isInstance(item, session.python.standIn);
-    items.push_back(isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, nullptr));
+    result.items.push_back(isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, nullptr));
   }
-  Operand result = makeTuple(std::move(items));
-  result.aggregate->structType = type.object;
-  result.aggregate->names = nb::cast<std::vector<nb::object>>(getAttribute(type.object, names()._fields));
+  result.type = type.object;
+  result.names = nb::cast<std::vector<nb::object>>(getAttribute(type.object, names()._fields));
   result.path = type.path;
   return result;
 }
 
 Operand Instances::namedTupleAttribute(const Operand &base, nb::handle name) {
-  if (const Operand *item = findMember(base, name)) return *item;
+  const auto &sequence = base.get<Sequence>();
+  if (const Operand *item = findMember(sequence, name)) return *item;
   if (llvm::is_contained({"count", "index", "_replace", "_asdict"}, toText(name))) return makeMethod(base, name);
   // Look up methods and constants of the class as for an Instance whose members are the items.
-  Operand object = base;
-  object.kind = Kind::Instance;
-  object.object = base.aggregate->structType;
-  Operand found = instanceAttribute(object, name);
-  if (found.is(Kind::Method)) found.aggregate->items[0] = base;
+  Operand found = instanceAttribute(Instance{sequence, sequence.type, sequence.path}, name);
+  if (auto *method = found.find<Method>()) method->items[0] = base;
   return found;
 }
 

@@ -11,18 +11,18 @@ public:
 
   bool isUserClass(nb::handle object);
   /// Constructs an object with run-time members. Its `__init__` is inlined here.
-  Operand makeInstance(const Operand &type, Arguments &arguments);
-  Operand makeNamedTuple(const Operand &type, Arguments &arguments);
-  Operand instanceAttribute(const Operand &base, nb::handle name);
+  Operand makeInstance(const PythonObject &type, Arguments &arguments);
+  Operand makeNamedTuple(const PythonObject &type, Arguments &arguments);
+  Operand instanceAttribute(const Operand &operand, nb::handle name);
   /// An item, method or constant of a named tuple.
   Operand namedTupleAttribute(const Operand &base, nb::handle name);
-  void storeMember(const Operand &instance, nb::handle name, const Operand &value);
+  void storeMember(Instance &instance, nb::handle name, const Operand &value);
   static bool holdsInstance(const Operand &value);
   /// Turns the members of objects that a call has returned into variables.
   void materializeInstances(Operand &value);
   /// The fields of a dataclass with their values in a call.
   std::vector<std::pair<nb::object, Operand>> bindFields(nb::handle type, Arguments &arguments);
-  nb::object makeEmptyInstance(const Operand &instance); ///< without its members
+  nb::object makeEmptyInstance(const Instance &instance); ///< without its members
   /// Calls a method such as `__add__`. None if there is none or if it returns NotImplemented.
   std::optional<Operand> callSpecial(const Operand &value, const std::string &name, std::vector<Operand> operands);
   /// Applies a binary operator to operands of which one is an object of a user's class.

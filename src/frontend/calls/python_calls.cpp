@@ -20,18 +20,18 @@ bool PythonCalls::isKnownCall(const Arguments &arguments) {
          llvm::all_of(arguments.named, [&](const auto &named) { return isKnown(named.second); });
 }
 
-std::optional<Operand> PythonCalls::callWrapped(const Operand &callee, Arguments &arguments, nb::handle at) {
+std::optional<Operand> PythonCalls::callWrapped(const PythonObject &callee, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
   auto partOf = [&](const nb::object &name) {
     nb::object part = getAttribute(object, name);
     const PathNode *path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, toText(name));
     session.tracker.read(path, part);
-    return makeObject(part, path);
+    return PythonObject{nb::borrow(unwrapTensor(part)), path};
   };
   if (python.isInstance(object, python.partialClass)) {
     Arguments all;
-    Operand positional = partOf(names().args), named = partOf(names().keywords);
+    PythonObject positional = partOf(names().args), named = partOf(names().keywords);
     for (const Operand &value : collections().listItems(positional, "unpack")) all.positional.push_back(value);
     llvm::append_range(all.positional, arguments.positional);
     for (auto [name, item] : nb::borrow<nb::dict>(named.object)) {
@@ -49,9 +49,9 @@ std::optional<Operand> PythonCalls::callWrapped(const Operand &callee, Arguments
   bool isMethod = python.isInstance(object, python.methodClass);
   bool isStatic = Py_TYPE(object.ptr()) == &PyStaticMethod_Type;
   if (isMethod || isStatic) {
-    Operand function = partOf(names().func_);
+    PythonObject function = partOf(names().func_);
     if (isStatic) return calls().call(function, arguments, at);
-    Operand self = partOf(names().__self__);
+    PythonObject self = partOf(names().__self__);
     bool isPythonFunction = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
     if (isPythonFunction) return calls().callMethod(makeMethod(self, function.object, function.path), arguments, at);
   }
@@ -67,7 +67,7 @@ std::optional<Operand> PythonCalls::callWrapped(const Operand &callee, Arguments
   return calls().callMethod(makeMethod(callee, callMember, path), arguments, at);
 }
 
-Operand PythonCalls::callPlain(const Operand &function, const Operand *self, Arguments &arguments) {
+Operand PythonCalls::callPlain(const PythonObject &function, const Operand *self, Arguments &arguments) {
   nb::handle object = function.object;
   auto found = session.plainFunctions.find({object.ptr(), false});
   if (found == session.plainFunctions.end()) {
@@ -87,34 +87,33 @@ Operand PythonCalls::callPlain(const Operand &function, const Operand *self, Arg
   // The loops of such a function are no tasks.
   Enter inside(context);
   nesting.isOrdered = true;
-  return functions().callFunc(makeObject(found->second, function.path), self, arguments);
+  return functions().callFunc({found->second, function.path}, self, arguments);
 }
 
-Operand PythonCalls::makePartial(const Operand &type, Arguments &arguments) {
-  Operand result = makeAggregate(Kind::Method, {});
-  for (const Operand &value : arguments.positional) result.aggregate->items.push_back(collections().copyElement(value));
+Operand PythonCalls::makePartial(const PythonObject &type, Arguments &arguments) {
+  Method result;
+  for (const Operand &value : arguments.positional) result.items.push_back(collections().copyElement(value));
   for (const auto &[name, value] : arguments.named) {
-    result.aggregate->names.push_back(nb::str(name.c_str()));
-    result.aggregate->items.push_back(collections().copyElement(value));
+    result.names.push_back(nb::str(name.c_str()));
+    result.items.push_back(collections().copyElement(value));
   }
-  session.keptAlive.insert(session.keptAlive.end(), result.aggregate->names.begin(), result.aggregate->names.end());
-  result.object = type.object;
+  session.keptAlive.insert(session.keptAlive.end(), result.names.begin(), result.names.end());
+  result.callee = type.object;
   return result;
 }
 
-Operand PythonCalls::callPartial(const Operand &partial, Arguments &arguments, nb::handle at) {
-  const Aggregate &aggregate = *partial.aggregate;
-  size_t namedStart = aggregate.items.size() - aggregate.names.size();
+Operand PythonCalls::callPartial(const Method &partial, Arguments &arguments, nb::handle at) {
+  size_t namedStart = partial.items.size() - partial.names.size();
   Arguments all;
-  all.positional.assign(aggregate.items.begin() + 1, aggregate.items.begin() + int64_t(namedStart));
+  all.positional.assign(partial.items.begin() + 1, partial.items.begin() + int64_t(namedStart));
   llvm::append_range(all.positional, arguments.positional);
-  for (size_t index = 0; index < aggregate.names.size(); ++index) {
-    std::string name = toText(aggregate.names[index]).str();
+  for (size_t index = 0; index < partial.names.size(); ++index) {
+    std::string name = toText(partial.names[index]).str();
     bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == name; });
-    if (!isGiven) all.named.emplace_back(name, aggregate.items[namedStart + index]);
+    if (!isGiven) all.named.emplace_back(name, partial.items[namedStart + index]);
   }
   llvm::append_range(all.named, arguments.named);
-  return calls().call(aggregate.items[0], all, at);
+  return calls().call(partial.items[0], all, at);
 }
 
 Operand PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
@@ -122,16 +121,17 @@ Operand PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
   bool isReal = name == "real_func";
   const Operand *given = arguments.positional.size() == 1 && arguments.named.empty() ? &arguments.positional[0] : nullptr;
   if (!given) fail(error::kSyntax, "qd." + name + " takes one function in kernels");
-  bool isLocal = given->is(Kind::Method) && session.python.isInstance(given->object, session.python.localFunc);
-  if (isLocal && !isReal) return *given;
-  if (!given->isObject() || !session.python.isInstance(given->object, session.python.functionClass))
+  auto *method = given->find<Method>();
+  if (method && !isReal && session.python.isInstance(method->callee, session.python.localFunc)) return *given;
+  if (!session.python.isInstance(given->getObject(), session.python.functionClass))
     fail(error::kType, "qd." + name + " takes a function that is defined outside of the kernel, got " + conversions.describe(*given));
-  nb::object &made = session.plainFunctions[{given->object.ptr(), isReal}];
+  const auto &plain = given->get<PythonObject>();
+  nb::object &made = session.plainFunctions[{plain.object.ptr(), isReal}];
   if (!made || made.is_none()) {
-    session.keptAlive.push_back(given->object);
-    made = nb::borrow(decorator)(given->object);
+    session.keptAlive.push_back(plain.object);
+    made = nb::borrow(decorator)(plain.object);
   }
-  return makeObject(made, given->path);
+  return makeObject(made, plain.path);
 }
 
 void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const Operand *self) {
@@ -149,13 +149,14 @@ void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const 
       if (isFunction && !python.isOfPackage(object)) visitFunction(object, place);
     };
     nb::object code = getAttribute(callable, names().__code__), globals = getAttribute(callable, names().__globals__);
-    nb::object members = self && self->isObject() ? findAttribute(self->object, names().__dict__) : nb::object();
+    auto *receiver = self ? self->find<PythonObject>() : nullptr;
+    nb::object members = receiver ? findAttribute(receiver->object, names().__dict__) : nb::object();
     const PathNode *root = session.tracker.getFunctionRoot(callable, functionPath);
     for (nb::handle name : code.attr("co_names")) {
       if (PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr()))
         record(session.tracker.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
       if (PyObject *found = members && PyDict_Check(members.ptr()) ? PyDict_GetItem(members.ptr(), name.ptr()) : nullptr)
-        record(session.tracker.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
+        record(session.tracker.getStep(receiver->path, PathStep::Kind::Attribute, toText(name)), found);
     }
     size_t position = 0;
     for (nb::handle name : getAttribute(code, names().co_freevars)) {
@@ -175,13 +176,14 @@ Operand PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Opera
   }
   if (name == "getattr") return attributes().getAttributeOf(given[0], conversions.known(given[1]));
   if (name == "getitem") {
-    bool isTuple = given[1].is(Kind::Sequence) && given[1].aggregate->isTuple;
-    std::vector<Operand> indices = isTuple ? given[1].aggregate->items : std::vector<Operand>{given[1]};
+    auto *sequence = given[1].find<Sequence>();
+    bool isTuple = sequence && sequence->isTuple;
+    std::vector<Operand> indices = isTuple ? sequence->items : std::vector<Operand>{given[1]};
     for (Operand &index : indices) {
-      if (!index.isObject() || !PySlice_Check(index.object.ptr())) continue;
-      nb::object slice = index.object;
-      index = makeAggregate(Kind::Range, {makeObject(getAttribute(slice, names().start)), makeObject(getAttribute(slice, names().stop)),
-                                          makeObject(getAttribute(slice, names().step))});
+      nb::object slice = index.getObject();
+      if (!slice || !PySlice_Check(slice.ptr())) continue;
+      index = makeAggregate<Slice>({makeObject(getAttribute(slice, names().start)), makeObject(getAttribute(slice, names().stop)),
+                                    makeObject(getAttribute(slice, names().step))});
     }
     return conversions.load(subscripts().subscriptValues(given[0], indices, isTuple));
   }
@@ -193,7 +195,7 @@ Operand PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Opera
   if (auto kind = ir::findKind<BinaryKind>(name)) return operators().binary(*kind, given[0], given[1], name);
   named.positional = given;
   PyObject *function = PyDict_GetItem(session.python.builtins.ptr(), nb::str(name.data(), name.size()).ptr());
-  return builtinCalls().callPythonBuiltin(name, makeObject(function), named); // len, abs, round, divmod
+  return builtinCalls().callPythonBuiltin(name, {nb::borrow(function)}, named); // len, abs, round, divmod
 }
 
 namespace {
@@ -210,13 +212,14 @@ Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name
   const PythonObjects &python = session.python;
   auto operands = std::make_shared<Operands>();
   std::function<nb::object(const Operand &)> box = [&](const Operand &value) -> nb::object {
-    bool isList = value.is(Kind::Sequence) && !value.aggregate->structType;
-    if (isList || value.is(Kind::Dictionary)) {
+    auto *sequence = value.find<Sequence>();
+    auto *dictionary = value.find<Dictionary>();
+    if (dictionary || (sequence && !sequence->type)) {
       nb::list items;
-      for (const Operand &item : value.aggregate->items) items.append(box(item));
-      if (isList) return value.aggregate->isTuple ? nb::object(nb::tuple(items)) : nb::object(items);
+      for (const Operand &item : value.findBase<Aggregate>()->items) items.append(box(item));
+      if (sequence) return sequence->isTuple ? nb::object(nb::tuple(items)) : nb::object(items);
       nb::dict pairs;
-      for (auto [key, item] : llvm::zip(value.aggregate->names, items)) pairs[key] = item;
+      for (auto [key, item] : llvm::zip(dictionary->names, items)) pairs[key] = item;
       return pairs;
     }
     nb::object known = conversions.isTensor(value) ? nb::object() : conversions.toPython(value);
@@ -228,10 +231,7 @@ Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name
     if (python.isInstance(item, python.operandClass)) return operands->values.at(nb::cast<size_t>(getAttribute(item, names().index)));
     bool isTuple = PyTuple_CheckExact(item.ptr());
     if (!isTuple && !PyList_CheckExact(item.ptr())) return makeObject(item);
-    Operand list = makeAggregate(Kind::Sequence, {});
-    list.aggregate->isTuple = isTuple;
-    for (nb::handle part : item) list.aggregate->items.push_back(unbox(part));
-    return list;
+    return makeSequence(listOperands(item, unbox), isTuple);
   };
   operands->apply = nb::cpp_function([&, operands = operands.get()](nb::handle what, nb::args given, nb::kwargs named) -> nb::object {
     if (operands->isFinished || operands->mistake) nb::raise("the kernel whose value this is has been compiled");
@@ -286,7 +286,7 @@ std::optional<Operand> PythonCalls::tryPython(nb::handle callable, const Operand
   return std::nullopt;
 }
 
-Operand PythonCalls::callPython(const Operand &callee, Arguments &arguments) {
+Operand PythonCalls::callPython(const PythonObject &callee, Arguments &arguments) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
   nb::object qualified = findAttribute(object, names().__name__);
@@ -318,12 +318,13 @@ Operand PythonCalls::runPython(nb::handle callable, const Operand &callee, const
   for (const Operand &argument : arguments.positional) positional.append(conversions.toPython(argument));
   for (const auto &[key, argument] : arguments.named) named[key.c_str()] = conversions.toPython(argument);
   // The dependencies of a user's function beyond its arguments are known only in part.
-  const Operand *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
-  bool isPythonFunction = session.python.isInstance(callee.object, session.python.functionClass) ||
-                          session.python.isInstance(callable, session.python.methodClass);
+  auto *method = callee.find<Method>();
+  const nb::object &function = method ? method->callee : callee.getObject();
+  bool isPythonFunction =
+      session.python.isInstance(function, session.python.functionClass) || session.python.isInstance(callable, session.python.methodClass);
   if (isPythonFunction && !session.python.isOfPackage(callable)) {
     session.tracker.refuseCache();
-    readCaptured(callee.object, callee.path, self);
+    readCaptured(function, method ? method->path : callee.get<PythonObject>().path, method ? &method->items[0] : nullptr);
   }
   PyObject *result = PyObject_Call(callable.ptr(), nb::tuple(positional).ptr(), named.ptr());
   if (!result) {

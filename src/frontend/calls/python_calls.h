@@ -9,19 +9,19 @@ class PythonCalls : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
-  Operand callPython(const Operand &callee, Arguments &arguments);
+  Operand callPython(const PythonObject &callee, Arguments &arguments);
   /// Whether Python can evaluate the call now: all arguments are known and none is a func.
   bool isKnownCall(const Arguments &arguments);
   std::optional<Operand> tryPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
   Operand runPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
   [[noreturn]] void failRuntimeOperands(nb::handle callable, const std::string &name);
   /// Calls an object that wraps another callable: a method, a partial, an object with `__call__`. None for any other callee.
-  std::optional<Operand> callWrapped(const Operand &callee, Arguments &arguments, nb::handle node);
+  std::optional<Operand> callWrapped(const PythonObject &callee, Arguments &arguments, nb::handle node);
   /// Calls a Python function with run-time values: compiles it as a func, or, if that is impossible, runs it on stand-ins.
-  Operand callPlain(const Operand &function, const Operand *self, Arguments &arguments);
+  Operand callPlain(const PythonObject &function, const Operand *self, Arguments &arguments);
   /// `functools.partial` with run-time values: a Method whose items are the callee, positional arguments and named arguments.
-  Operand makePartial(const Operand &type, Arguments &arguments);
-  Operand callPartial(const Operand &partial, Arguments &arguments, nb::handle node);
+  Operand makePartial(const PythonObject &type, Arguments &arguments);
+  Operand callPartial(const Method &partial, Arguments &arguments, nb::handle node);
 
 private:
   /// Calls `object` in Python with stand-ins for run-time values, whose operators emit code.

@@ -8,28 +8,30 @@
 namespace qd::frontend {
 
 bool RegisterTiles::isRegisterTile(const Operand &value) {
-  return value.is(Kind::Struct) && value.aggregate->structType && findAttribute(value.aggregate->structType, names().is_tile);
+  auto *structure = value.find<Struct>();
+  return structure && structure->type && findAttribute(structure->type, names().is_tile);
 }
 
 Operand RegisterTiles::callRegisterTile(const Operand &tile, const char *name, std::vector<Operand> given) {
   Arguments arguments{std::move(given), {}};
   Operand method = attributes().structAttribute(tile, nb::str(name));
-  return functions().callFunc(makeObject(method.object), &tile, arguments);
+  return functions().callFunc({method.get<Method>().callee}, &tile, arguments);
 }
 
 Operand RegisterTiles::laneValue(const Operand &tile, const Operand &value) {
-  return value.is(Kind::View) && Views::listRanges(value).size() == 1 ? callRegisterTile(tile, "_read", {views().clippedView(value)})
-                                                                      : value;
+  auto *view = value.find<View>();
+  return view && Views::listRanges(*view).size() == 1 ? callRegisterTile(tile, "_read", {views().clippedView(*view)}) : value;
 }
 
 void RegisterTiles::loadTile(const Operand &tile, nb::handle index, const Operand &value) {
   for (const nb::object &bound : {names().lower, names().upper, names().step})
     if (!getAttribute(index, bound).is_none()) fail(error::kType, "a tile is loaded as a whole: tile[:] = ...");
   if (isRegisterTile(value)) return variables().store(tile, value);
-  if (!value.is(Kind::View) || Views::listRanges(value).size() != 2)
+  auto *view = value.find<View>();
+  if (!view || Views::listRanges(*view).size() != 2)
     fail(error::kType,
          "tile[:] takes a slice along two axes, such as x[r0:r1, c0:c1], or another tile; got " + conversions.describe(value));
-  callRegisterTile(tile, "_load", {views().clippedView(value)});
+  callRegisterTile(tile, "_load", {views().clippedView(*view)});
 }
 
 void RegisterTiles::augmentTile(const Operand &tile, nb::handle statement) {

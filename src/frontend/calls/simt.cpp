@@ -25,15 +25,11 @@ Operand Simt::makeSharedArray(const Operand &shape, const Operand &dtype) {
     extents.push_back(nb::cast<int64_t>(item));
     if (extents.back() < 1 || extents.back() > INT32_MAX) refuse();
   }
-  Type element = dtype.isObject() ? session.findValueType(dtype.object) : Type();
+  Type element = dtype.isObject() ? session.findValueType(dtype.getObject()) : Type();
   if (!element) fail(error::kType, "Invalid data type " + conversions.describe(dtype) + " given to qd.simt.block.SharedArray");
-  Operand array;
-  array.kind = Kind::Tensor;
-  array.object = nb::none();
   int64_t bytes = int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(element))));
-  array.type = ir::TensorType::get(&session.ctx, element, extents, {}, bytes, {}, {});
-  array.input = session.tracker.addBlockArray();
-  return array;
+  auto type = ir::TensorType::get(&session.ctx, element, extents, {}, bytes, {}, {});
+  return Tensor{nb::none(), nullptr, session.tracker.addBlockArray(), type};
 }
 
 Operand Simt::shuffle(const Operand &value, const Operand &lane, bool again) {

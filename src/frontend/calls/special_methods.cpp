@@ -11,9 +11,10 @@ using namespace mlir;
 namespace qd::frontend {
 
 nb::object Instances::findUserClass(const Operand &value) {
-  if (value.is(Kind::Instance)) return value.object;
-  if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers and texts
-  auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(value.object.ptr())));
+  if (auto *instance = value.find<Instance>()) return instance->type;
+  PyObject *object = value.getObject().ptr();
+  if (!object || !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers and texts
+  auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
   return isUserClass(type) ? type : nb::object();
 }
 
@@ -23,14 +24,15 @@ std::optional<Operand> Instances::callSpecial(const Operand &value, const std::s
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
   if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
     return std::nullopt;
+  auto *instance = value.find<Instance>();
   const PathNode *classPath =
-      value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
+      instance ? instance->path : session.tracker.getStep(value.get<PythonObject>().path, PathStep::Kind::Attribute, "__class__");
   const PathNode *path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
   session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments arguments;
   arguments.positional = std::move(operands);
   Operand result = calls().callMethod(makeMethod(value, found, path), arguments, context.node);
-  return result.isObject() && result.object.ptr() == Py_NotImplemented ? std::nullopt : std::optional(result);
+  return result.getObject().ptr() == Py_NotImplemented ? std::nullopt : std::optional(result);
 }
 
 namespace {
@@ -85,7 +87,7 @@ std::optional<Operand> Instances::callInPlace(NodeKind node, const Operand &targ
 }
 
 std::optional<Operand> Instances::truthOfInstance(const Operand &value) {
-  if (!value.is(Kind::Instance)) return std::nullopt;
+  if (!value.is<Instance>()) return std::nullopt;
   if (std::optional<Operand> truth = callSpecial(value, "__bool__", {})) return truth;
   std::optional<Operand> length = callSpecial(value, "__len__", {});
   return length ? length : makeObject(nb::bool_(true));

@@ -17,27 +17,20 @@ Operand Attributes::visitAttribute(nb::handle at) {
 
 Operand Attributes::getAttributeOf(const Operand &base, nb::handle name) {
   if (conversions.isTensor(base)) return tensorAttribute(base, name);
-  if (base.is(Kind::View)) return views().viewAttribute(base, name);
+  if (auto *view = base.find<View>()) return views().viewAttribute(*view, name);
   if (base.isTyped()) return vectorAttribute(base, name);
-  switch (base.kind) {
-  case Kind::Struct: return structAttribute(base, name);
-  case Kind::Object: return objectAttribute(base, name);
-  case Kind::Range:
-    if (toText(name) == "grouped") return makeMethod(base, name);
-    break;
-  case Kind::Instance: return instances().instanceAttribute(base, name);
-  case Kind::Sequence:
-    if (base.aggregate->structType) return instances().namedTupleAttribute(base, name);
-    [[fallthrough]];
-  case Kind::Dictionary: return makeMethod(base, name);
-  default: break;
-  }
+  if (base.is<Struct>()) return structAttribute(base, name);
+  if (base.isObject()) return objectAttribute(base, name);
+  if (base.is<Instance>()) return instances().instanceAttribute(base, name);
+  if (auto *sequence = base.find<Sequence>(); sequence && sequence->type) return instances().namedTupleAttribute(base, name);
+  bool isGrouped = base.is<Range>() && toText(name) == "grouped";
+  if (isGrouped || base.is<Sequence>() || base.is<Dictionary>()) return makeMethod(base, name);
   fail(error::kAttribute, "'" + conversions.describe(base) + "' has no attribute '" + toText(name) + "'");
 }
 
 Operand Attributes::swizzle(const Operand &base, llvm::StringRef letters) {
   static const llvm::StringRef kGroups[] = {"xyzw", "rgba", "stpq"};
-  auto type = dyn_cast<VectorType>(base.type);
+  auto type = dyn_cast<VectorType>(base.getType());
   if (!type || type.getRank() != 1 || letters.empty() || letters.size() > 4) return {};
   for (llvm::StringRef group : kGroups) {
     if (letters.find_first_not_of(group) != llvm::StringRef::npos) continue;
@@ -57,7 +50,7 @@ Operand Attributes::swizzle(const Operand &base, llvm::StringRef letters) {
 }
 
 static Operand makeShape(ArrayRef<int64_t> shape) {
-  return makeTuple(listValues(shape, [](int64_t size) { return makeObject(nb::int_(size)); }));
+  return makeTuple(listOperands(shape, [](int64_t size) { return makeObject(nb::int_(size)); }));
 }
 
 Operand Attributes::typeAttribute(Type type, llvm::StringRef name) {
@@ -73,54 +66,58 @@ Operand Attributes::typeAttribute(Type type, llvm::StringRef name) {
 }
 
 Operand Attributes::vectorAttribute(const Operand &base, nb::handle name) {
+  Type type = base.getType();
+  auto vector = dyn_cast<VectorType>(type);
   llvm::StringRef text = toText(name);
   if (Operand found = swizzle(base, text); found.isGiven()) return found;
-  if (Operand found = typeAttribute(base.type, text); found.isGiven()) return found;
-  if (text == "shape" && isa<VectorType>(base.type)) return makeShape(mlir::cast<VectorType>(base.type).getShape());
-  if (text == "T" && isa<VectorType>(base.type)) return matrixMethods().callMatrixMethod(base, "transpose", {});
-  if (!MatrixMethods::hasMethod(base.type, text))
-    fail(error::kAttribute, "'" + ir::describe(base.type) + "' has no attribute '" + text + "'");
+  if (Operand found = typeAttribute(type, text); found.isGiven()) return found;
+  if (text == "shape" && vector) return makeShape(vector.getShape());
+  if (text == "T" && vector) return matrixMethods().callMatrixMethod(base, "transpose", {});
+  if (!MatrixMethods::hasMethod(type, text)) fail(error::kAttribute, "'" + ir::describe(type) + "' has no attribute '" + text + "'");
   return makeMethod(base, name);
 }
 
 Operand Attributes::tensorAttribute(const Operand &base, nb::handle name) {
   llvm::StringRef text = toText(name);
-  if (text == "shape") return subscripts().tensorShape(conversions.toTensor(base));
-  if (text == "size") return views().productOf(subscripts().tensorShape(conversions.toTensor(base)).aggregate->items);
+  // The container and its path, whether or not it is an input yet.
+  auto *tensor = base.find<Tensor>();
+  const nb::object &object = tensor ? tensor->object : base.getObject();
+  const PathNode *basePath = tensor ? tensor->path : base.get<PythonObject>().path;
+  if (text == "shape") return makeTuple(subscripts().tensorShape(conversions.toTensor(base)));
+  if (text == "size") return views().productOf(subscripts().tensorShape(conversions.toTensor(base)));
   if (text == "offset") return views().viewOffset(conversions.toTensor(base));
   if (text == "_offset") {
-    auto type = mlir::cast<ir::TensorType>(conversions.toTensor(base).type);
+    ir::TensorType type = conversions.toTensor(base).type;
     std::vector<Operand> firsts;
     for (int64_t axis = 0; axis < type.getRank(); ++axis) firsts.push_back(makeObject(nb::int_(type.getFirst(axis))));
     return makeTuple(std::move(firsts));
   }
-  if (text == "strides") return views().viewStrides(conversions.toTensor(base));
-  if (text == "subview" || (text == "get_scalar_field" && findAttribute(base.object, name))) return makeMethod(base, name);
+  if (text == "strides") return makeTuple(views().viewStrides(conversions.toTensor(base)));
+  if (text == "subview" || (text == "get_scalar_field" && findAttribute(object, name))) return makeMethod(base, name);
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
-    auto type = mlir::cast<ir::TensorType>(conversions.toTensor(base).type);
+    ir::TensorType type = conversions.toTensor(base).type;
     if (Operand found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
     if (text == "ndim") return makeObject(nb::int_(type.getRank()));
   }
   if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._library.indices").attr("fill"));
-  nb::object found = findAttribute(base.object, name);
-  if (!found && (text == "grad" || text == "dual")) failShadow(base.path, text);
-  if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
-  const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
+  nb::object found = findAttribute(object, name);
+  if (!found && (text == "grad" || text == "dual")) failShadow(basePath, text);
+  if (!found) fail(error::kAttribute, "'" + describeType(object) + "' has no attribute '" + text + "'");
+  const PathNode *path = session.tracker.getStep(basePath, PathStep::Kind::Attribute, text);
   if (text == "parent") { // a node of the layout tree, over which a loop can run
-    session.tracker.depend(base.path, artifact::Dependency::Kind::Identity);
+    session.tracker.depend(basePath, artifact::Dependency::Kind::Identity);
     return makeObject(found, path);
   }
   if (PyCallable_Check(found.ptr())) failHostMethod(text);
-  bool isExternal = text == "grad" && !found.is_none() && !session.python.isTensor(found) && !session.python.isTensor(base.object);
-  if (isExternal)
-    return signature().makeExternalArray(
-        found, path, size_t(ir::getAxisCount(mlir::cast<ir::TensorType>(conversions.toTensor(base).type).getElement())));
+  bool isExternal = text == "grad" && !found.is_none() && !session.python.isTensor(found) && !session.python.isTensor(object);
+  if (isExternal) return signature().makeExternalArray(found, path, size_t(ir::getAxisCount(conversions.toTensor(base).type.getElement())));
   session.tracker.read(path, found);
   return makeObject(found, path);
 }
 
-Operand Attributes::partOfField(const Operand &field, llvm::StringRef method, Arguments &arguments) {
+Operand Attributes::partOfField(const Operand &operand, llvm::StringRef method, Arguments &arguments) {
   bool isMember = method == "get_member_field";
+  const auto &field = operand.get<PythonObject>();
   std::vector<Operand> given = calls().bind(method, arguments, isMember ? "key" : "row column?");
   nb::list keys;
   for (const Operand &value : given)
@@ -147,15 +144,15 @@ void Attributes::failShadow(const PathNode *container, llvm::StringRef name) {
                          " has not been placed, check whether `needs_" + which + "=True`");
 }
 
-void Attributes::requireShadow(const Operand &object) {
-  if (object.isNone() && DependencyTracker::isShadow(object.path)) failShadow(object.path->parent, object.path->step.name);
+void Attributes::requireShadow(const PythonObject &object) {
+  if (object.object.is_none() && DependencyTracker::isShadow(object.path)) failShadow(object.path->parent, object.path->step.name);
 }
 
 Operand Attributes::structAttribute(const Operand &base, nb::handle name) {
-  if (const Operand *member = findMember(base, name)) return *member;
+  const auto &structure = base.get<Struct>();
+  if (const Operand *member = findMember(structure, name)) return *member;
   llvm::StringRef text = toText(name);
-  const nb::object &type = base.aggregate->structType;
-  if (type) {
+  if (const nb::object &type = structure.type) {
     nb::object methods = getAttribute(type, names().methods);
     if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr()))
       return makeMethod(base, found, session.tracker.getTypeMember(type, "methods", text));
@@ -165,23 +162,22 @@ Operand Attributes::structAttribute(const Operand &base, nb::handle name) {
       return conversions.fromPython(found, isFunction ? session.tracker.getTypeMember(type, "statics", text) : nullptr);
     }
   }
-  if (text == "keys")
-    return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
+  if (text == "keys") return makeSequence(listOperands(structure.names, [](const nb::object &key) { return makeObject(key); }));
   // An unpacked vector `r` consists of the members `_r0`, `_r1`, ….
   std::vector<Operand> components;
-  auto component = [&] { return findMember(base, nb::str(("_" + text + std::to_string(components.size())).str().c_str())); };
+  auto component = [&] { return findMember(structure, nb::str(("_" + text + std::to_string(components.size())).str().c_str())); };
   while (const Operand *member = component()) components.push_back(*member);
   if (!components.empty()) {
-    Operand vector = makeAggregate(Kind::Sequence, std::move(components));
-    vector.aggregate->isUnpacked = true;
+    Operand vector = makeSequence(std::move(components));
+    vector.get<Sequence>().isUnpacked = true;
     return vector;
   }
   std::string members;
-  for (const nb::object &member : base.aggregate->names) members += (members.empty() ? "" : ", ") + toText(member).str();
+  for (const nb::object &member : structure.names) members += (members.empty() ? "" : ", ") + toText(member).str();
   fail(error::kAttribute, "struct has no attribute '" + text + "' (members: " + members + ")");
 }
 
-Operand Attributes::dataclassMember(const Operand &base, nb::handle name, nb::object annotation) {
+Operand Attributes::dataclassMember(const PythonObject &base, nb::handle name, nb::object annotation) {
   llvm::StringRef text = toText(name);
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
   if (PyUnicode_Check(annotation.ptr())) {
@@ -199,14 +195,15 @@ Operand Attributes::dataclassMember(const Operand &base, nb::handle name, nb::ob
   if (session.python.isInstance(annotation, session.python.structType)) return signature().makeStructArgument(annotation, path);
   Operand value = makeObject(object, path);
   if (isArray) value = signature().withBoundary(value, annotation);
-  value.hasRuntimeMembers = session.python.isDataclassInstance(object);
+  value.get<PythonObject>().hasRuntimeMembers = session.python.isDataclassInstance(object);
   session.tracker.read(path, object);
   return value;
 }
 
-Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
+Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
   llvm::StringRef text = toText(name);
   const PythonObjects &python = session.python;
+  const auto &base = operand.get<PythonObject>();
   nb::handle object = base.object;
   requireShadow(base);
   if (python.isInstance(object, python.structValue)) return structAttribute(structs().structOfObject(base), name);
@@ -218,7 +215,7 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
     if (PyObject *field = fields ? PyDict_GetItem(fields.ptr(), name.ptr()) : nullptr)
       return dataclassMember(base, name, getAttribute(field, names().type));
   }
-  if (object.is(python.matrix) || object.is(python.vector)) return makeMethod(base, name);
+  if (object.is(python.matrix) || object.is(python.vector)) return makeMethod(operand, name);
   const PathNode *classPath =
       PyType_Check(object.ptr()) ? base.path : session.tracker.getStep(base.path, PathStep::Kind::Attribute, "__class__");
   const PathNode *methodPath = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
@@ -227,7 +224,7 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
     const PathNode *getter = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
     session.tracker.depend(getter, artifact::Dependency::Kind::Function);
     Arguments none;
-    return calls().callMethod(makeMethod(base, property.attr("fget"), getter), none, nb::handle());
+    return calls().callMethod(makeMethod(operand, property.attr("fget"), getter), none, nb::handle());
   }
   nb::object found = findAttribute(object, name);
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
@@ -247,13 +244,13 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
   }
   if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) {
     if (text != "get_member_field") failHostMethod(text);
-    return makeMethod(base, name);
+    return makeMethod(operand, name);
   }
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   bool isNamedTuple = PyTuple_Check(object.ptr()) && findAttribute(type, names()._fields);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) ||
       (PyTuple_Check(object.ptr()) && !isNamedTuple))
-    return makeMethod(base, name);
+    return makeMethod(operand, name);
   // Since Python 3.13 a class method binds the object that it wraps by itself.
   if (python.isInstance(found, python.methodClass) && python.isInstance(found.attr("__func__"), python.func))
     found = python.boundFunc(found.attr("__func__"), found.attr("__self__"));
@@ -262,19 +259,19 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
     nb::object self = getAttribute(found, names().__self__);
     if (self.is(object) || self.is(type)) {
       session.tracker.depend(path, artifact::Dependency::Kind::Function);
-      return makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_), path);
+      return makeMethod(self.is(object) ? operand : makeObject(self, classPath), getAttribute(found, names().func_), path);
     }
   }
   // A func of the object's class, bound to the object. Its path goes through the class, because each read creates a new bound func.
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
     session.tracker.depend(methodPath, artifact::Dependency::Kind::Function);
-    return makeMethod(base, getAttribute(found, names().func), methodPath);
+    return makeMethod(operand, getAttribute(found, names().func), methodPath);
   }
-  Operand::Members members = base.members;
-  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Operand::Members::Unspecified)
-    members = conversions.isTrue(makeObject(bakes)) ? Operand::Members::Baked : Operand::Members::ReadAtLaunch;
+  PythonObject::Members members = base.members;
+  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == PythonObject::Members::Unspecified)
+    members = conversions.isTrue(makeObject(bakes)) ? PythonObject::Members::Baked : PythonObject::Members::ReadAtLaunch;
   bool isNumber = (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass);
-  if (members == Operand::Members::ReadAtLaunch && path && isNumber) {
+  if (members == PythonObject::Members::ReadAtLaunch && path && isNumber) {
     if (nesting.staticDepth > 0)
       fail(error::kSyntax, "'" + text +
                                "' is a primitive member of a @qd.data_oriented(template_primitives=False) object: it is a "
@@ -282,8 +279,7 @@ Operand Attributes::objectAttribute(const Operand &base, nb::handle name) {
     return conversions.makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
   }
   if (!isPackage) session.tracker.read(path, found);
-  Operand value = makeObject(found, path);
-  value.members = members;
+  PythonObject value{nb::borrow(unwrapTensor(found)), path, members};
   value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);
   return value;
 }

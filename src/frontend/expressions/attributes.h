@@ -14,15 +14,15 @@ public:
   Operand vectorAttribute(const Operand &base, nb::handle name);
   Operand tensorAttribute(const Operand &base, nb::handle name);
   Operand structAttribute(const Operand &base, nb::handle name);
-  Operand objectAttribute(const Operand &base, nb::handle name);
+  Operand objectAttribute(const Operand &operand, nb::handle name);
   /// Fails if `object` is the missing shadow of a container.
-  void requireShadow(const Operand &object);
+  void requireShadow(const PythonObject &object);
   /// A component of a field of vectors, or a member of a field of structs: `get_scalar_field`, `get_member_field`.
-  Operand partOfField(const Operand &field, llvm::StringRef method, Arguments &arguments);
+  Operand partOfField(const Operand &operand, llvm::StringRef method, Arguments &arguments);
 
 private:
   Operand typeAttribute(mlir::Type type, llvm::StringRef name); ///< dtype, n, m, ...; not `isGiven` if there is none
-  Operand dataclassMember(const Operand &base, nb::handle name, nb::object annotation);
+  Operand dataclassMember(const PythonObject &base, nb::handle name, nb::object annotation);
   Operand swizzle(const Operand &base, llvm::StringRef letters);
   [[noreturn]] void failHostMethod(llvm::StringRef name);
   [[noreturn]] void failShadow(const PathNode *container, llvm::StringRef name);

@@ -11,26 +11,26 @@ namespace qd::frontend {
 
 std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRef purpose) {
   std::vector<Operand> items;
-  if (value.is(Kind::Sequence) || value.is(Kind::Struct)) return value.aggregate->items;
-  if (value.is(Kind::Dictionary)) {
-    for (const nb::object &name : value.aggregate->names) items.push_back(makeObject(name));
-    return items;
-  }
+  if (auto *dictionary = value.find<Dictionary>())
+    return listOperands(dictionary->names, [](const nb::object &name) { return makeObject(name); });
+  if (value.is<Sequence>() || value.is<Struct>()) return value.findBase<Aggregate>()->items;
+  auto *known = value.find<PythonObject>();
   if (session.python.isInstance(value.getObject(), session.python.groupedRange)) {
-    for (nb::handle index : getAttribute(value.object, names().r)) items.push_back(indexVector(index));
+    for (nb::handle index : getAttribute(known->object, names().r)) items.push_back(indexVector(index));
     return items;
   }
-  if (value.isIndex)
-    return listValues(getAttribute(value.object, names()._array).attr("tolist")(), [](nb::handle item) { return makeObject(item); });
+  if (known && known->isIndex)
+    return listOperands(getAttribute(known->object, names()._array).attr("tolist")(), [](nb::handle item) { return makeObject(item); });
   if (session.python.isInstance(value.getObject(), session.python.matrix))
-    return listItems(makeComputed(conversions.emitHostMatrix(value.object)), purpose);
+    return listItems(makeComputed(conversions.emitHostMatrix(known->object)), purpose);
   nb::object iterator;
-  if (value.isObject() && !session.python.isTensor(value.object) && !session.python.isNumber(value.object))
-    iterator = nb::steal(PyObject_GetIter(value.object.ptr()));
+  if (known && !session.python.isTensor(known->object) && !session.python.isNumber(known->object))
+    iterator = nb::steal(PyObject_GetIter(known->object.ptr()));
   if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // raised by the object's __iter__
   if (iterator) {
-    bool hasItems = PyList_Check(value.object.ptr()) || PyTuple_Check(value.object.ptr());
-    auto step = [&] { return hasItems ? session.tracker.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr; };
+    auto step = [&] {
+      return isList(value) ? session.tracker.getStep(known->path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr;
+    };
     while (nb::object item = nb::steal(PyIter_Next(iterator.ptr()))) {
       session.tracker.read(step(), item);
       items.push_back(conversions.fromPython(item, step()));
@@ -59,24 +59,23 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
 Operand Collections::indexVector(nb::handle index) {
   if (nb::len(index) == 0) return makeTuple({});
   Operand vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._base.dtypes").attr("i32")));
-  vector.isIndex = true;
+  vector.get<PythonObject>().isIndex = true;
   return vector;
 }
 
 void Collections::materialize(const Operand &container, const AssignmentCount &use) {
-  if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
-  Aggregate &aggregate = *container.aggregate;
-  if (aggregate.isTuple || aggregate.isUnpacked || aggregate.ownerBlock) return;
-  aggregate.ownerBlock = builder.getInsertionBlock();
-  for (Operand &item : aggregate.items)
-    if (item.is(Kind::Computed) ? use.hasItemAssigned || use.hasItemPassed
-                                : use.hasItemAssigned && session.python.isNumber(item.getObject()))
+  auto *sequence = container.find<Sequence>();
+  Collection *collection = sequence ? sequence : static_cast<Collection *>(container.find<Dictionary>());
+  if (!collection || collection->ownerBlock || (sequence && (sequence->isTuple || sequence->isUnpacked))) return;
+  collection->ownerBlock = builder.getInsertionBlock();
+  for (Operand &item : collection->items)
+    if (item.is<Computed>() ? use.hasItemAssigned || use.hasItemPassed : use.hasItemAssigned && session.python.isNumber(item.getObject()))
       item = variables().declare(item, false);
 }
 
 Operand *Collections::findItem(const Operand &container, const Operand &key) {
-  if (container.is(Kind::Dictionary)) return findKey(container, knownKey(key));
-  std::vector<Operand> &items = container.aggregate->items;
+  if (container.is<Dictionary>()) return findKey(container.get<Dictionary>(), knownKey(key));
+  std::vector<Operand> &items = container.get<Sequence>().items;
   std::optional<int64_t> position = subscripts().findPosition(key);
   if (!position) return nullptr;
   return &items[size_t(subscripts().wrapIndex(*position, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
@@ -89,35 +88,37 @@ void Collections::assignItem(const Operand &container, const Operand &key, const
 }
 
 Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef name, Arguments &arguments) {
-  Aggregate &aggregate = *receiver.aggregate;
-  if (aggregate.structType && name == "_asdict") {
-    Operand dictionary = makeAggregate(Kind::Dictionary, aggregate.items);
-    dictionary.aggregate->names = aggregate.names;
+  Collection &collection = *receiver.findBase<Collection>();
+  auto *sequence = receiver.find<Sequence>();
+  bool isTuple = sequence && sequence->isTuple, isNamedTuple = sequence && sequence->type;
+  if (isNamedTuple && name == "_asdict") {
+    Dictionary dictionary;
+    dictionary.items = sequence->items;
+    dictionary.names = sequence->names;
     return dictionary;
   }
-  if (aggregate.structType && name == "_replace") {
-    Operand result = mapItems(receiver, [](const Operand &item) { return item; });
+  if (isNamedTuple && name == "_replace") {
+    Sequence result = *sequence;
     for (auto &[key, value] : arguments.named) {
       nb::str field(key.c_str());
-      auto found = llvm::find_if(aggregate.names, [&](const nb::object &known) { return known.equal(field); });
-      if (found == aggregate.names.end()) fail(error::kType, "'" + key + "' is no field of " + conversions.describe(receiver));
-      result.aggregate->items[size_t(found - aggregate.names.begin())] = copyElement(value);
+      auto found = llvm::find_if(result.names, [&](const nb::object &known) { return known.equal(field); });
+      if (found == result.names.end()) fail(error::kType, "'" + key + "' is no field of " + conversions.describe(receiver));
+      result.items[size_t(found - result.names.begin())] = copyElement(value);
     }
     return result;
   }
   bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
-  if (aggregate.ownerBlock && aggregate.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
+  if (collection.ownerBlock && collection.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
     fail(error::kSyntax, "'" + name + "' would change a list or dict from outside of this run-time branch or loop, once, while compiling");
-  if (name == "append" && !aggregate.isTuple && receiver.is(Kind::Sequence) && arguments.positional.size() == 1) {
-    aggregate.items.push_back(conversions.load(arguments.positional[0]));
+  if (name == "append" && sequence && !isTuple && arguments.positional.size() == 1) {
+    sequence->items.push_back(conversions.load(arguments.positional[0]));
     return makeObject(nb::none());
   }
   // A list, tuple or dict of Python runs the method, with stand-ins for run-time values.
   std::vector<Operand> boxed;
   auto box = [&](const Operand &value) -> nb::object {
-    nb::handle object = value.object;
-    bool isPlain = value.isObject() && (session.python.isNumber(object) || PyUnicode_Check(object.ptr()) || object.is_none());
-    if (isPlain) return value.object;
+    const nb::object &object = value.getObject();
+    if (object && (session.python.isNumber(object) || PyUnicode_Check(object.ptr()) || object.is_none())) return object;
     boxed.push_back(conversions.load(value));
     return session.python.standIn(boxed.size() - 1, conversions.describe(value).c_str());
   };
@@ -130,16 +131,15 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     if (session.python.isInstance(object, session.python.standIn)) return boxed[nb::cast<size_t>(getAttribute(object, names().index))];
     PyObject *ptr = object.ptr();
     if (!PyList_Check(ptr) && !PyTuple_Check(ptr) && !PyDictViewSet_Check(ptr) && !PyDictValues_Check(ptr)) return makeObject(object);
-    Operand items = makeAggregate(Kind::Sequence, {});
-    items.aggregate->isTuple = !PyList_Check(ptr);
-    for (nb::handle item : object) items.aggregate->items.push_back(unbox(item));
-    return items;
+    std::vector<Operand> items;
+    for (nb::handle item : object) items.push_back(unbox(item));
+    return makeSequence(std::move(items), /*isTuple=*/!PyList_Check(ptr));
   };
-  nb::object container = boxAll(aggregate.items);
-  if (aggregate.isTuple) container = nb::tuple(container);
-  if (receiver.is(Kind::Dictionary)) {
+  nb::object container = boxAll(collection.items);
+  if (isTuple) container = nb::tuple(container);
+  if (!sequence) {
     nb::dict dict;
-    for (auto [key, item] : llvm::zip(aggregate.names, container)) dict[key] = item;
+    for (auto [key, item] : llvm::zip(collection.names, container)) dict[key] = item;
     container = dict;
   }
   nb::object method = findAttribute(container, nb::str(name.data(), name.size()));
@@ -152,11 +152,11 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     returned = method(*given);
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
   Operand result = unbox(returned);
-  if (aggregate.isTuple) return result;
-  aggregate.items = unbox(receiver.is(Kind::Dictionary) ? container.attr("values")() : container).aggregate->items;
-  if (receiver.is(Kind::Dictionary)) {
-    aggregate.names.clear();
-    for (nb::handle key : nb::list(container)) aggregate.names.push_back(nb::borrow(key));
+  if (isTuple) return result;
+  collection.items = unbox(sequence ? container : container.attr("values")()).get<Sequence>().items;
+  if (!sequence) {
+    collection.names.clear();
+    for (nb::handle key : nb::list(container)) collection.names.push_back(nb::borrow(key));
   }
   return result;
 }
@@ -174,21 +174,20 @@ std::vector<Operand> Collections::visitAll(nb::handle nodes, llvm::function_ref<
 
 /// The copy of a value that a list, tuple or dict stores.
 Operand Collections::copyElement(const Operand &value) {
-  return value.is(Kind::Struct) ? variables().declare(value, false) : conversions.load(value);
+  return value.is<Struct>() ? variables().declare(value, false) : conversions.load(value);
 }
 
 Operand Collections::visitDisplay(nb::handle at, bool isTuple) {
-  Operand value = makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts),
-                                                         [&](nb::handle element) { return copyElement(expressions().visit(element)); }));
-  for (Operand &item : value.aggregate->items) // places that are items of unpacked lists
-    if (item.is(Kind::Place)) item = conversions.load(item);
-  value.aggregate->isTuple = isTuple;
-  return value;
+  std::vector<Operand> items =
+      visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return copyElement(expressions().visit(element)); });
+  for (Operand &item : items) // places that are items of unpacked lists
+    if (item.is<Place>()) item = conversions.load(item);
+  return makeSequence(std::move(items), isTuple);
 }
 
 Operand Collections::makeSet(const Operand &items) {
   nb::object set = nb::steal(PySet_New(nullptr));
-  for (const Operand &item : items.aggregate->items) {
+  for (const Operand &item : items.get<Sequence>().items) {
     nb::object known = conversions.toPython(item);
     if (!known) fail(error::kSyntax, "the items of a set must be known while compiling, got " + conversions.describe(item));
     if (PySet_Add(set.ptr(), known.ptr()) != 0) throw nb::python_error();
@@ -202,19 +201,19 @@ nb::object Collections::knownKey(const Operand &value) {
   return key;
 }
 
-Operand *Collections::findKey(const Operand &dictionary, nb::handle key) {
-  for (auto [name, item] : llvm::zip(dictionary.aggregate->names, dictionary.aggregate->items))
+Operand *Collections::findKey(Dictionary &dictionary, nb::handle key) {
+  for (auto [name, item] : llvm::zip(dictionary.names, dictionary.items))
     if (name.equal(key)) return &item;
   return nullptr;
 }
 
-void Collections::put(const Operand &dictionary, nb::object key, Operand value) {
+void Collections::put(Dictionary &dictionary, nb::object key, Operand value) {
   if (Operand *item = findKey(dictionary, key)) {
     *item = std::move(value);
     return;
   }
-  dictionary.aggregate->names.push_back(std::move(key));
-  dictionary.aggregate->items.push_back(std::move(value));
+  dictionary.names.push_back(std::move(key));
+  dictionary.items.push_back(std::move(value));
 }
 
 std::vector<std::pair<nb::object, Operand>> Collections::listPairs(const Operand &value) {
@@ -224,7 +223,7 @@ std::vector<std::pair<nb::object, Operand>> Collections::listPairs(const Operand
 }
 
 Operand Collections::visitDictionary(nb::handle at) {
-  Operand result = makeAggregate(Kind::Dictionary, {});
+  Dictionary result;
   nb::object values = getAttribute(at, names().values);
   size_t index = 0;
   for (nb::handle keyNode : getAttribute(at, names().keys)) {
@@ -256,16 +255,17 @@ void Collections::emitComprehension(nb::handle generators, size_t level, const s
 
 Operand Collections::visitComprehension(nb::handle at) {
   bool isDict = kindOf(at) == NodeKind::DictComp;
-  Operand result = makeAggregate(isDict ? Kind::Dictionary : Kind::Sequence, {});
+  Dictionary dictionary;
+  std::vector<Operand> items;
   emitComprehension(getAttribute(at, names().generators), 0, [&] {
     if (isDict) {
       nb::object key = knownKey(expressions().visit(getAttribute(at, names().key)));
-      put(result, key, copyElement(expressions().visit(getAttribute(at, names().value))));
+      put(dictionary, key, copyElement(expressions().visit(getAttribute(at, names().value))));
     } else {
-      result.aggregate->items.push_back(copyElement(expressions().visit(getAttribute(at, names().elt))));
+      items.push_back(copyElement(expressions().visit(getAttribute(at, names().elt))));
     }
   });
-  return result;
+  return isDict ? Operand(dictionary) : makeSequence(std::move(items));
 }
 
 } // namespace qd::frontend

@@ -18,7 +18,7 @@ public:
   /// Keys and items of a dict or struct.
   std::vector<std::pair<nb::object, Operand>> listPairs(const Operand &value);
   nb::object knownKey(const Operand &value);
-  Operand *findKey(const Operand &dictionary, nb::handle key);     ///< null if there is none
+  Operand *findKey(Dictionary &dictionary, nb::handle key);        ///< null if there is none
   Operand *findItem(const Operand &container, const Operand &key); ///< in a list or dict; null if there is none
   void assignItem(const Operand &container, const Operand &key, const Operand &value);
   /// Makes the current block the owner of a list or dict. Items of compiled code become variables if the function assigns items.
@@ -29,7 +29,7 @@ public:
 
 private:
   Operand indexVector(nb::handle index); ///< the loop variable of an unrolled loop, from a tuple of numbers
-  void put(const Operand &dictionary, nb::object key, Operand value);
+  void put(Dictionary &dictionary, nb::object key, Operand value);
   void emitComprehension(nb::handle generators, size_t level, const std::function<void()> &emit);
 };
 

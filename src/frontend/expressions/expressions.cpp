@@ -29,7 +29,7 @@ Operand Expressions::visitNode(nb::handle at) {
     if (kind == NodeKind::Not) return operators().logicalNot(operand);
     if (conversions.isConstant(operand) && operand.isObject()) {
       auto *compute = kind == NodeKind::USub ? PyNumber_Negative : kind == NodeKind::UAdd ? PyNumber_Positive : PyNumber_Invert;
-      return makeObject(checked(compute(session.python.toPythonScalar(operand.object).ptr())));
+      return makeObject(checked(compute(session.python.toPythonScalar(operand.getObject()).ptr())));
     }
     if (kind == NodeKind::UAdd) return instances().callSpecial(operand, "__pos__", {}).value_or(conversions.load(operand));
     return kind == NodeKind::USub ? operators().negate(operand) : operators().unary(UnaryKind::bit_not, operand, "bit_not");
@@ -135,7 +135,7 @@ Operand Expressions::visitBinary(nb::handle at) {
       value = operators().matmul(value, right);
       continue;
     }
-    bool isFormat = kind == NodeKind::Mod && value.isObject() && PyUnicode_Check(value.object.ptr()) && !conversions.isConstant(right);
+    bool isFormat = kind == NodeKind::Mod && value.isObject() && PyUnicode_Check(value.getObject().ptr()) && !conversions.isConstant(right);
     if (isFormat) fail(error::kSyntax, "'%' on a text is supported in print and assert only");
     const Operator &op = *findOperator(kind);
     value = operators().binary(op.kind, value, right, op.symbol);
@@ -161,7 +161,7 @@ Operand Expressions::visitCompare(nb::handle at) {
     };
     if (isVector(term)) rest();
     mlir::Value condition = operators().truth(term, "compare");
-    if (!session.options.shortCircuit) return makeComputed(create<ir::BinaryOp>(BinaryKind::bit_and, condition, rest().ir));
+    if (!session.options.shortCircuit) return makeComputed(create<ir::BinaryOp>(BinaryKind::bit_and, condition, conversions.emit(rest())));
     return chooseBranch(condition, rest, [&] { return makeObject(nb::bool_(false)); });
   };
   return compareFrom(0, conversions.load(visit(getAttribute(at, names().left))));
@@ -179,14 +179,17 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
       fail(error::kSyntax,
            "Operator \"" + symbol + "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
     if (conversions.isTensor(left) && conversions.isTensor(right))
-      for (const Operand *operand : {&left, &right}) session.tracker.depend(operand->path, artifact::Dependency::Kind::Identity);
+      for (const Operand *operand : {&left, &right}) {
+        auto *tensor = operand->find<Tensor>();
+        session.tracker.depend(tensor ? tensor->path : operand->get<PythonObject>().path, artifact::Dependency::Kind::Identity);
+      }
     nb::object first = conversions.toPython(left), second = conversions.toPython(right);
     bool isSame = first && second && first.is(second);
     return makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
   }
   if (kind == NodeKind::In || kind == NodeKind::NotIn) {
-    nb::object item = conversions.toPython(left),
-               container = right.is(Kind::Dictionary) ? nb::cast(right.aggregate->names) : conversions.toPython(right);
+    auto *dictionary = right.find<Dictionary>();
+    nb::object item = conversions.toPython(left), container = dictionary ? nb::cast(dictionary->names) : conversions.toPython(right);
     if (!item || !container)
       fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
                                " is only supported inside `qd.static`. Both sides must be known while compiling");
@@ -235,7 +238,7 @@ Operand Expressions::chooseBranch(mlir::Value condition, const std::function<Ope
     values[side] = side == 0 ? first() : second();
     if (session.python.isInstance(values[side].getObject(), session.python.structValue))
       values[side] = structs().structOfObject(values[side]);
-    if (values[side].is(Kind::Struct))
+    if (values[side].is<Struct>())
       functions().flatten(values[side], typed[side], nullptr);
     else
       typed[side].push_back(conversions.emit(values[side]));
@@ -271,7 +274,7 @@ Operand Expressions::chooseBranch(mlir::Value condition, const std::function<Ope
     }
     for (auto [type, place] : llvm::zip_equal(types, results)) place = create<ir::LoadOp>(type, place);
   }
-  if (!values[0].is(Kind::Struct)) return makeComputed(results[0]);
+  if (!values[0].is<Struct>()) return makeComputed(results[0]);
   size_t position = 0;
   return functions().rebuild(values[0], [&] { return results[position++]; }, false);
 }

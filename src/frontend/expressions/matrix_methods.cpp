@@ -1,7 +1,7 @@
 // matrix_methods.cpp: construction and methods of vectors and matrices
 //
-// In:   the name of a method or constructor and its arguments as values.
-// Out:  a vector or matrix as a typed value.
+// In:   the name of a method or constructor and its arguments as operands.
+// Out:  a vector or matrix as a Computed.
 // Here: each method emits a few ops on whole vectors where the IR has them, instead of one per component.
 #include "frontend/builder.h"
 
@@ -79,7 +79,7 @@ const llvm::StringMap<MatrixMethod> &MatrixMethods::getMatrixMethods() {
     if (call.type.getDimSize(0) > 16) m.fail(error::kCompilation, "only dimension < 17 is supported, got shape " + shapeText(call.type));
     Arguments operand;
     operand.positional.push_back(makeComputed(m.conversions.emit(call.receiver)));
-    return m.functions().callFunc(makeObject(nb::module_::import_("quadrants.linalg").attr(call.name.str().c_str())), nullptr, operand);
+    return m.functions().callFunc({nb::module_::import_("quadrants.linalg").attr(call.name.str().c_str())}, nullptr, operand);
   };
   static const llvm::StringMap<MatrixMethod> kMethods = {
       {"dot", {"other", kDot}},
@@ -95,8 +95,7 @@ const llvm::StringMap<MatrixMethod> &MatrixMethods::getMatrixMethods() {
       {"inverse", {"", kSquare}},
       {"transpose", {"", [](auto &m, auto &call) { return makeComputed(m.emitter.transpose(m.conversions.emit(call.receiver))); }}},
       {"get_shape", {"", [](auto &m, auto &call) { return m.attributes().vectorAttribute(call.receiver, nb::str("shape")); }}},
-      {"to_list",
-       {"", [](auto &m, auto &call) { return makeAggregate(Kind::Sequence, m.collections().listItems(call.receiver, "list")); }}},
+      {"to_list", {"", [](auto &m, auto &call) { return makeSequence(m.collections().listItems(call.receiver, "list")); }}},
       {"cast",
        {"dtype",
         [](auto &m, auto &call) {
@@ -105,7 +104,7 @@ const llvm::StringMap<MatrixMethod> &MatrixMethods::getMatrixMethods() {
       {"fill",
        {"val",
         [](auto &m, auto &call) {
-          bool isPlace = call.receiver.is(Kind::Place) || call.receiver.is(Kind::Components);
+          bool isPlace = call.receiver.template is<Place>() || call.receiver.template is<Components>();
           if (!isPlace) m.fail(error::kSyntax, "fill() needs a variable or an element");
           m.variables().store(call.receiver, call.given[0]);
           return makeObject(nb::none());
@@ -153,7 +152,7 @@ Operand MatrixMethods::callMatrixMethod(const Operand &receiver, llvm::StringRef
   // As in Python, bit_count counts the bits of the absolute value.
   if (name == "bit_count") return operators().unary(UnaryKind::popcnt, operators().unary(UnaryKind::abs, receiver, name), name);
   const MatrixMethod &method = getMatrixMethods().find(name)->second;
-  return method.call(*this, {name, receiver, dyn_cast<VectorType>(receiver.type), calls().bind(name, arguments, method.parameters)});
+  return method.call(*this, {name, receiver, dyn_cast<VectorType>(receiver.getType()), calls().bind(name, arguments, method.parameters)});
 }
 
 bool MatrixMethods::hasMethod(Type type, llvm::StringRef name) {
@@ -169,11 +168,11 @@ Operand MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef classNam
   Type scalar = calls().scalarTypeOf(given[1], "qd." + className);
   Operand &items = given[0];
   bool isArray = isList(items) || isa_and_nonnull<VectorType>(items.getType()) ||
-                 (items.isObject() && !session.python.isNumber(items.object) && !PyUnicode_Check(items.object.ptr()));
+                 (items.isObject() && !session.python.isNumber(items.getObject()) && !PyUnicode_Check(items.getObject().ptr()));
   if (!isArray)
     fail(error::kType, "An Matrix/Vector can only be initialized with an array-like object, got " + conversions.describe(items));
   if (session.python.isInstance(items.getObject(), session.python.numpyArray))
-    items = conversions.fromPython(items.object.attr("tolist")(), nullptr);
+    items = conversions.fromPython(items.getObject().attr("tolist")(), nullptr);
   mlir::Value value = conversions.emit(items);
   return makeComputed(scalar ? emitter.cast(value, scalar) : value);
 }
@@ -185,8 +184,9 @@ Operand MatrixMethods::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
   auto type = mlir::cast<VectorType>(found);
   SmallVector<mlir::Value> components;
   std::function<void(const Operand &)> add = [&](const Operand &value) {
-    bool isText = value.isObject() && (PyUnicode_Check(value.object.ptr()) || PyBytes_Check(value.object.ptr()));
-    bool isList = value.is(Kind::Sequence) || (value.isObject() && !isText && !session.python.isNumber(value.object));
+    PyObject *object = value.getObject().ptr();
+    bool isText = object && (PyUnicode_Check(object) || PyBytes_Check(object));
+    bool isList = value.is<Sequence>() || (object && !isText && !session.python.isNumber(object));
     if (isList || isa_and_nonnull<VectorType>(value.getType())) {
       for (const Operand &item : collections().listItems(value, "take the components of")) add(item);
       return;
@@ -201,7 +201,7 @@ Operand MatrixMethods::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
   return makeComputed(emitter.makeVector(components, type));
 }
 
-Operand MatrixMethods::callMatrixFactory(llvm::StringRef name, const Operand &matrixClass, Arguments &arguments) {
+Operand MatrixMethods::callMatrixFactory(llvm::StringRef name, nb::handle matrixClass, Arguments &arguments) {
   if (name == "rows" || name == "cols") {
     mlir::Value rows = conversions.emit(calls().bind(name, arguments, name)[0]);
     auto type = dyn_cast<VectorType>(rows.getType());
@@ -218,12 +218,12 @@ Operand MatrixMethods::callMatrixFactory(llvm::StringRef name, const Operand &ma
     return makeComputed(emitter.makeVectorOf(components, {n, n}));
   }
   if (name != "zero" && name != "one" && name != "unit" && name != "identity")
-    fail(error::kSyntax, "'" + toText(nb::str(matrixClass.object.attr("__name__"))) + "." + name + "' cannot be called in kernels");
+    fail(error::kSyntax, "'" + toText(nb::str(matrixClass.attr("__name__"))) + "." + name + "' cannot be called in kernels");
   // Python constructs the matrix from known arguments, with the given type.
   for (auto &[key, value] : arguments.named)
     if (key == "dtype") key = "dt";
   for (Operand &value : arguments.positional) value = makeObject(conversions.known(value));
-  return makeComputed(conversions.emit(pythonCalls().callPython(makeObject(matrixClass.object.attr(name.str().c_str())), arguments)));
+  return makeComputed(conversions.emit(pythonCalls().callPython({matrixClass.attr(name.str().c_str())}, arguments)));
 }
 
 } // namespace qd::frontend

@@ -15,7 +15,7 @@ public:
   Operand callMatrixMethod(const Operand &receiver, llvm::StringRef name, const Arguments &arguments);
   Operand makeMatrix(Arguments &arguments, llvm::StringRef className);
   Operand makeMatrixOfType(nb::handle type, Arguments &arguments);
-  Operand callMatrixFactory(llvm::StringRef name, const Operand &matrixClass, Arguments &arguments);
+  Operand callMatrixFactory(llvm::StringRef name, nb::handle matrixClass, Arguments &arguments);
 
 private:
   static const llvm::StringMap<MatrixMethod> &getMatrixMethods();

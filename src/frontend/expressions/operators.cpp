@@ -1,6 +1,6 @@
-// operators.cpp: application of the ops of builtins.def to values
+// operators.cpp: application of the ops of builtins.def to operands
 //
-// In:   the kind of an op and its operands as values.
+// In:   the kind of an op and its operands.
 // Out:  a typed value, or a compile-time object that Python has computed.
 // Here: what depends on the kinds of the operands: known values, structs, objects of users' classes. Types are the matter of Emitter.
 #include "frontend/builder.h"
@@ -42,24 +42,23 @@ const Operator *findOperator(NodeKind node) {
 
 void Operators::failOperands(llvm::StringRef symbol, const Operand &lhs, const Operand &rhs) {
   for (const Operand *side : {&lhs, &rhs})
-    if (side->is(Kind::View)) conversions.emit(*side); // reports the mistake of using a view as an element
+    if (side->is<View>()) conversions.emit(*side); // reports the mistake of using a view as an element
   // Users' programs match the messages, which quote the operator of numbers but not of structs.
-  std::string written = lhs.is(Kind::Struct) || rhs.is(Kind::Struct) ? symbol.str() : ("'" + symbol + "'").str();
+  std::string written = lhs.is<Struct>() || rhs.is<Struct>() ? symbol.str() : ("'" + symbol + "'").str();
   fail(error::kType,
        "unsupported operand type(s) for " + written + ": '" + conversions.describe(lhs) + "' and '" + conversions.describe(rhs) + "'");
 }
 
 Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::StringRef symbol) {
-  bool areSequences = lhs.is(Kind::Sequence) && rhs.is(Kind::Sequence);
-  bool isRepeated = kind == BinaryKind::mul && lhs.is(Kind::Sequence) && conversions.findInteger(rhs);
+  auto *list = lhs.find<Sequence>(), *otherList = rhs.find<Sequence>();
+  bool areSequences = list && otherList;
+  bool isRepeated = kind == BinaryKind::mul && list && conversions.findInteger(rhs);
   if (isRepeated || (areSequences && kind == BinaryKind::add)) {
-    Operand result = makeAggregate(Kind::Sequence, {});
-    result.aggregate->isTuple = lhs.aggregate->isTuple;
-    for (int64_t round = isRepeated ? *conversions.findInteger(rhs) : 1; round > 0; --round)
-      llvm::append_range(result.aggregate->items, lhs.aggregate->items);
-    if (!isRepeated) llvm::append_range(result.aggregate->items, rhs.aggregate->items);
-    for (Operand &item : result.aggregate->items) item = collections().copyElement(item);
-    return result;
+    std::vector<Operand> items;
+    for (int64_t round = isRepeated ? *conversions.findInteger(rhs) : 1; round > 0; --round) llvm::append_range(items, list->items);
+    if (!isRepeated) llvm::append_range(items, otherList->items);
+    for (Operand &item : items) item = collections().copyElement(item);
+    return makeSequence(std::move(items), list->isTuple);
   }
   const Operator *op = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
   if (conversions.isConstant(lhs) && conversions.isConstant(rhs) &&
@@ -70,11 +69,11 @@ Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::Strin
   }
   if (op != std::end(kOperators))
     if (std::optional<Operand> result = instances().callOperator(op->node, lhs, rhs)) return *result;
-  if (lhs.is(Kind::Struct) || rhs.is(Kind::Struct)) return mapStructs(kind, lhs, rhs, symbol);
+  if (lhs.is<Struct>() || rhs.is<Struct>()) return mapStructs(kind, lhs, rhs, symbol);
   for (const Operand *operand : {&lhs, &rhs})
     if (!conversions.canEmit(*operand) && !isList(*operand)) failOperands(symbol, lhs, rhs);
   // Emits the left operand first; a large literal takes the type of the other operand.
-  mlir::Value left = conversions.emit(lhs, rhs.isTyped() ? rhs.type : Type());
+  mlir::Value left = conversions.emit(lhs, rhs.getType());
   mlir::Value right = conversions.emit(rhs, left.getType());
   if (kind == BinaryKind::pow) return power(makeComputed(left), rhs.isObject() ? rhs : makeComputed(right));
   return makeComputed(emitter.binaryTyped(kind, left, right, symbol));
@@ -138,7 +137,7 @@ Operand Operators::unary(UnaryKind kind, const Operand &operand, llvm::StringRef
 }
 
 Operand Operators::negate(const Operand &operand) {
-  if (operand.is(Kind::Struct)) return mapItems(operand, [&](const Operand &item) { return negate(item); });
+  if (operand.is<Struct>()) return mapItems(operand, [&](const Operand &item) { return negate(item); });
   return unary(UnaryKind::neg, operand, "neg");
 }
 
@@ -174,9 +173,9 @@ Operand Operators::matmul(const Operand &lhs, const Operand &rhs) {
 Operand Operators::select(const Operand &condition, const Operand &first, const Operand &second) {
   bool areNumbers = conversions.canEmit(first) && conversions.canEmit(second);
   if (conversions.isConstant(condition) && !areNumbers) return conversions.isTrue(condition) ? first : second;
-  if (first.is(Kind::Struct) && second.is(Kind::Struct)) {
+  if (first.is<Struct>() && second.is<Struct>()) {
     structs().requireSameMembers(first, second);
-    auto other = second.aggregate->items.begin();
+    auto other = second.get<Struct>().items.begin();
     return mapItems(first, [&](const Operand &item) { return select(condition, item, *other++); });
   }
   mlir::Value test = emitter.nonZero(conversions.emit(condition)), left = conversions.emit(first),
@@ -226,20 +225,20 @@ mlir::Value Operators::truth(const Operand &value, llvm::StringRef construct) {
 Operand Operators::mapStructs(BinaryKind kind, const Operand &lhs, const Operand &rhs, llvm::StringRef symbol) {
   bool isComparison = kind == BinaryKind::eq || kind == BinaryKind::ne;
   bool isArithmetic = kind == BinaryKind::add || kind == BinaryKind::sub || kind == BinaryKind::mul || kind == BinaryKind::div;
-  bool isLeft = lhs.is(Kind::Struct), isRight = rhs.is(Kind::Struct);
+  auto *left = lhs.find<Struct>(), *right = rhs.find<Struct>();
   auto isSame = [](const nb::object &a, const nb::object &b) { return a.is(b); };
-  bool haveSameMembers = isLeft && isRight && llvm::equal(lhs.aggregate->names, rhs.aggregate->names, isSame);
-  if (isLeft && isRight ? !haveSameMembers || !(isComparison || isArithmetic) : !isArithmetic) failOperands(symbol, lhs, rhs);
+  bool haveSameMembers = left && right && llvm::equal(left->names, right->names, isSame);
+  if (left && right ? !haveSameMembers || !(isComparison || isArithmetic) : !isArithmetic) failOperands(symbol, lhs, rhs);
   size_t member = 0;
-  Operand result = mapItems(isLeft ? lhs : rhs, [&](const Operand &) {
-    Operand item = binary(kind, isLeft ? lhs.aggregate->items[member] : lhs, isRight ? rhs.aggregate->items[member] : rhs, symbol);
+  Operand result = mapItems(left ? lhs : rhs, [&](const Operand &) {
+    Operand item = binary(kind, left ? left->items[member] : lhs, right ? right->items[member] : rhs, symbol);
     ++member;
     return item;
   });
   if (!isComparison) return result;
   BinaryKind combine = kind == BinaryKind::eq ? BinaryKind::bit_and : BinaryKind::bit_or;
   mlir::Value all;
-  for (const Operand &item : result.aggregate->items) {
+  for (const Operand &item : result.get<Struct>().items) {
     mlir::Value bit = conversions.emit(item);
     if (isa<VectorType>(bit.getType())) bit = emitter.reduce(combine, bit);
     all = all ? mlir::Value(create<ir::BinaryOp>(combine, all, bit)) : bit;

@@ -1,4 +1,4 @@
-// operators.h: operators on values of all kinds
+// operators.h: operators on operands of all kinds
 #pragma once
 
 #include "frontend/function_part.h"

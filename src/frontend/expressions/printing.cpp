@@ -38,26 +38,28 @@ void Printing::addOperand(Fragments &fragments, const Operand &value, llvm::Stri
 }
 
 void Printing::addFragments(Fragments &fragments, const Operand &value, llvm::StringRef spec) {
-  if (value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Struct)) {
-    bool isTuple = value.aggregate->isTuple, isNamed = !value.is(Kind::Sequence);
-    size_t count = value.aggregate->items.size();
+  if (value.is<Sequence>() || value.is<Dictionary>() || value.is<Struct>()) {
+    const NamedAggregate &all = *value.findBase<NamedAggregate>();
+    auto *sequence = value.find<Sequence>();
+    bool isTuple = sequence && sequence->isTuple, isNamed = !sequence;
+    size_t count = all.items.size();
     fragments.text(builder, isNamed ? "{" : isTuple ? "(" : "[");
     for (size_t index = 0; index < count; ++index) {
       fragments.text(builder, index ? ", " : "");
-      if (isNamed) fragments.text(builder, toText(nb::repr(value.aggregate->names[index])).str() + ": ");
-      addFragments(fragments, value.aggregate->items[index], spec);
+      if (isNamed) fragments.text(builder, toText(nb::repr(all.names[index])).str() + ": ");
+      addFragments(fragments, all.items[index], spec);
     }
     return fragments.text(builder, isNamed ? "}" : !isTuple ? "]" : count == 1 ? ",)" : ")");
   }
-  if (value.is(Kind::Tensor)) return fragments.text(builder, toText(nb::repr(value.object)));
+  if (auto *tensor = value.find<Tensor>()) return fragments.text(builder, toText(nb::repr(tensor->object)));
   // Known numbers are formatted as typed operands, unless the text must be constant. Other known objects become literal text.
   if (!value.isObject() || (conversions.canEmit(value) && !fragments.isConstant)) return addOperand(fragments, value, spec);
-  fragments.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
+  fragments.text(builder, toText(checked(PyObject_Format(value.getObject().ptr(), nb::str(spec.data(), spec.size()).ptr()))));
 }
 
 void Printing::addField(Fragments &fragments, const Operand &value, llvm::StringRef spec) {
-  bool isPlain = value.isObject() && spec.empty() && session.python.isNumber(value.object);
-  isPlain ? fragments.text(builder, toText(nb::str(value.object))) : addFragments(fragments, value, spec);
+  bool isPlain = spec.empty() && session.python.isNumber(value.getObject());
+  isPlain ? fragments.text(builder, toText(nb::str(value.getObject()))) : addFragments(fragments, value, spec);
 }
 
 Operand Printing::visitFormatted(nb::handle at) {
@@ -80,7 +82,7 @@ void Printing::addInterpolated(Fragments &fragments, nb::handle joined) {
     int64_t conversion = readInteger(part, names().conversion);
     if (known && conversion == 'r') value = makeObject(nb::repr(known));
     if (known && conversion == 's') value = makeObject(nb::str(known));
-    addField(fragments, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).object));
+    addField(fragments, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).getObject()));
   }
 }
 
@@ -149,7 +151,8 @@ bool Printing::addFormatted(Fragments &fragments, nb::handle at) {
     arguments = calls().visitArguments(at);
   } else {
     Operand operands = expressions().visit(getAttribute(at, names().right));
-    arguments.positional = operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Operand>{operands};
+    auto *sequence = operands.find<Sequence>();
+    arguments.positional = sequence ? sequence->items : std::vector<Operand>{operands};
   }
   addFormat(fragments, isFormat ? format : toBraces(format), arguments);
   return true;

@@ -1,7 +1,7 @@
 // structs.cpp: struct values: construction, conversion, elements of struct fields
 //
 // In:   a struct type, dataclass or Python object, and values of members.
-// Out:  a value of kind Struct, with one value per member.
+// Out:  a Struct with one operand per member.
 // Here: structs exist only in the frontend; the IR has their members.
 #include "frontend/builder.h"
 
@@ -9,18 +9,18 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-Operand Structs::makeMembers(nb::handle members, llvm::function_ref<Operand(nb::handle name, nb::handle member)> make) {
-  Operand result = makeAggregate(Kind::Struct, {});
+Struct Structs::makeMembers(nb::handle members, llvm::function_ref<Operand(nb::handle name, nb::handle member)> make) {
+  Struct result;
   for (auto [name, member] : nb::borrow<nb::dict>(members)) {
-    result.aggregate->names.push_back(nb::borrow(name));
-    result.aggregate->items.push_back(make(name, member));
+    result.names.push_back(nb::borrow(name));
+    result.items.push_back(make(name, member));
   }
   return result;
 }
 
 Operand Structs::makeStructOf(nb::handle structType, llvm::function_ref<Operand(nb::handle name, nb::handle type)> make) {
-  Operand result = makeMembers(getAttribute(structType, names().members), make);
-  result.aggregate->structType = nb::borrow(structType);
+  Struct result = makeMembers(getAttribute(structType, names().members), make);
+  result.type = nb::borrow(structType);
   return result;
 }
 
@@ -40,14 +40,16 @@ Operand Structs::zeroOf(nb::handle type) {
 
 std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedItems(const Operand &value) {
   std::vector<std::pair<nb::object, Operand>> items;
-  if (session.python.isInstance(value.getObject(), session.python.structValue)) return findNamedItems(structOfObject(value));
-  if (value.isObject() && PyDict_Check(value.object.ptr())) {
-    for (auto [name, item] : nb::borrow<nb::dict>(value.object)) items.emplace_back(nb::borrow(name), makeObject(item));
-  } else if (value.isObject() && session.python.isDataclassInstance(value.object)) {
-    for (nb::handle name : nb::list(getAttribute(value.object, names().__dataclass_fields__)))
+  const nb::object &object = value.getObject();
+  if (session.python.isInstance(object, session.python.structValue)) return findNamedItems(structOfObject(value));
+  if (object && PyDict_Check(object.ptr())) {
+    for (auto [name, item] : nb::borrow<nb::dict>(object)) items.emplace_back(nb::borrow(name), makeObject(item));
+  } else if (object && session.python.isDataclassInstance(object)) {
+    for (nb::handle name : nb::list(getAttribute(object, names().__dataclass_fields__)))
       items.emplace_back(nb::borrow(name), attributes().getAttributeOf(value, name));
-  } else if (value.is(Kind::Struct) || value.is(Kind::Dictionary)) {
-    for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) items.emplace_back(name, item);
+  } else if (value.is<Struct>() || value.is<Dictionary>()) {
+    const NamedAggregate &named = *value.findBase<NamedAggregate>();
+    for (auto [name, item] : llvm::zip(named.names, named.items)) items.emplace_back(name, item);
   } else {
     return std::nullopt;
   }
@@ -57,8 +59,8 @@ std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedIte
 Operand Structs::convertMember(nb::handle type, const Operand &value) {
   if (!session.python.isStructType(type)) return makeComputed(conversions.convert(value, memberType(type)));
   Arguments members;
-  if (value.is(Kind::Sequence))
-    members.positional = value.aggregate->items;
+  if (auto *sequence = value.find<Sequence>())
+    members.positional = sequence->items;
   else if (findNamedItems(value))
     members.positional = {value};
   else if (value.isTyped() || conversions.canEmit(value))
@@ -106,13 +108,13 @@ Operand Structs::makeStruct(nb::handle structType, Arguments &arguments) {
 }
 
 Operand Structs::makeAnonymousStruct(Arguments &arguments) {
-  Operand result = makeAggregate(Kind::Struct, {});
+  Struct result;
   auto add = [&](nb::object name, const Operand &value) {
     bool isStruct = session.python.isInstance(value.getObject(), session.python.structValue);
-    result.aggregate->names.push_back(std::move(name));
-    result.aggregate->items.push_back(isStruct                                       ? structOfObject(value)
-                                      : value.is(Kind::Sequence) || value.isObject() ? makeComputed(conversions.emit(value))
-                                                                                     : conversions.copy(value));
+    result.names.push_back(std::move(name));
+    result.items.push_back(isStruct                                   ? structOfObject(value)
+                           : value.is<Sequence>() || value.isObject() ? makeComputed(conversions.emit(value))
+                                                                      : conversions.copy(value));
   };
   for (const Operand &argument : arguments.positional) {
     auto items = findNamedItems(argument);
@@ -124,64 +126,68 @@ Operand Structs::makeAnonymousStruct(Arguments &arguments) {
 }
 
 Operand Structs::makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments) {
-  Operand result = makeAggregate(Kind::Struct, {});
-  if (!valueType.is_none()) result.aggregate->structType = valueType;
+  Struct result;
+  if (!valueType.is_none()) result.type = valueType;
   nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type);
   for (auto &[name, value] : instances().bindFields(type, arguments)) {
     nb::object annotation = hints[name];
     bool isConverted = session.python.isStructType(annotation) || session.findValueType(annotation);
-    result.aggregate->names.push_back(name);
-    result.aggregate->items.push_back(isConverted ? convertMember(annotation, value) : conversions.copy(value));
+    result.names.push_back(name);
+    result.items.push_back(isConverted ? convertMember(annotation, value) : conversions.copy(value));
   }
   return result;
 }
 
-Operand Structs::structOfObject(const Operand &object) {
+Operand Structs::structOfObject(const Operand &operand) {
+  const auto &object = operand.get<PythonObject>();
   nb::object type = findAttribute(object.object, names()._type);
   bool isTyped = type && !type.is_none();
   if (isTyped) session.tracker.recordType(type, session.tracker.getStep(object.path, PathStep::Kind::Attribute, "_type"));
   nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
-  Operand result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
-    Operand item = makeObject(member, session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
-    session.tracker.read(item.path, member);
+  Struct result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
+    const PathNode *path = session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name));
+    Operand item = makeObject(member, path);
+    session.tracker.read(path, member);
     if (types.contains(name)) return convertMember(nb::object(types[name]), item);
     return session.python.isInstance(member, session.python.structValue) ? structOfObject(item) : makeComputed(conversions.emit(item));
   });
-  if (isTyped) result.aggregate->structType = type;
+  if (isTyped) result.type = type;
   return result;
 }
 
-Operand Structs::structFieldMember(const Operand &structField, nb::handle name, nb::handle field) {
+PythonObject Structs::structFieldMember(const PythonObject &structField, nb::handle name, nb::handle field) {
   bool isAttribute = findAttribute(structField.object, name).is(field); // false if all struct fields have an attribute of this name
   const PathNode *owner =
       isAttribute ? structField.path : session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
-  Operand member =
-      makeObject(field, session.tracker.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
+  PythonObject member{nb::borrow(unwrapTensor(field)),
+                      session.tracker.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name))};
   session.tracker.read(member.path, field);
   member.isClamped = structField.isClamped;
   return member;
 }
 
-Operand Structs::structElement(const Operand &structField, llvm::function_ref<Operand(const Operand &)> element) {
-  Operand result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
-    Operand member = structFieldMember(structField, name, field);
+Operand Structs::structElement(const PythonObject &structField, llvm::function_ref<Operand(const Operand &)> element) {
+  Struct result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
+    PythonObject member = structFieldMember(structField, name, field);
     return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
   });
   nb::object type = findAttribute(structField.object, names().dtype);
   if (type && session.python.isStructType(type)) {
     session.tracker.recordType(type, session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
-    result.aggregate->structType = type;
+    result.type = type;
   }
   return result;
 }
 
 void Structs::requireSameMembers(const Operand &first, const Operand &second) {
-  if (!first.is(Kind::Struct) && !second.is(Kind::Struct)) return;
+  auto *one = first.find<Struct>(), *other = second.find<Struct>();
+  if (!one && !other) return;
   auto list = [&](const Operand &value) {
-    return value.is(Kind::Struct) ? toText(nb::repr(nb::cast(value.aggregate->names))).str() : conversions.describe(value);
+    auto *structure = value.find<Struct>();
+    return structure ? toText(nb::repr(nb::cast(structure->names))).str() : conversions.describe(value);
   };
   if (list(first) != list(second)) fail(error::kType, "Member mismatch between structs " + list(first) + ", " + list(second));
-  for (auto [one, other] : llvm::zip_equal(first.aggregate->items, second.aggregate->items)) requireSameMembers(one, other);
+  for (auto [item, otherItem] : llvm::zip_equal(one->items, other->items)) requireSameMembers(item, otherItem);
 }
 
 } // namespace qd::frontend

@@ -1,4 +1,4 @@
-// structs.h: struct values
+// structs.h: structs
 #pragma once
 
 #include "frontend/function_part.h"
@@ -20,13 +20,13 @@ public:
   /// Names and values of a struct or dict; none for other values.
   std::optional<std::vector<std::pair<nb::object, Operand>>> findNamedItems(const Operand &value);
   Operand convertMember(nb::handle memberType, const Operand &value);
-  Operand structOfObject(const Operand &object);
-  Operand structFieldMember(const Operand &structField, nb::handle name, nb::handle field);
-  Operand structElement(const Operand &structField, llvm::function_ref<Operand(const Operand &)> element);
+  Operand structOfObject(const Operand &operand);
+  PythonObject structFieldMember(const PythonObject &structField, nb::handle name, nb::handle field);
+  Operand structElement(const PythonObject &structField, llvm::function_ref<Operand(const Operand &)> element);
 
 private:
   /// A struct with the names of a dict and the members that `make` returns.
-  Operand makeMembers(nb::handle members, llvm::function_ref<Operand(nb::handle name, nb::handle member)> make);
+  Struct makeMembers(nb::handle members, llvm::function_ref<Operand(nb::handle name, nb::handle member)> make);
   Operand zeroOf(nb::handle memberType);
 };
 

@@ -17,13 +17,13 @@ Operand Subscripts::visitSubscript(nb::handle at) {
 }
 
 std::vector<Operand> Subscripts::visitIndices(nb::handle index) {
-  auto visitOne = [&](nb::handle part) {
+  auto visitOne = [&](nb::handle part) -> Operand {
     if (kindOf(part) != NodeKind::Slice) return conversions.load(expressions().visit(part));
-    Operand slice = makeAggregate(Kind::Range, {});
-    slice.aggregate->sliceLength = knownLength(part);
+    Slice slice;
+    slice.length = knownLength(part);
     for (const nb::object &name : {names().lower, names().upper, names().step}) {
       nb::object bound = getAttribute(part, name);
-      slice.aggregate->items.push_back(bound.is_none() ? makeObject(nb::none()) : conversions.load(expressions().visit(bound)));
+      slice.items.push_back(bound.is_none() ? makeObject(nb::none()) : conversions.load(expressions().visit(bound)));
     }
     return slice;
   };
@@ -75,7 +75,7 @@ int64_t Subscripts::wrapIndex(int64_t index, int64_t size, const llvm::Twine &co
 }
 
 Operand Subscripts::subscript(const Operand &base, nb::handle index) {
-  if (base.is(Kind::Struct)) {
+  if (base.is<Struct>()) {
     nb::object name = conversions.toPython(expressions().visit(index));
     if (!name || !PyUnicode_Check(name.ptr())) fail(error::kType, "a struct is indexed with the name of a member");
     return attributes().structAttribute(base, name);
@@ -85,21 +85,23 @@ Operand Subscripts::subscript(const Operand &base, nb::handle index) {
 
 Operand Subscripts::subscriptValues(const Operand &base, const std::vector<Operand> &indices, bool isTuple) {
   if (conversions.isTensor(base)) return subscriptTensor(conversions.toTensor(base), indices);
-  if (base.is(Kind::View)) return views().subscriptView(base, indices);
+  if (auto *view = base.find<View>()) return views().subscriptView(*view, indices);
   if (base.isTyped()) return subscriptVector(base, indices);
   if (session.python.isInstance(base.getObject(), session.python.structField))
-    return structs().structElement(base, [&](const Operand &member) { return subscriptTensor(conversions.toTensor(member), indices); });
-  if (std::optional<int64_t> known; base.isIndex && indices.size() == 1 && (known = conversions.findInteger(indices[0]))) {
+    return structs().structElement(base.get<PythonObject>(),
+                                   [&](const Operand &member) { return subscriptTensor(conversions.toTensor(member), indices); });
+  auto *object = base.find<PythonObject>();
+  if (std::optional<int64_t> known; object && object->isIndex && indices.size() == 1 && (known = conversions.findInteger(indices[0]))) {
     std::vector<Operand> components = collections().listItems(base, "index");
     return components[size_t(wrapIndex(*known, int64_t(components.size()), "the index of the loop"))];
   }
   if (session.python.isInstance(base.getObject(), session.python.matrix))
-    return subscriptVector(makeComputed(conversions.emitHostMatrix(base.object)), indices);
+    return subscriptVector(makeComputed(conversions.emitHostMatrix(object->object)), indices);
   Operand key = isTuple ? makeTuple(indices) : indices[0];
-  if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
-  if (!base.isObject() || !conversions.isConstant(key))
+  if (base.is<Sequence>() || base.is<Dictionary>()) return subscriptSequence(base, key);
+  if (!object || !conversions.isConstant(key))
     if (std::optional<Operand> item = instances().callSpecial(base, "__getitem__", {collections().copyElement(key)})) return *item;
-  if (base.isObject()) return subscriptObject(base, key);
+  if (object) return subscriptObject(base, key);
   fail(error::kType, "'" + conversions.describe(base) + "' cannot be indexed");
 }
 
@@ -112,20 +114,19 @@ mlir::Value Subscripts::indexValue(const Operand &value, size_t position) {
   return index;
 }
 
-Operand Subscripts::subscriptTensor(const Operand &tensor, const std::vector<Operand> &given) {
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
+Operand Subscripts::subscriptTensor(const Tensor &tensor, const std::vector<Operand> &given) {
+  ir::TensorType type = tensor.type;
   bool isField = session.tracker.getInput(tensor.input).isField;
   std::vector<Operand> indices = flattenIndices(given);
   llvm::erase_if(indices, [](const Operand &index) { return index.isNone(); });
   auto rank = size_t(type.getRank());
-  bool isPart = llvm::any_of(
-      indices, [](const Operand &index) { return index.is(Kind::Range) || (index.isObject() && index.object.ptr() == Py_Ellipsis); });
+  bool isPart = llvm::any_of(indices, [](const Operand &index) { return index.is<Slice>() || index.getObject().ptr() == Py_Ellipsis; });
   if (isPart) return viewOf(tensor, indices);
   if (indices.size() != rank) failIndexCount(tensor, indices.size());
   if (tensor.isClamped)
     for (size_t axis = 0; axis < rank; ++axis) indices[axis] = views().clampIndex(indices[axis], makeComputed(extent(tensor, int(axis))));
   if (session.options.checksBounds && views().isHostView(tensor))
-    views().checkViewIndices(tensor, indices, tensorShape(tensor).aggregate->items);
+    views().checkViewIndices(tensor, indices, tensorShape(tensor));
   else if (session.options.checksBounds && !isField)
     views().requireNoHostView(tensor);
   SmallVector<mlir::Value> operands;
@@ -150,14 +151,14 @@ Operand Subscripts::subscriptTensor(const Operand &tensor, const std::vector<Ope
       fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels. (the extent is known at run time only)");
     operands.push_back(indexValue(indices[axis], axis));
   }
-  Operand place = makePlace(create<ir::ElementOp>(ir::RefType::get(type.getElement()), conversions.getInput(tensor), operands));
+  Place place{create<ir::ElementOp>(ir::RefType::get(type.getElement()), conversions.getInput(tensor.input, type), operands)};
   place.isElement = true;
   place.isClamped = tensor.isClamped;
   return place;
 }
 
-void Subscripts::failIndexCount(const Operand &tensor, size_t count) {
-  auto rank = size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
+void Subscripts::failIndexCount(const Tensor &tensor, size_t count) {
+  auto rank = size_t(tensor.type.getRank());
   std::string hint = count < rank ? "; use f[i, j]: all indices in one bracket" : "";
   if (session.tracker.getInput(tensor.input).isField)
     fail(error::kIndex, "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(count) + hint);
@@ -166,34 +167,36 @@ void Subscripts::failIndexCount(const Operand &tensor, size_t count) {
                           given + "d indices)" + hint);
 }
 
-Operand Subscripts::viewOf(const Operand &tensor, std::vector<Operand> indices) {
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
+Operand Subscripts::viewOf(const Tensor &tensor, std::vector<Operand> indices) {
+  ir::TensorType type = tensor.type;
   if (indices.size() > size_t(type.getRank()) + 1) failIndexCount(tensor, indices.size());
   // Indices of a view begin at 0, also if the container has another lowest index.
   for (size_t axis = 0; axis < indices.size() && !type.getOrigin().empty(); ++axis) {
     auto place = [&](const Operand &index) {
       return index.isNone() ? index : operators().binary(BinaryKind::sub, index, makeObject(nb::int_(type.getFirst(int64_t(axis)))), "-");
     };
-    if (!indices[axis].is(Kind::Range)) {
+    auto *given = indices[axis].find<Slice>();
+    if (!given) {
       indices[axis] = place(indices[axis]);
       continue;
     }
-    indices[axis] = mapItems(indices[axis], [](const Operand &bound) { return bound; });
-    for (int bound : {0, 1}) indices[axis].aggregate->items[size_t(bound)] = place(indices[axis].aggregate->items[size_t(bound)]);
+    Slice slice = *given;
+    for (size_t bound : {0, 1}) slice.items[bound] = place(slice.items[bound]);
+    indices[axis] = slice;
   }
   return views().subscriptView(views().toView(tensor), indices);
 }
 
-nb::object Subscripts::makeSlice(const Operand &range) {
+nb::object Subscripts::makeSlice(const Slice &slice) {
   nb::object bounds[3];
   for (int index = 0; index < 3; ++index) {
-    bounds[index] = conversions.toPython(range.aggregate->items[index]);
+    bounds[index] = conversions.toPython(slice.items[size_t(index)]);
     if (!bounds[index]) fail(error::kSyntax, "Quadrants does not support variables in slice now, please use constant instead of it.");
   }
   return checked(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
 }
 
-std::vector<int64_t> Subscripts::sliceComponents(const Operand &slice, int64_t extent) {
+std::vector<int64_t> Subscripts::sliceComponents(const Slice &slice, int64_t extent) {
   Py_ssize_t start = 0, stop = 0, step = 0;
   if (PySlice_Unpack(makeSlice(slice).ptr(), &start, &stop, &step) < 0) throw nb::python_error();
   std::vector<int64_t> result(size_t(PySlice_AdjustIndices(extent, &start, &stop, step)));
@@ -201,61 +204,62 @@ std::vector<int64_t> Subscripts::sliceComponents(const Operand &slice, int64_t e
   return result;
 }
 
-Operand Subscripts::componentsOf(const Operand &base, std::vector<int32_t> components, Type type) {
-  Operand result = makeAggregate(Kind::Components, {base});
+Components Subscripts::componentsOf(const Operand &base, std::vector<int32_t> numbers, Type type) {
+  Components result;
   result.type = type;
-  result.isReadOnly = base.isReadOnly;
-  if (base.is(Kind::Components) && base.aggregate->components.empty()) {
-    result.aggregate->items = listValues(components, [&](int32_t component) { return base.aggregate->items[size_t(component)]; });
+  result.isReadOnly = base.isReadOnly();
+  auto *parts = base.find<Components>();
+  if (parts && !parts->places.empty()) {
+    result.places = listOperands(numbers, [&](int32_t number) { return parts->places[size_t(number)]; });
     return result;
   }
-  if (base.is(Kind::Components)) {
-    for (int32_t &component : components) component = base.aggregate->components[component];
-    result.aggregate->items[0] = base.aggregate->items[0];
-  }
-  result.aggregate->components = std::move(components);
+  if (parts)
+    for (int32_t &number : numbers) number = parts->numbers[size_t(number)];
+  result.whole = parts ? parts->whole : base;
+  result.numbers = std::move(numbers);
   return result;
 }
 
-Operand Subscripts::placeOfComponent(const Operand &base, ArrayRef<mlir::Value> indices) {
-  Operand place = makePlace(create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.type)), base.ir, indices));
-  place.isElement = base.isElement;
-  place.isClamped = base.isClamped;
-  place.isKernelVariable = base.isKernelVariable;
-  place.isReadOnly = base.isReadOnly;
+Operand Subscripts::placeOfComponent(const Place &base, ArrayRef<mlir::Value> indices) {
+  Place place = base;
+  place.ref = create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.getType())), base.ref, indices);
   return place;
 }
 
 Operand Subscripts::component(const Operand &base, int64_t flat) {
-  if (base.is(Kind::Components)) return componentPlace(base, size_t(flat));
-  if (!base.is(Kind::Place)) return makeComputed(emitter.extract(conversions.emit(base), flat));
-  auto type = mlir::cast<VectorType>(base.type);
-  if (type.getRank() == 1) return placeOfComponent(base, emitter.constant(flat, session.types.i32));
-  return placeOfComponent(base, {emitter.constant(flat / type.getDimSize(1), session.types.i32),
-                                 emitter.constant(flat % type.getDimSize(1), session.types.i32)});
+  if (auto *components = base.find<Components>()) return componentPlace(*components, size_t(flat));
+  auto *place = base.find<Place>();
+  if (!place) return makeComputed(emitter.extract(conversions.emit(base), flat));
+  auto type = mlir::cast<VectorType>(place->getType());
+  if (type.getRank() == 1) return placeOfComponent(*place, emitter.constant(flat, session.types.i32));
+  return placeOfComponent(*place, {emitter.constant(flat / type.getDimSize(1), session.types.i32),
+                                   emitter.constant(flat % type.getDimSize(1), session.types.i32)});
 }
 
-Operand Subscripts::componentPlace(const Operand &components, size_t position) {
-  if (components.aggregate->components.empty()) return components.aggregate->items[position];
-  return component(components.aggregate->items[0], components.aggregate->components[position]);
+Operand Subscripts::componentPlace(const Components &components, size_t position) {
+  if (!components.places.empty()) return components.places[position];
+  return component(components.whole, components.numbers[position]);
 }
 
 Operand Subscripts::subscriptVector(const Operand &base, const std::vector<Operand> &given) {
-  auto type = dyn_cast<VectorType>(base.type);
+  auto type = dyn_cast<VectorType>(base.getType());
   std::vector<Operand> indices = flattenIndices(given);
   if (!type) {
     if (given.size() == 1 && (given[0].isNone() || indices.empty())) return base;
-    fail(error::kType, "a scalar ('" + ir::describe(base.type) + "') cannot be indexed");
+    fail(error::kType, "a scalar ('" + ir::describe(base.getType()) + "') cannot be indexed");
   }
   // `m[i][j]` is a place if `m[i, j]` is one.
-  if (base.is(Kind::Components) && !base.aggregate->rowOf.empty() && indices.size() == 1 && !indices[0].is(Kind::Range))
-    return subscriptVector(base.aggregate->rowOf[0], {base.aggregate->rowOf[1], indices[0]});
+  auto *place = base.find<Place>();
+  auto *parts = base.find<Components>();
+  if (parts && parts->rowOf && indices.size() == 1 && !indices[0].is<Slice>())
+    return subscriptVector(parts->rowOf->first, {parts->rowOf->second, indices[0]});
   auto rank = size_t(type.getRank());
-  std::vector<Operand> rowOf;
-  if (rank == 2 && indices.size() == 1 && base.is(Kind::Place)) rowOf = {base, conversions.load(indices[0])};
+  bool isClamped = place ? place->isClamped : parts && parts->isClamped;
+  std::optional<std::pair<Operand, Operand>> rowOf;
+  if (rank == 2 && indices.size() == 1 && place) rowOf = {base, conversions.load(indices[0])};
   // `v[i, 0]` is an element of a vector, and `m[i]` a row of a matrix.
   if (rank == 1 && indices.size() == 2 && conversions.findInteger(indices[1]) == 0) indices.pop_back();
-  if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate(Kind::Range, std::vector<Operand>(3, makeObject(nb::none()))));
+  if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate<Slice>(std::vector<Operand>(3, makeObject(nb::none()))));
   if (indices.size() != rank)
     fail(error::kIndex, "Expected " + std::to_string(rank) + " indices, got " + std::to_string(indices.size()) + ".");
   // The selected positions per axis; for a run-time index, offsets from it.
@@ -263,21 +267,19 @@ Operand Subscripts::subscriptVector(const Operand &base, const std::vector<Opera
   mlir::Value atRunTime[2];
   SmallVector<int64_t> shape;
   auto placeWithin = [&](const Operand &index, int64_t count) {
-    return base.isClamped ? views().clampIndex(index, makeObject(nb::int_(count))) : index;
+    return isClamped ? views().clampIndex(index, makeObject(nb::int_(count))) : index;
   };
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t size = type.getDimSize(axis);
-    if (indices[axis].is(Kind::Range)) {
-      const Aggregate &slice = *indices[axis].aggregate;
-      if (slice.sliceLength > 0 && !conversions.isConstant(slice.items[0])) {
-        if (slice.sliceLength > size)
-          fail(error::kIndex,
-               "a slice of " + std::to_string(slice.sliceLength) + " components is longer than '" + ir::describe(type) + "'");
-        atRunTime[axis] = indexValue(placeWithin(slice.items[0], size - slice.sliceLength + 1), axis);
-        chosen[axis].resize(size_t(slice.sliceLength));
+    if (auto *slice = indices[axis].find<Slice>()) {
+      if (slice->length > 0 && !conversions.isConstant(slice->items[0])) {
+        if (slice->length > size)
+          fail(error::kIndex, "a slice of " + std::to_string(slice->length) + " components is longer than '" + ir::describe(type) + "'");
+        atRunTime[axis] = indexValue(placeWithin(slice->items[0], size - slice->length + 1), axis);
+        chosen[axis].resize(size_t(slice->length));
         std::iota(chosen[axis].begin(), chosen[axis].end(), 0);
       } else {
-        chosen[axis] = sliceComponents(indices[axis], size);
+        chosen[axis] = sliceComponents(*slice, size);
       }
       if (chosen[axis].empty()) fail(error::kIndex, "the slice is empty: a vector has at least one component");
       shape.push_back(int64_t(chosen[axis].size()));
@@ -305,18 +307,18 @@ Operand Subscripts::subscriptVector(const Operand &base, const std::vector<Opera
       }
     }
   if (isStatic) {
-    Operand result = componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
-    result.aggregate->rowOf = std::move(rowOf);
+    Components result = componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
+    result.rowOf = std::move(rowOf);
     return result;
   }
-  if (base.is(Kind::Place)) {
-    std::vector<Operand> places = listValues(positions, [&](ArrayRef<mlir::Value> at) { return placeOfComponent(base, at); });
-    if (shape.empty()) return places[0];
-    Operand result = makeAggregate(Kind::Components, std::move(places));
+  if (place) {
+    Components result;
+    result.places = listOperands(positions, [&](ArrayRef<mlir::Value> at) { return placeOfComponent(*place, at); });
+    if (shape.empty()) return result.places[0];
     result.type = VectorType::get(shape, type.getElementType());
-    result.isReadOnly = base.isReadOnly;
-    result.isClamped = base.isClamped;
-    result.aggregate->rowOf = std::move(rowOf);
+    result.isReadOnly = place->isReadOnly;
+    result.isClamped = place->isClamped;
+    result.rowOf = std::move(rowOf);
     return result;
   }
   mlir::Value whole = conversions.emit(base);
@@ -326,52 +328,53 @@ Operand Subscripts::subscriptVector(const Operand &base, const std::vector<Opera
 }
 
 std::optional<int64_t> Subscripts::findPosition(const Operand &index) {
-  return index.is(Kind::Computed) ? ir::findInteger(index.ir) : conversions.findInteger(index);
+  auto *computed = index.find<Computed>();
+  return computed ? ir::findInteger(computed->ir) : conversions.findInteger(index);
 }
 
 Operand Subscripts::subscriptSequence(const Operand &base, const Operand &index) {
-  std::vector<Operand> &items = base.aggregate->items;
-  if (base.is(Kind::Dictionary)) {
+  if (auto *dictionary = base.find<Dictionary>()) {
     nb::object key = collections().knownKey(index);
-    if (const Operand *item = collections().findKey(base, key)) return *item;
+    if (const Operand *item = collections().findKey(*dictionary, key)) return *item;
     fail(error::kIndex, "the dict has no key " + toText(nb::repr(key)));
   }
-  if (index.is(Kind::Range)) {
-    std::vector<Operand> chosen;
-    for (int64_t position : sliceComponents(index, int64_t(items.size()))) chosen.push_back(items[size_t(position)]);
-    Operand result = makeAggregate(Kind::Sequence, std::move(chosen));
-    result.aggregate->isTuple = base.aggregate->isTuple;
-    return result;
+  const auto &sequence = base.get<Sequence>();
+  const std::vector<Operand> &items = sequence.items;
+  if (auto *slice = index.find<Slice>()) {
+    std::vector<int64_t> positions = sliceComponents(*slice, int64_t(items.size()));
+    return makeSequence(listOperands(positions, [&](int64_t position) { return items[size_t(position)]; }), sequence.isTuple);
   }
-  if (index.isObject() && PyBool_Check(index.object.ptr()))
-    return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.object))));
+  if (index.isObject() && PyBool_Check(index.getObject().ptr()))
+    return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.getObject()))));
   // A list of numbers with a typed index becomes a vector, so that the result's type does not depend on the index being constant.
   if (index.isTyped() && ir::isIntegerScalar(index.getType()) && !items.empty() &&
       llvm::all_of(items, [&](const Operand &item) { return conversions.findType(item) && !isa<VectorType>(conversions.findType(item)); }))
-    return subscriptVector(makeComputed(conversions.emitSequence(base)), {index});
+    return subscriptVector(makeComputed(conversions.emitSequence(items)), {index});
   if (Operand *item = collections().findItem(base, index)) return *item;
   fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index));
 }
 
-Operand Subscripts::subscriptObject(const Operand &base, const Operand &index) {
+Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index) {
+  const auto &base = operand.get<PythonObject>();
   PyObject *container = base.object.ptr();
   attributes().requireShadow(base);
   if (session.python.isInstance(base.object, session.python.structValue))
-    return attributes().structAttribute(structs().structOfObject(base), conversions.known(index));
-  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.getType())) {
-    std::vector<Operand> items = collections().listItems(base, "index");
-    return subscriptSequence(makeAggregate(Kind::Sequence, std::move(items)), index);
+    return attributes().structAttribute(structs().structOfObject(operand), conversions.known(index));
+  if (isList(operand) && index.isTyped() && ir::isIntegerScalar(index.getType())) {
+    std::vector<Operand> items = collections().listItems(operand, "index");
+    return subscriptSequence(makeSequence(std::move(items)), index);
   }
-  if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(base, makeObject(nb::int_(*position)));
+  if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(operand, makeObject(nb::int_(*position)));
   bool isArray = session.python.isInstance(base.object, session.python.numpyArray);
-  nb::object key = index.is(Kind::Range) ? makeSlice(index) : conversions.toPython(index);
+  auto *slice = index.find<Slice>();
+  nb::object key = slice ? makeSlice(*slice) : conversions.toPython(index);
   if (index.isTyped() || (isArray && !key))
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index) +
                            (isArray ? "; an array that is indexed at run time is passed as an argument" : ""));
-  if (!key) fail(error::kType, "'" + conversions.describe(base) + "' cannot be indexed with " + conversions.describe(index));
+  if (!key) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be indexed with " + conversions.describe(index));
   nb::object found = checked(PyObject_GetItem(container, key.ptr()));
   const PathNode *path = nullptr;
-  if (auto position = conversions.findInteger(index); position && isList(base)) {
+  if (auto position = conversions.findInteger(index); position && isList(operand)) {
     int64_t wrapped = *position < 0 ? *position + int64_t(PySequence_Size(container)) : *position;
     path = session.tracker.getStep(base.path, PathStep::Kind::Item, "", wrapped);
     session.tracker.read(path, found);
@@ -382,20 +385,19 @@ Operand Subscripts::subscriptObject(const Operand &base, const Operand &index) {
   return conversions.fromPython(found, path);
 }
 
-mlir::Value Subscripts::extent(const Operand &tensor, int axis) {
-  int64_t size = mlir::cast<ir::TensorType>(tensor.type).getExtents()[size_t(axis)];
+mlir::Value Subscripts::extent(const Tensor &tensor, int axis) {
+  int64_t size = tensor.type.getExtents()[size_t(axis)];
   if (size != layout::kDynamic) return emitter.constant(size, size <= INT32_MAX ? session.types.i32 : session.types.i64);
-  return create<ir::ExtentOp>(session.types.i32, conversions.getInput(tensor), uint32_t(axis));
+  return create<ir::ExtentOp>(session.types.i32, conversions.getInput(tensor.input, tensor.type), uint32_t(axis));
 }
 
-Operand Subscripts::tensorShape(const Operand &tensor) {
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
+std::vector<Operand> Subscripts::tensorShape(const Tensor &tensor) {
   std::vector<Operand> items;
-  for (int axis = 0; axis < type.getRank(); ++axis) {
-    int64_t size = type.getExtents()[size_t(axis)];
+  for (int axis = 0; axis < tensor.type.getRank(); ++axis) {
+    int64_t size = tensor.type.getExtents()[size_t(axis)];
     items.push_back(size == layout::kDynamic ? makeComputed(extent(tensor, axis)) : makeObject(nb::int_(size)));
   }
-  return makeTuple(std::move(items));
+  return items;
 }
 
 } // namespace qd::frontend

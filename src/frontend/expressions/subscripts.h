@@ -12,29 +12,29 @@ public:
   Operand visitSubscript(nb::handle node);
   Operand subscript(const Operand &base, nb::handle index);
   Operand subscriptValues(const Operand &base, const std::vector<Operand> &indices, bool isTuple);
-  Operand subscriptTensor(const Operand &tensor, const std::vector<Operand> &indices);
+  Operand subscriptTensor(const Tensor &tensor, const std::vector<Operand> &indices);
   /// A known integer index of a list, also if it is a component of a constant vector.
   std::optional<int64_t> findPosition(const Operand &index);
   Operand subscriptSequence(const Operand &base, const Operand &index);
   Operand component(const Operand &base, int64_t flat);
-  Operand componentsOf(const Operand &base, std::vector<int32_t> components, mlir::Type type);
-  Operand componentPlace(const Operand &components, size_t position);
+  Components componentsOf(const Operand &base, std::vector<int32_t> numbers, mlir::Type type);
+  Operand componentPlace(const Components &components, size_t position);
   std::vector<Operand> visitIndices(nb::handle index);
   std::vector<Operand> flattenIndices(const std::vector<Operand> &given); ///< expands vectors and lists
   int64_t wrapIndex(int64_t index, int64_t size, const llvm::Twine &container);
-  Operand tensorShape(const Operand &tensor);
-  mlir::Value extent(const Operand &tensor, int axis);
+  std::vector<Operand> tensorShape(const Tensor &tensor);
+  mlir::Value extent(const Tensor &tensor, int axis);
   mlir::Value indexValue(const Operand &value, size_t position);
 
 private:
-  Operand viewOf(const Operand &tensor, std::vector<Operand> indices); ///< the subview at the given leading indices
-  [[noreturn]] void failIndexCount(const Operand &tensor, size_t count);
+  Operand viewOf(const Tensor &tensor, std::vector<Operand> indices); ///< the subview at the given leading indices
+  [[noreturn]] void failIndexCount(const Tensor &tensor, size_t count);
   Operand subscriptVector(const Operand &base, const std::vector<Operand> &indices);
-  Operand subscriptObject(const Operand &base, const Operand &index);
-  Operand placeOfComponent(const Operand &base, llvm::ArrayRef<mlir::Value> indices);
+  Operand subscriptObject(const Operand &operand, const Operand &index);
+  Operand placeOfComponent(const Place &base, llvm::ArrayRef<mlir::Value> indices);
   int64_t knownLength(nb::handle slice); ///< of a slice such as `i:i + 2`; 0 if unknown
-  nb::object makeSlice(const Operand &range);
-  std::vector<int64_t> sliceComponents(const Operand &slice, int64_t extent);
+  nb::object makeSlice(const Slice &slice);
+  std::vector<int64_t> sliceComponents(const Slice &slice, int64_t extent);
 };
 
 } // namespace qd::frontend

@@ -1,7 +1,7 @@
 // views.cpp: subviews of containers: `a[i, lo:hi]`, qd.BufferView, and their elements
 //
 // In:   a container or view with indices, slices, or offset and size.
-// Out:  a value of kind View, which has for each axis of the container a fixed index or a range (start, count and step), or an element.
+// Out:  a View, which has for each axis of the container a fixed index or a range (start, count and step), or an element.
 // Here: views exist only in the frontend: an element of a view is an element of the container. A view that Python has constructed is a
 //       container here.
 #include "frontend/builder.h"
@@ -10,27 +10,21 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-static const Operand &getStart(const Operand &range) { return range.aggregate->items[0]; }
-static const Operand &getCount(const Operand &range) { return range.aggregate->items[1]; }
-static const Operand &getStep(const Operand &range) { return range.aggregate->items[2]; }
-
-Operand Views::toView(const Operand &value) {
-  if (value.is(Kind::View)) return value;
+View Views::toView(const Operand &value) {
+  if (auto *view = value.find<View>()) return *view;
   if (!conversions.isTensor(value)) fail(error::kType, "a view is of an array, got " + conversions.describe(value));
-  Operand tensor = conversions.toTensor(value);
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
-  std::vector<Operand> items{tensor};
-  std::vector<Operand> extents = subscripts().tensorShape(tensor).aggregate->items;
-  for (int64_t axis = 0; axis < type.getRank(); ++axis)
-    items.push_back(
-        makeAggregate(Kind::Range, {makeObject(nb::int_(type.getFirst(axis))), extents[size_t(axis)], makeObject(nb::int_(1))}));
-  return makeAggregate(Kind::View, std::move(items));
+  Tensor tensor = conversions.toTensor(value);
+  View view{{{tensor}}};
+  for (const auto &[axis, extent] : llvm::enumerate(subscripts().tensorShape(tensor)))
+    view.items.push_back(
+        makeAggregate<AxisRange>({makeObject(nb::int_(tensor.type.getFirst(int64_t(axis)))), extent, makeObject(nb::int_(1))}));
+  return view;
 }
 
-std::vector<Operand> Views::listRanges(const Operand &view) {
-  std::vector<Operand> ranges;
-  for (const Operand &axis : view.aggregate->items)
-    if (axis.is(Kind::Range)) ranges.push_back(axis);
+std::vector<AxisRange> Views::listRanges(const View &view) {
+  std::vector<AxisRange> ranges;
+  for (const Operand &axis : view.getAxes())
+    if (auto *range = axis.find<AxisRange>()) ranges.push_back(*range);
   return ranges;
 }
 
@@ -70,12 +64,12 @@ Operand Views::viewBound(const Operand &bound) {
   return conversions.isConstant(bound) ? bound : makeComputed(subscripts().indexValue(bound, 0));
 }
 
-Operand Views::sliceRange(const Operand &range, const Operand &slice) {
-  const std::vector<Operand> &bounds = slice.aggregate->items;
+AxisRange Views::sliceRange(const AxisRange &range, const Slice &slice) {
+  const std::vector<Operand> &bounds = slice.items;
   int64_t step = bounds[2].isNone() ? 1 : conversions.findInteger(bounds[2]).value_or(0);
   if (step == 0) fail(error::kSyntax, "the step of a slice is an integer other than 0 that is known while compiling");
   auto number = [](int64_t value) { return makeObject(nb::int_(value)); };
-  const Operand &parent = getCount(range);
+  const Operand &parent = range.getCount();
   Operand start, count;
   Operation *check = nullptr;
   if (step > 0) {
@@ -90,10 +84,7 @@ Operand Views::sliceRange(const Operand &range, const Operand &slice) {
     check = checkSlice({end, subtract(end, stop), stop}, start, subtract(end, stop), parent);
     count = combineIndices(BinaryKind::floor_div, add(subtract(end, stop), number(-step - 1)), number(-step), "//");
   }
-  Operand result =
-      makeAggregate(Kind::Range, {add(getStart(range), multiply(start, getStep(range))), count, multiply(number(step), getStep(range))});
-  result.aggregate->check = check;
-  return result;
+  return {{{add(range.getStart(), multiply(start, range.getStep())), count, multiply(number(step), range.getStep())}}, check};
 }
 
 Operation *Views::checkWithin(const std::vector<std::pair<Operand, Operand>> &indices, BinaryKind kind, artifact::Site::Kind site,
@@ -145,70 +136,71 @@ Operand Views::clampIndex(const Operand &index, const Operand &count) {
   return operators().binary(BinaryKind::max, below, makeObject(nb::int_(0)), "max");
 }
 
-Operand Views::subscriptView(const Operand &view, const std::vector<Operand> &given) {
+Operand Views::subscriptView(const View &view, const std::vector<Operand> &given) {
   std::vector<Operand> indices = subscripts().flattenIndices(given);
-  auto isEllipsis = [](const Operand &index) { return index.isObject() && index.object.ptr() == Py_Ellipsis; };
-  std::vector<Operand> ranges = listRanges(view), positions, counts;
-  auto whole = [] { return makeAggregate(Kind::Range, std::vector<Operand>(3, makeObject(nb::none()))); };
+  auto isEllipsis = [](const Operand &index) { return index.getObject().ptr() == Py_Ellipsis; };
+  size_t rank = listRanges(view).size();
+  std::vector<Operand> positions, counts;
+  auto whole = [] { return makeAggregate<Slice>(std::vector<Operand>(3, makeObject(nb::none()))); };
   if (auto found = llvm::find_if(indices, isEllipsis); found != indices.end()) {
-    size_t missing = ranges.size() + 1 - std::min(indices.size(), ranges.size() + 1);
+    size_t missing = rank + 1 - std::min(indices.size(), rank + 1);
     found = indices.erase(found);
     indices.insert(found, missing, whole());
   }
-  bool hasSlice = llvm::any_of(indices, [](const Operand &index) { return index.is(Kind::Range); });
-  if (indices.size() > ranges.size() || (indices.size() < ranges.size() && !hasSlice) || llvm::any_of(indices, isEllipsis))
-    fail(error::kIndex, std::to_string(ranges.size()) + "d view indexed with " + std::to_string(indices.size()) + "d indices");
-  Operand result = makeAggregate(Kind::View, {view.aggregate->items[0]});
+  bool hasSlice = llvm::any_of(indices, [](const Operand &index) { return index.is<Slice>(); });
+  if (indices.size() > rank || (indices.size() < rank && !hasSlice) || llvm::any_of(indices, isEllipsis))
+    fail(error::kIndex, std::to_string(rank) + "d view indexed with " + std::to_string(indices.size()) + "d indices");
+  View result{{{view.getContainer()}}};
   auto next = indices.begin();
-  for (const Operand &axis : llvm::drop_begin(view.aggregate->items)) {
-    std::vector<Operand> &items = result.aggregate->items;
-    if (!axis.is(Kind::Range) || next == indices.end()) {
-      items.push_back(axis);
+  for (const Operand &axis : view.getAxes()) {
+    auto *range = axis.find<AxisRange>();
+    if (!range || next == indices.end()) {
+      result.items.push_back(axis);
       continue;
     }
     const Operand &index = *next++;
-    if (index.is(Kind::Range)) {
-      bool isWhole = llvm::all_of(index.aggregate->items, [](const Operand &bound) { return bound.isNone(); });
-      items.push_back(isWhole ? axis : sliceRange(axis, index));
+    if (auto *slice = index.find<Slice>()) {
+      bool isWhole = llvm::all_of(slice->items, [](const Operand &bound) { return bound.isNone(); });
+      result.items.push_back(isWhole ? axis : sliceRange(*range, *slice));
       continue;
     }
-    Operand position = view.aggregate->items[0].isClamped ? clampIndex(index, getCount(axis)) : viewBound(index);
+    Operand position = view.getContainer().isClamped ? clampIndex(index, range->getCount()) : viewBound(index);
     positions.push_back(position);
-    counts.push_back(getCount(axis));
-    items.push_back(add(getStart(axis), multiply(position, getStep(axis))));
+    counts.push_back(range->getCount());
+    result.items.push_back(add(range->getStart(), multiply(position, range->getStep())));
   }
   if (!positions.empty()) checkViewIndices(view, positions, counts);
   if (!listRanges(result).empty()) return result;
-  return subscripts().subscriptTensor(view.aggregate->items[0],
-                                      {llvm::drop_begin(result.aggregate->items).begin(), result.aggregate->items.end()});
+  return subscripts().subscriptTensor(view.getContainer(), {result.getAxes().begin(), result.getAxes().end()});
 }
 
-bool Views::isHostView(const Operand &tensor) { return tensor.path && session.python.isInstance(tensor.object, session.python.bufferView); }
+bool Views::isHostView(const Tensor &tensor) { return tensor.path && session.python.isInstance(tensor.object, session.python.bufferView); }
 
-void Views::requireNoHostView(const Operand &tensor) {
+void Views::requireNoHostView(const Tensor &tensor) {
   // Only views have an attribute `offset`.
   session.tracker.depend(session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "offset"), artifact::Dependency::Kind::Absent);
 }
 
 Operand Views::viewOffset(const Operand &container) {
-  const Operand &tensor = container.is(Kind::View) ? container.aggregate->items[0] : container;
+  auto *view = container.find<View>();
+  const Tensor &tensor = view ? view->getContainer() : container.get<Tensor>();
   const PathNode *path = session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "offset");
   Operand offset = isHostView(tensor) ? conversions.makeInput(path, session.types.i32) : makeObject(nb::int_(0));
   if (!isHostView(tensor)) requireNoHostView(tensor);
-  if (!container.is(Kind::View)) return conversions.load(offset);
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
-  std::vector<Operand> steps = viewStrides(tensor).aggregate->items;
-  for (int64_t axis = 0; axis < type.getRank(); ++axis) {
-    const Operand &item = container.aggregate->items[size_t(axis) + 1];
-    Operand start = add(item.is(Kind::Range) ? getStart(item) : item, makeObject(nb::int_(-type.getFirst(axis))));
-    offset = add(conversions.load(offset), multiply(start, steps[size_t(axis)]));
+  if (!view) return conversions.load(offset);
+  std::vector<Operand> steps = viewStrides(tensor);
+  for (const auto &[axis, item] : llvm::enumerate(view->getAxes())) {
+    auto *range = item.find<AxisRange>();
+    Operand start = add(range ? range->getStart() : item, makeObject(nb::int_(-tensor.type.getFirst(int64_t(axis)))));
+    offset = add(conversions.load(offset), multiply(start, steps[axis]));
   }
   return conversions.load(offset);
 }
 
-Operand Views::viewStrides(const Operand &container) {
-  const Operand &tensor = container.is(Kind::View) ? container.aggregate->items[0] : container;
-  std::vector<Operand> extents = subscripts().tensorShape(tensor).aggregate->items, strides(extents.size(), makeObject(nb::int_(1)));
+std::vector<Operand> Views::viewStrides(const Operand &container) {
+  auto *view = container.find<View>();
+  const Tensor &tensor = view ? view->getContainer() : container.get<Tensor>();
+  std::vector<Operand> extents = subscripts().tensorShape(tensor), strides(extents.size(), makeObject(nb::int_(1)));
   const PathNode *path = session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "strides");
   for (size_t axis = extents.size(); axis-- > 0;) {
     if (isHostView(tensor))
@@ -218,45 +210,43 @@ Operand Views::viewStrides(const Operand &container) {
       strides[axis] = multiply(strides[axis + 1], extents[axis + 1]);
   }
   if (!isHostView(tensor)) requireNoHostView(tensor);
-  if (!container.is(Kind::View)) return makeTuple(strides);
+  if (!view) return strides;
   std::vector<Operand> left;
-  for (size_t axis = 0; axis < strides.size(); ++axis)
-    if (const Operand &item = container.aggregate->items[axis + 1]; item.is(Kind::Range))
-      left.push_back(multiply(strides[axis], getStep(item)));
-  return makeTuple(std::move(left));
+  for (const auto &[item, stride] : llvm::zip_equal(view->getAxes(), strides))
+    if (auto *range = item.find<AxisRange>()) left.push_back(multiply(stride, range->getStep()));
+  return left;
 }
 
-Operand Views::clippedView(const Operand &view) {
-  const Operand &tensor = view.aggregate->items[0];
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
-  std::vector<Operand> extents = subscripts().tensorShape(tensor).aggregate->items;
-  Operand result = makeAggregate(Kind::View, {tensor});
-  for (auto [axis, item] : llvm::enumerate(llvm::drop_begin(view.aggregate->items))) {
-    result.aggregate->items.push_back(item);
-    if (!item.is(Kind::Range)) continue;
-    if (conversions.findInteger(getStep(item)) != 1) fail(error::kSyntax, "a slice in a tile operation has no step");
-    if (Operation *check = std::exchange(item.aggregate->check, nullptr)) check->erase();
-    Operand left = subtract(add(extents[axis], makeObject(nb::int_(type.getFirst(int64_t(axis))))), getStart(item));
-    Operand count = combineIndices(BinaryKind::min, getCount(item), left, "min");
-    result.aggregate->items.back() = makeAggregate(Kind::Range, {getStart(item), count, getStep(item)});
+View Views::clippedView(const View &view) {
+  const Tensor &tensor = view.getContainer();
+  std::vector<Operand> extents = subscripts().tensorShape(tensor);
+  View result{{{tensor}}};
+  for (const auto &[axis, item] : llvm::enumerate(view.getAxes())) {
+    result.items.push_back(item);
+    auto *range = item.find<AxisRange>();
+    if (!range) continue;
+    if (conversions.findInteger(range->getStep()) != 1) fail(error::kSyntax, "a slice in a tile operation has no step");
+    if (Operation *check = std::exchange(range->check, nullptr)) check->erase();
+    Operand left = subtract(add(extents[axis], makeObject(nb::int_(tensor.type.getFirst(int64_t(axis))))), range->getStart());
+    Operand count = combineIndices(BinaryKind::min, range->getCount(), left, "min");
+    result.items.back() = makeAggregate<AxisRange>({range->getStart(), count, range->getStep()});
   }
   return result;
 }
 
-Operand Views::viewAttribute(const Operand &view, nb::handle name) {
+Operand Views::viewAttribute(const View &view, nb::handle name) {
   llvm::StringRef text = toText(name);
-  std::vector<Operand> counts = listValues(listRanges(view), [](const Operand &range) { return getCount(range); });
+  std::vector<Operand> counts = listOperands(listRanges(view), [](const AxisRange &range) { return range.getCount(); });
   if (text == "offset") return viewOffset(view);
   if (text == "_offset") return makeTuple(std::vector<Operand>(counts.size(), makeObject(nb::int_(0))));
-  if (text == "strides") return viewStrides(view);
+  if (text == "strides") return makeTuple(viewStrides(view));
   if (text == "shape") return makeTuple(counts);
   if (text == "size") return productOf(counts);
   if (text == "ndim") return makeObject(nb::int_(counts.size()));
   if (text == "subview") return makeMethod(view, name);
-  if (text != "grad" && text != "dual") return attributes().tensorAttribute(view.aggregate->items[0], name);
-  Operand shadow = view;
-  shadow.aggregate = std::make_shared<Aggregate>(*view.aggregate);
-  shadow.aggregate->items[0] = conversions.toTensor(attributes().tensorAttribute(view.aggregate->items[0], name));
+  if (text != "grad" && text != "dual") return attributes().tensorAttribute(view.getContainer(), name);
+  View shadow = view;
+  shadow.items[0] = conversions.toTensor(attributes().tensorAttribute(view.getContainer(), name));
   return shadow;
 }
 
@@ -266,29 +256,29 @@ Operand Views::productOf(const std::vector<Operand> &counts) {
   return product;
 }
 
-Operand Views::subview(const Operand &view, const Operand &start, const Operand &size) {
+Operand Views::subview(const View &view, const Operand &start, const Operand &size) {
   size_t rank = listRanges(view).size();
   if (rank != 1) fail(error::kType, "a subview is of a view with one axis (1D), got " + std::to_string(rank) + " axes: slice it");
   Operand first = viewBound(start), stop = add(first, viewBound(size));
-  return subscriptView(view, {makeAggregate(Kind::Range, {first, stop, makeObject(nb::none())})});
+  return subscriptView(view, {makeAggregate<Slice>({first, stop, makeObject(nb::none())})});
 }
 
 Operand Views::makeView(Arguments &arguments) {
   std::vector<Operand> given = calls().bind("qd.BufferView", arguments, "arr offset size");
-  if (given[0].is(Kind::View) || !conversions.isTensor(given[0]))
+  if (given[0].is<View>() || !conversions.isTensor(given[0]))
     return subview(toView(given[0]), conversions.load(given[1]), conversions.load(given[2]));
-  Operand whole = toView(given[0]);
-  std::vector<Operand> ranges = listRanges(whole);
+  View whole = toView(given[0]);
+  std::vector<AxisRange> ranges = listRanges(whole);
   if (ranges.size() != 1)
     fail(error::kType, "qd.BufferView takes an array with one axis (1D), got " + std::to_string(ranges.size()) + " axes: slice it");
-  Operand start = viewBound(conversions.load(given[1])), size = viewBound(conversions.load(given[2])), length = getCount(ranges[0]);
+  Operand start = viewBound(conversions.load(given[1])), size = viewBound(conversions.load(given[2])), length = ranges[0].getCount();
   checkWithin({{start, length}, {size, length}, {add(start, size), length}}, BinaryKind::le, artifact::Site::Kind::Bounds,
               "BufferView construction out of range: ", [&](Fragments &text) {
                 printing().addLabeled(text, "offset=", start);
                 printing().addLabeled(text, ", size=", size);
                 printing().addLabeled(text, ", ndarray length=", length);
               });
-  whole.aggregate->items[1] = makeAggregate(Kind::Range, {add(getStart(ranges[0]), start), size, makeObject(nb::int_(1))});
+  whole.items[1] = makeAggregate<AxisRange>({add(ranges[0].getStart(), start), size, makeObject(nb::int_(1))});
   return whole;
 }
 

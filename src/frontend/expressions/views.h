@@ -10,20 +10,20 @@ public:
   using FunctionPart::FunctionPart;
 
   /// A view, or the view of a whole container.
-  Operand toView(const Operand &value);
-  static std::vector<Operand> listRanges(const Operand &view); ///< of the view's axes: start, count and step
+  View toView(const Operand &value);
+  static std::vector<AxisRange> listRanges(const View &view);
   Operand productOf(const std::vector<Operand> &counts);
-  Operand subview(const Operand &view, const Operand &start, const Operand &size);
-  Operand subscriptView(const Operand &view, const std::vector<Operand> &indices);
-  Operand viewAttribute(const Operand &view, nb::handle name);
-  bool isHostView(const Operand &tensor);
-  void requireNoHostView(const Operand &tensor); ///< records that the array is no view: a view needs another version
+  Operand subview(const View &view, const Operand &start, const Operand &size);
+  Operand subscriptView(const View &view, const std::vector<Operand> &indices);
+  Operand viewAttribute(const View &view, nb::handle name);
+  bool isHostView(const Tensor &tensor);
+  void requireNoHostView(const Tensor &tensor); ///< records that the array is no view: a view needs another version
   /// Offset and strides of a view or container in its underlying array, in elements.
   Operand viewOffset(const Operand &container);
-  Operand viewStrides(const Operand &container);
+  std::vector<Operand> viewStrides(const Operand &container);
   Operand makeView(Arguments &arguments);
   /// The view clipped to its container, for code without a bounds check of the view.
-  Operand clippedView(const Operand &view);
+  View clippedView(const View &view);
   Operand clampIndex(const Operand &index, const Operand &count);
   void checkViewIndices(const Operand &view, const std::vector<Operand> &indices, const std::vector<Operand> &counts);
 
@@ -33,7 +33,7 @@ private:
   Operand subtract(const Operand &first, const Operand &second);
   Operand multiply(const Operand &first, const Operand &second);
   Operand viewBound(const Operand &bound); ///< requires an integer that is not a negative constant
-  Operand sliceRange(const Operand &range, const Operand &slice);
+  AxisRange sliceRange(const AxisRange &range, const Slice &slice);
   /// In debug mode, fails the launch unless 0 <= index and `index kind limit` for each pair of index and limit.
   mlir::Operation *checkWithin(const std::vector<std::pair<Operand, Operand>> &indices, BinaryKind kind, artifact::Site::Kind site,
                                llvm::StringRef what, llvm::function_ref<void(Fragments &)> describeValues);

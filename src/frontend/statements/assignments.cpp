@@ -18,18 +18,18 @@ void Assignments::assignName(nb::handle target, const Operand &given, Type decla
   };
   Binding *binding = variables().findTarget(target);
   Operand value = declared ? makeComputed(conversions.convert(given, declared)) : given;
-  bool isContainer = value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) ||
-                     value.is(Kind::Tensor) || value.is(Kind::View) || value.is(Kind::Instance);
+  bool isContainer = value.is<Sequence>() || value.is<Dictionary>() || value.is<Method>() || value.is<Range>() || value.is<Containers>() ||
+                     value.is<Tensor>() || value.is<View>() || value.is<Instance>();
   bool isObject = value.isObject() && !conversions.canEmit(value);
   Binding made;
   if (value.isStatic || isContainer || isObject) {
     if (isObject && !value.isStatic) {
-      PyObject *object = value.object.ptr();
+      PyObject *object = value.getObject().ptr();
       if (PyUnicode_Check(object) || PyBytes_Check(object) || PyComplex_Check(object) || object == Py_Ellipsis)
-        fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
+        fail(error::kType, "Invalid constant scalar data type: " + describeType(value.getObject()));
     }
     bool isVariable = binding && binding->kind == Binding::Kind::Variable;
-    if (isVariable && isContainer && binding->value.is(Kind::Place)) return variables().store(binding->value, value);
+    if (isVariable && isContainer && binding->value.is<Place>()) return variables().store(binding->value, value);
     bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == nesting.runtimeDepth;
     if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
       failHere("Recreating variables is not allowed: '" + text + "' is already defined");
@@ -42,7 +42,7 @@ void Assignments::assignName(nb::handle target, const Operand &given, Type decla
     made.runtimeDepth = nesting.runtimeDepth;
     made.value = value;
   } else if (binding) {
-    bool isPlace = binding->value.is(Kind::Place) || binding->value.is(Kind::Struct) || binding->value.is(Kind::Components);
+    bool isPlace = binding->value.is<Place>() || binding->value.is<Struct>() || binding->value.is<Components>();
     bool isObjectBefore =
         binding->kind == Binding::Kind::Static && !binding->value.isStatic && binding->runtimeDepth == nesting.runtimeDepth;
     if (isObjectBefore) { // a name of None or a list becomes a variable
@@ -60,17 +60,17 @@ void Assignments::assignName(nb::handle target, const Operand &given, Type decla
 }
 
 Operand Assignments::memberTarget(const Operand &base, nb::handle name) {
-  if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
-    const PathNode *root = base.path;
+  if (auto *object = base.find<PythonObject>(); object && object->path && !session.python.isTensor(object->object)) {
+    const PathNode *root = object->path;
     while (root->parent) root = root->parent;
-    std::string member = DependencyTracker::describe(base.path) + "." + toText(name).str();
-    if (base.hasRuntimeMembers)
+    std::string member = DependencyTracker::describe(object->path) + "." + toText(name).str();
+    if (object->hasRuntimeMembers)
       for (size_t dot; (dot = member.rfind('.')) != std::string::npos;) member.replace(dot, 1, "__qd_");
-    if (base.hasRuntimeMembers) variables().failImmutable("__qd_" + member);
+    if (object->hasRuntimeMembers) variables().failImmutable("__qd_" + member);
     if (root->root == artifact::Path::Root::Argument) variables().failImmutable(member);
     variables().failCaptured(member);
   }
-  if (base.is(Kind::Argument)) variables().requirePlace(base);
+  if (base.is<Argument>()) variables().requirePlace(base);
   return attributes().getAttributeOf(base, name);
 }
 
@@ -80,8 +80,8 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
   if (kindOf(target) == NodeKind::Attribute) {
     Operand base = expressions().visit(getAttribute(target, names().value));
     nb::object name = getAttribute(target, names().attr);
-    if (base.is(Kind::Instance)) {
-      instances().storeMember(base, name, value);
+    if (auto *instance = base.find<Instance>()) {
+      instances().storeMember(*instance, name, value);
       return std::nullopt;
     }
     place = memberTarget(base, name);
@@ -89,26 +89,27 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
     if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
     Operand base = expressions().visit(getAttribute(target, names().value));
     nb::object index = getAttribute(target, names().slice);
-    if (base.is(Kind::Sequence) && base.aggregate->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
-    if ((base.is(Kind::Sequence) && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary)) {
+    auto *sequence = base.find<Sequence>();
+    if (sequence && sequence->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
+    if ((sequence && !sequence->isUnpacked) || base.is<Dictionary>()) {
       Operand key = expressions().visit(index), *item = collections().findItem(base, key);
-      if (item && (item->is(Kind::Place) || item->is(Kind::Struct))) return *item;
+      if (item && (item->is<Place>() || item->is<Struct>())) return *item;
       collections().assignItem(base, key, value);
       return std::nullopt;
     }
-    if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
-      variables().failCaptured(DependencyTracker::describe(base.path));
-    if (base.is(Kind::Argument)) variables().requirePlace(base);
-    if (base.is(Kind::Instance) &&
-        instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value}))
+    if (auto *object = base.find<PythonObject>();
+        object && object->path && session.python.isInstance(object->object, session.python.matrix))
+      variables().failCaptured(DependencyTracker::describe(object->path));
+    if (base.is<Argument>()) variables().requirePlace(base);
+    if (base.is<Instance>() && instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value}))
       return std::nullopt;
     if (registerTiles().isRegisterTile(base) && kindOf(index) == NodeKind::Slice) {
       registerTiles().loadTile(base, index, value);
       return std::nullopt;
     }
     place = subscripts().subscript(base, index);
-    if (place.is(Kind::View) && registerTiles().isRegisterTile(value)) {
-      registerTiles().callRegisterTile(value, "_store", {views().clippedView(place)});
+    if (auto *view = place.find<View>(); view && registerTiles().isRegisterTile(value)) {
+      registerTiles().callRegisterTile(value, "_store", {views().clippedView(*view)});
       return std::nullopt;
     }
   } else {
@@ -135,7 +136,7 @@ std::vector<std::pair<nb::object, Operand>> Assignments::pairTargets(nb::handle 
     nb::object target = targets[index];
     if (index == starred) {
       auto end = item + int64_t(items.size() + 1 - count);
-      pairs.emplace_back(getAttribute(target, names().value), makeAggregate(Kind::Sequence, {item, end}));
+      pairs.emplace_back(getAttribute(target, names().value), makeSequence({item, end}));
       item = end;
     } else {
       pairs.emplace_back(std::move(target), *item++);
@@ -189,35 +190,38 @@ void Assignments::visitAnnotatedAssign(nb::handle at) {
     type = read;
   }
   Binding *binding = scopes.find(getAttribute(target, names().id).ptr());
-  if (binding && binding->kind == Binding::Kind::Variable && binding->value.isTyped() && binding->value.type != type)
+  if (binding && binding->kind == Binding::Kind::Variable && binding->value.isTyped() && binding->value.getType() != type)
     fail(error::kSyntax, "Static assign cannot have type overloading: '" + toText(getAttribute(target, names().id)) + "' is '" +
-                             ir::describe(binding->value.type) + "'");
+                             ir::describe(binding->value.getType()) + "'");
   At here(context, expression);
   assignName(target, value, type);
 }
 
 void Assignments::augment(const Operand &place, BinaryKind kind, const Operand &value, llvm::StringRef symbol) {
-  if (place.is(Kind::Struct)) {
-    for (auto [index, member] : llvm::enumerate(place.aggregate->items))
-      augment(member, kind, value.is(Kind::Struct) ? value.aggregate->items[index] : value, symbol);
+  if (auto *structure = place.find<Struct>()) {
+    auto *other = value.find<Struct>();
+    for (auto [index, member] : llvm::enumerate(structure->items)) augment(member, kind, other ? other->items[index] : value, symbol);
     return;
   }
-  if (!place.is(Kind::Place) && !place.is(Kind::Components)) return variables().store(place, value);
-  if (place.isReadOnly) variables().failImmutable(place.path ? DependencyTracker::describe(place.path) : "parameter");
+  auto *components = place.find<Components>();
+  if (!place.is<Place>() && !components) return variables().store(place, value);
+  if (place.isReadOnly()) variables().failImmutable("parameter");
+  Type type = place.getType();
   std::optional<ir::AtomicKind> atomic;
-  Type scalar = ir::getScalar(place.type);
+  Type scalar = ir::getScalar(type);
   if (kind != BinaryKind::min && kind != BinaryKind::max)
     if (auto found = ir::findKind<ir::AtomicKind>(ir::getOpInfo(kind).name)) atomic = Emitter::getAtomicKind(*found, scalar);
-  mlir::Value operand = conversions.emit(value, place.type);
+  mlir::Value operand = conversions.emit(value, type);
   bool isFloat = ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()));
-  auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(place.type);
+  auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(type);
   if ((ir::getOpInfo(kind).operand == ir::OperandClass::Integer && isFloat) ||
       (shape && (!placeShape || placeShape.getShape() != shape.getShape())))
-    fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" +
-                           ir::describe(operand.getType()) + "'");
-  const Operand &whole = place.is(Kind::Components) ? place.aggregate->items[0] : place;
-  if (atomic && (whole.isElement || (whole.isKernelVariable && nesting.isInsideParallel)))
-    return variables().forEachPlace(place, emitter.convert(operand, place.type),
+    fail(error::kType,
+         "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");
+  const Operand &first = !components ? place : components->places.empty() ? components->whole : components->places[0];
+  auto *whole = first.find<Place>();
+  if (atomic && whole && (whole->isElement || (whole->isKernelVariable && nesting.isInsideParallel)))
+    return variables().forEachPlace(place, emitter.convert(operand, type),
                                     [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
   mlir::Value old = conversions.emit(place);
   // An operator with an atomic form converts its operand first, so that `x += 1.9` is the same for a variable and an element.
@@ -240,15 +244,15 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
       expressions().lookUpGlobal(name);
       variables().failCaptured(toText(name));
     }
-    if (binding && binding->kind == Binding::Kind::Static && binding->value.is(Kind::Instance)) {
+    if (binding && binding->kind == Binding::Kind::Static && binding->value.is<Instance>()) {
       Operand owner = binding->value, value = collections().copyElement(expressions().visit(getAttribute(at, names().value)));
       std::optional<Operand> result = instances().callInPlace(kind, owner, value);
       if (!result) operators().failOperands(op ? llvm::StringRef(op->symbol) : "@", owner, value);
-      if (result->aggregate != owner.aggregate) assignName(target, *result);
+      if (result->find<Instance>() != owner.find<Instance>()) assignName(target, *result);
       return;
     }
     if (binding && binding->kind == Binding::Kind::Static) {
-      if (!binding->value.is(Kind::Sequence) || !op)
+      if (!binding->value.is<Sequence>() || !op)
         fail(error::kSyntax, "Variable '" + toText(name) + "' cannot be assigned. Maybe it is not a Quadrants object?");
       if (binding->runtimeDepth != nesting.runtimeDepth)
         fail(error::kSyntax, "Recreating variables is not allowed: '" + toText(name) + "'");
@@ -258,10 +262,11 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
   }
   if (op && kindOf(target) == NodeKind::Subscript && kindOf(getAttribute(target, names().value)) == NodeKind::Name) {
     Operand base = expressions().visit(getAttribute(target, names().value));
-    bool isList = (base.is(Kind::Sequence) && !base.aggregate->isTuple && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary);
+    auto *sequence = base.find<Sequence>();
+    bool isList = sequence ? !sequence->isTuple && !sequence->isUnpacked : base.is<Dictionary>();
     if (isList) {
       Operand key = expressions().visit(getAttribute(target, names().slice)), *item = collections().findItem(base, key);
-      if (item && !item->is(Kind::Place) && !item->is(Kind::Struct)) {
+      if (item && !item->is<Place>() && !item->is<Struct>()) {
         Operand old = *item, value = expressions().visit(getAttribute(at, names().value));
         return collections().assignItem(base, key, operators().binary(op->kind, old, value, op->symbol));
       }
@@ -274,16 +279,17 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
     return attributes().getAttributeOf(owner, getAttribute(target, names().attr));
   };
   Operand place = isMember ? memberOf() : expressions().visit(target);
-  if (op && isMember && owner.is(Kind::Instance) && (place.isObject() || place.is(Kind::Sequence) || place.is(Kind::Instance))) {
+  auto *instance = owner.find<Instance>();
+  if (op && isMember && instance && (place.isObject() || place.is<Sequence>() || place.is<Instance>())) {
     Operand value = expressions().visit(getAttribute(at, names().value));
     std::optional<Operand> result =
-        place.is(Kind::Instance) ? instances().callInPlace(kind, place, collections().copyElement(value)) : std::nullopt;
-    if (result && result->aggregate == place.aggregate) return;
-    return instances().storeMember(owner, getAttribute(target, names().attr),
+        place.is<Instance>() ? instances().callInPlace(kind, place, collections().copyElement(value)) : std::nullopt;
+    if (result && result->find<Instance>() == place.find<Instance>()) return;
+    return instances().storeMember(*instance, getAttribute(target, names().attr),
                                    result ? *result : operators().binary(op->kind, place, value, op->symbol));
   }
-  if (place.isObject() || place.is(Kind::Argument)) return variables().store(place, place);
-  if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
+  if (place.isObject() || place.is<Argument>()) return variables().store(place, place);
+  if (place.is<Computed>()) variables().failNoPlace();
   if (registerTiles().isRegisterTile(place)) return registerTiles().augmentTile(place, at);
   Operand value = expressions().visit(getAttribute(at, names().value));
   if (!op) return variables().store(place, operators().matmul(makeComputed(conversions.emit(place)), value));

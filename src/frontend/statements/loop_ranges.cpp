@@ -18,57 +18,53 @@ size_t LoopRanges::countTargets(nb::handle target) {
 }
 
 bool LoopRanges::isContainer(const Operand &value) {
-  return conversions.isTensor(value) || value.is(Kind::View) ||
-         (value.isObject() && (session.python.isInstance(value.object, session.python.structField) ||
-                               session.python.isInstance(value.object, session.python.snode)));
+  return conversions.isTensor(value) || value.is<View>() || session.python.isInstance(value.getObject(), session.python.structField) ||
+         session.python.isInstance(value.getObject(), session.python.snode);
 }
 
 std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Operand &iterable, nb::handle target) {
   At here(context, iterNode);
   // A loop over the name of a static container is a loop over the container.
   if (kindOf(iterNode) == NodeKind::Name && isContainer(iterable)) iterable.isStatic = false;
+  auto *containers = iterable.find<Containers>();
   if (iterable.isStatic) {
-    if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1)
-      fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
-    if (conversions.isTensor(iterable) || iterable.is(Kind::Range))
+    if (containers && containers->items.size() == 1) fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
+    if (conversions.isTensor(iterable) || iterable.is<Range>() || containers)
       fail(error::kType, "a loop over qd.static needs an iterable known while compiling, got " + conversions.describe(iterable));
     return std::nullopt;
   }
   if (isContainer(iterable)) return boxOfContainers({iterable}, false, target);
-  if (iterable.is(Kind::Range) && !iterable.aggregate->items.empty() && isContainer(iterable.aggregate->items[0]))
-    return boxOfContainers(iterable.aggregate->items, iterable.aggregate->items.size() == 1, target);
+  if (containers) return boxOfContainers(containers->items, containers->items.size() == 1, target);
   if (iterable.isObject()) iterable = toRange(iterable);
-  if (iterable.is(Kind::Range)) return boxOfRange(iterable, target);
-  bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || isa_and_nonnull<VectorType>(iterable.getType()) ||
-                 (iterable.isObject() && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
+  if (auto *range = iterable.find<Range>()) return boxOfRange(*range, target);
+  bool isItems =
+      iterable.is<Sequence>() || iterable.is<Dictionary>() || isa_and_nonnull<VectorType>(iterable.getType()) ||
+      (iterable.isObject() && !PyUnicode_Check(iterable.getObject().ptr()) && findAttribute(iterable.getObject(), nb::str("__iter__")));
   if (!isItems)
     fail(error::kSyntax, "Cannot loop over the object " +
-                             (iterable.isObject() ? describeType(iterable.object) : conversions.describe(iterable)) +
+                             (iterable.isObject() ? describeType(iterable.getObject()) : conversions.describe(iterable)) +
                              " in Quadrants scope");
   return std::nullopt;
 }
 
 Operand LoopRanges::toRange(const Operand &object) {
-  PyObject *ptr = object.object.ptr();
-  if (PyRange_Check(ptr)) {
+  nb::object ndrange = object.getObject();
+  if (PyRange_Check(ndrange.ptr())) {
     std::vector<Operand> items;
-    for (const nb::object &name : {names().start, names().stop, names().step})
-      items.push_back(makeObject(getAttribute(object.object, name)));
-    return makeAggregate(Kind::Range, std::move(items));
+    for (const nb::object &name : {names().start, names().stop, names().step}) items.push_back(makeObject(getAttribute(ndrange, name)));
+    return makeAggregate<Range>(std::move(items));
   }
-  nb::object ndrange = object.object;
   bool isGrouped = session.python.isInstance(ndrange, session.python.groupedRange);
   if (isGrouped) ndrange = getAttribute(ndrange, names().r);
   if (!session.python.isInstance(ndrange, session.python.ndrange)) return object;
-  std::vector<Operand> items;
+  Range range;
   for (nb::handle triple : getAttribute(ndrange, names().bounds))
-    for (nb::handle end : triple) items.push_back(makeObject(end));
-  Operand range = makeAggregate(Kind::Range, std::move(items));
-  range.aggregate->isNdrange = true;
-  range.aggregate->isGrouped = isGrouped;
+    for (nb::handle end : triple) range.items.push_back(makeObject(end));
+  range.isNdrange = true;
+  range.isGrouped = isGrouped;
   nb::object axes = findAttribute(ndrange, names().axes);
   if (axes && !axes.is_none())
-    for (nb::handle axis : axes) range.aggregate->axes.push_back(nb::cast<int32_t>(axis));
+    for (nb::handle axis : axes) range.axes.push_back(nb::cast<int32_t>(axis));
   return range;
 }
 
@@ -99,8 +95,8 @@ Operand LoopRanges::makeRange(const Arguments &arguments) {
   llvm::append_range(items, arguments.positional);
   if (items.size() == 2) items.push_back(makeObject(nb::int_(1)));
   bool isKnown = llvm::all_of(items, [&](const Operand &item) { return conversions.findInteger(item).has_value(); });
-  if (isKnown) return makeObject(session.python.rangeClass(items[0].object, items[1].object, items[2].object));
-  return makeAggregate(Kind::Range, std::move(items));
+  if (isKnown) return makeObject(session.python.rangeClass(items[0].getObject(), items[1].getObject(), items[2].getObject()));
+  return makeAggregate<Range>(std::move(items));
 }
 
 Operand LoopRanges::makeNdrange(const Arguments &arguments) {
@@ -128,7 +124,7 @@ Operand LoopRanges::makeNdrange(const Arguments &arguments) {
   nb::object made = session.python.ndrange(*dimensions, **named);
   if (isKnown) return makeObject(made);
   Operand range = toRange(makeObject(made));
-  range.aggregate->items = std::move(items);
+  range.get<Range>().items = std::move(items);
   return range;
 }
 
@@ -136,7 +132,7 @@ Operand LoopRanges::makeZip(const Arguments &arguments) {
   for (const Operand &value : arguments.positional)
     if (!isContainer(value)) fail(error::kType, "qd.zip takes containers, got " + conversions.describe(value));
   if (arguments.positional.empty() || !arguments.named.empty()) fail(error::kType, "qd.zip takes one or more containers");
-  return arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Range, arguments.positional);
+  return arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate<Containers>(arguments.positional);
 }
 
 mlir::Value LoopRanges::biased(mlir::Value value) {
@@ -156,8 +152,8 @@ void LoopRanges::requireStep(mlir::Value step) {
   check->setAttr(ir::kAlways, builder.getUnitAttr());
 }
 
-Box LoopRanges::boxOfRange(const Operand &range, nb::handle target) {
-  const std::vector<Operand> &items = range.aggregate->items;
+Box LoopRanges::boxOfRange(const Range &range, nb::handle target) {
+  const std::vector<Operand> &items = range.items;
   Type type = boundType(items);
   Box box;
   bool hasSteps = false;
@@ -195,10 +191,10 @@ Box LoopRanges::boxOfRange(const Operand &range, nb::handle target) {
   }
   if (iterations.getActiveBits() > 63) fail(error::kSyntax, artifact::kTooManyIterations);
   if (!hasSteps) box.steps.clear();
-  box.axes = range.aggregate->axes;
-  box.isGrouped = range.aggregate->isGrouped;
-  box.isNdrange = range.aggregate->isNdrange;
-  if (!range.aggregate->isNdrange || box.isGrouped || countTargets(target) == box.lower.size()) return box;
+  box.axes = range.axes;
+  box.isGrouped = range.isGrouped;
+  box.isNdrange = range.isNdrange;
+  if (!range.isNdrange || box.isGrouped || countTargets(target) == box.lower.size()) return box;
   At here(context, target);
   fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
 }
@@ -208,11 +204,12 @@ Operand LoopRanges::chooseRange(nb::handle at, mlir::Value condition) {
   Operand sides[2] = {expressions().visit(getAttribute(at, names().body)), expressions().visit(getAttribute(at, names().orelse))};
   for (Operand &side : sides) {
     if (side.isObject()) side = toRange(side);
-    if (!side.is(Kind::Range) || side.aggregate->isNdrange || side.aggregate->items.size() != 3)
+    auto *range = side.find<Range>();
+    if (!range || range->isNdrange)
       fail(error::kSyntax,
            "Using non static inlined if statement as for-loop iterable is not currently supported. (for others than range)");
   }
-  auto other = sides[1].aggregate->items.begin();
+  auto other = sides[1].get<Range>().items.begin();
   return mapItems(sides[0], [&](const Operand &item) {
     Type type = boundType({item, *other});
     return operators().select(makeComputed(condition), makeComputed(conversions.convert(item, type)),
@@ -221,16 +218,17 @@ Operand LoopRanges::chooseRange(nb::handle at, mlir::Value condition) {
 }
 
 size_t LoopRanges::countAxes(const Operand &container) {
-  return container.is(Kind::View) ? Views::listRanges(container).size() : size_t(mlir::cast<ir::TensorType>(container.type).getRank());
+  auto *view = container.find<View>();
+  return view ? Views::listRanges(*view).size() : size_t(container.get<Tensor>().type.getRank());
 }
 
-std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Operand &tensor, size_t axis) {
-  if (tensor.is(Kind::View)) {
-    mlir::Value count = emitter.cast(subscripts().indexValue(Views::listRanges(tensor)[axis].aggregate->items[1], axis), session.types.i32);
+std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Operand &container, size_t axis) {
+  if (auto *view = container.find<View>()) {
+    mlir::Value count = emitter.cast(subscripts().indexValue(Views::listRanges(*view)[axis].getCount(), axis), session.types.i32);
     return {emitter.constant(0, count.getType()), count};
   }
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
-  int64_t first = type.getFirst(axis);
+  const auto &tensor = container.get<Tensor>();
+  int64_t first = tensor.type.getFirst(int64_t(axis));
   mlir::Value last = subscripts().extent(tensor, int(axis));
   if (first) last = create<ir::BinaryOp>(BinaryKind::add, last, emitter.constant(first, last.getType()));
   return {emitter.constant(first, last.getType()), last};
@@ -238,9 +236,9 @@ std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Operand &tensor
 
 Operand LoopRanges::leafTensor(Operand container) {
   while (session.python.isInstance(container.getObject(), session.python.structField)) {
-    nb::object fields = getAttribute(container.object, names().field_dict);
+    nb::object fields = getAttribute(container.getObject(), names().field_dict);
     auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
-    container = structs().structFieldMember(container, name, field);
+    container = structs().structFieldMember(container.get<PythonObject>(), name, field);
   }
   return container;
 }
@@ -249,16 +247,17 @@ std::vector<std::pair<mlir::Value, mlir::Value>> LoopRanges::listBounds(Operand 
   std::vector<std::pair<mlir::Value, mlir::Value>> bounds;
   if (session.python.isInstance(container.getObject(), session.python.snode)) {
     auto bound = [&](nb::handle end) { return emitter.constant(nb::cast<int64_t>(end), session.types.i32); };
-    const PathNode *path = session.tracker.getStep(container.path, PathStep::Kind::Attribute, "_box");
-    nb::object box = getAttribute(container.object, names()._box);
+    const auto &node = container.get<PythonObject>();
+    const PathNode *path = session.tracker.getStep(node.path, PathStep::Kind::Attribute, "_box");
+    nb::object box = getAttribute(node.object, names()._box);
     session.tracker.read(path, box);
     for (nb::handle ends : box) bounds.emplace_back(bound(ends[nb::int_(0)]), bound(ends[nb::int_(1)]));
     return bounds;
   }
   container = leafTensor(container);
-  if (!conversions.isTensor(container) && !container.is(Kind::View))
+  if (!conversions.isTensor(container) && !container.is<View>())
     fail(error::kSyntax, "Cannot loop over the object " + conversions.describe(container) + " in Quadrants scope");
-  if (!container.is(Kind::View)) container = conversions.toTensor(container);
+  if (!container.is<View>()) container = conversions.toTensor(container);
   for (size_t axis = 0; axis < countAxes(container); ++axis) bounds.push_back(findBounds(container, axis));
   return bounds;
 }
@@ -299,11 +298,12 @@ Box LoopRanges::boxOfSlice(const Operand &container, const std::vector<Operand> 
   Box box;
   for (size_t axis = 0; axis < rank; ++axis) {
     // An axis with an index is not part of the box; an axis without index or slice is complete.
-    if (axis < indices.size() && !indices[axis].is(Kind::Range)) continue;
+    auto *slice = axis < indices.size() ? indices[axis].find<Slice>() : nullptr;
+    if (axis < indices.size() && !slice) continue;
     auto [first, last] = findBounds(container, axis);
     auto clamp = [&, first = first, last = last](size_t which, mlir::Value whole) -> mlir::Value {
-      if (axis >= indices.size() || indices[axis].aggregate->items[which].isNone()) return whole;
-      const Operand &given = indices[axis].aggregate->items[which];
+      if (!slice || slice->items[which].isNone()) return whole;
+      const Operand &given = slice->items[which];
       mlir::Value value = conversions.convert(given, last.getType());
       bool isFromEnd = conversions.findInteger(given).value_or(0) < 0 && ir::findInteger(first) == 0;
       if (isFromEnd) value = create<ir::BinaryOp>(BinaryKind::add, last, value);
@@ -311,7 +311,7 @@ Box LoopRanges::boxOfSlice(const Operand &container, const std::vector<Operand> 
     };
     box.lower.push_back(clamp(0, first));
     box.upper.push_back(clamp(1, last));
-    Operand step = axis < indices.size() ? indices[axis].aggregate->items[2] : makeObject(nb::none());
+    Operand step = slice ? slice->items[2] : makeObject(nb::none());
     if (!step.isNone() && conversions.findInteger(step).value_or(0) < 1)
       fail(error::kSyntax, "the step of a slice that is looped over must be positive and known while compiling");
     box.steps.push_back(emitter.constant(conversions.findInteger(step).value_or(1), last.getType()));

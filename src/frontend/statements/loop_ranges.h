@@ -35,7 +35,7 @@ public:
   Operand makeZip(const Arguments &arguments);
 
 private:
-  Box boxOfRange(const Operand &range, nb::handle target);
+  Box boxOfRange(const Range &range, nb::handle target);
   mlir::Value clipped(const Operand &value); ///< a u64 as an i64; clips counts that no loop can reach
   void requireStep(mlir::Value step);        ///< fails the launch if the step is 0
   Box boxOfContainers(const std::vector<Operand> &containers, bool isGrouped, nb::handle target);

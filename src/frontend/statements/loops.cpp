@@ -29,7 +29,8 @@ void Loops::bindLoopVariable(nb::handle target, const Operand &value) {
     Binding binding;
     binding.kind = Binding::Kind::LoopVariable;
     binding.value = value;
-    binding.value.isReadOnly = true;
+    if (auto *computed = binding.value.find<Computed>()) computed->isReadOnly = true;
+    if (auto *place = binding.value.find<Place>()) place->isReadOnly = true;
     scopes.bind(getAttribute(target, names().id).ptr(), std::move(binding));
     return;
   }
@@ -122,15 +123,15 @@ void Loops::visitFor(nb::handle at) {
   Operand iterable;
   if (kindOf(iterNode) == NodeKind::Subscript) {
     Operand base = expressions().visit(getAttribute(iterNode, names().value)), leaf = loopRanges().leafTensor(base);
-    bool isWhole = conversions.isTensor(base) || base.is(Kind::View);
+    bool isWhole = conversions.isTensor(base) || base.is<View>();
     if (conversions.isTensor(leaf)) leaf = conversions.toTensor(leaf);
-    if (leaf.is(Kind::Tensor) || leaf.is(Kind::View)) {
+    if (leaf.is<Tensor>() || leaf.is<View>()) {
       std::vector<Operand> indices = subscripts().visitIndices(getAttribute(iterNode, names().slice));
       llvm::erase_if(indices, [](const Operand &index) { return index.isNone(); });
       bool isElement = isWhole && indices.size() == LoopRanges::countAxes(leaf) &&
-                       llvm::none_of(indices, [](const Operand &index) { return index.is(Kind::Range); });
+                       llvm::none_of(indices, [](const Operand &index) { return index.is<Slice>(); });
       if (!isElement) return loopOver(at, loopRanges().boxOfSlice(leaf, indices, target));
-      iterable = conversions.load(leaf.is(Kind::View) ? views().subscriptView(leaf, indices) : subscripts().subscriptTensor(leaf, indices));
+      iterable = conversions.load(subscripts().subscriptValues(leaf, indices, /*isTuple=*/false));
     }
   }
   if (kindOf(iterNode) == NodeKind::IfExp) {
@@ -210,7 +211,7 @@ void Loops::loopOver(nb::handle at, Box box) {
     }
     Operand value = makeTuple(indices);
     if (box.isGrouped && rank != 0)
-      value = makeComputed(conversions.emitSequence(value));
+      value = makeComputed(conversions.emitSequence(indices));
     else if (!box.isGrouped && kindOf(target) == NodeKind::Name)
       value = indices[0];
     nb::object nodes = getAttribute(at, names().body);
@@ -233,10 +234,10 @@ nb::object Loops::findRepeat(nb::handle test) {
   Binding *binding = scopes.find(getAttribute(root, names().id).ptr());
   if (binding && binding->kind != Binding::Kind::Static) return {}; // the test calls a method of a variable
   Operand function = expressions().visit(callee);
-  return function.isObject() && syntax().builtinName(function.object) == "graph_do_while" ? callee : nb::object();
+  return syntax().builtinName(function.getObject()) == "graph_do_while" ? callee : nb::object();
 }
 
-Operand Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
+Tensor Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
   At here(context, call);
   constexpr llvm::StringLiteral kName = "qd.graph.do_while()";
   bool isFlat = toText(getAttribute(callee, kindOf(callee) == NodeKind::Name ? names().id : names().attr)) == "graph_do_while";
@@ -256,15 +257,15 @@ Operand Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
     if (!isMissing) throw;
     fail(error::kSyntax, kName + ": the flag does not resolve to an ndarray kernel parameter: " + found.message);
   }
-  Operand flag = calls().bind(kName.drop_back(2), arguments, calls().getParameters(expressions().visit(callee).object))[0];
+  Operand flag = calls().bind(kName.drop_back(2), arguments, calls().getParameters(expressions().visit(callee).getObject()))[0];
   if (!conversions.isTensor(flag))
     fail(error::kSyntax,
          kName + ": '" + conversions.describe(flag) + "' does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray");
-  flag = conversions.toTensor(flag);
-  auto type = cast<ir::TensorType>(flag.type);
+  Tensor tensor = conversions.toTensor(flag);
+  ir::TensorType type = tensor.type;
   if (type.getRank() != 0 || !ir::isIntegerScalar(type.getElement()))
     fail(error::kType, kName + ": the flag is a 0-d array of integers, got " + conversions.describe(flag));
-  return flag;
+  return tensor;
 }
 
 void Loops::checkRounds(const Operand &rounds, const Operand &flag) {
@@ -283,11 +284,11 @@ void Loops::checkRounds(const Operand &rounds, const Operand &flag) {
 }
 
 void Loops::visitRepeat(nb::handle at, nb::handle callee) {
-  Operand flag = visitRepeatFlag(getAttribute(at, names().test), callee);
+  Tensor flag = visitRepeatFlag(getAttribute(at, names().test), callee);
   mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
   Operand rounds;
   if (session.options.maxRounds > 0) {
-    rounds = makePlace(create<ir::LocalOp>(ir::RefType::get(session.types.i64)));
+    rounds = Place{create<ir::LocalOp>(ir::RefType::get(session.types.i64))};
     variables().storeTyped(rounds, emitter.constant(0, session.types.i64));
   }
   auto op = create<ir::RepeatOp>(again);
@@ -303,7 +304,7 @@ void Loops::visitRepeat(nb::handle at, nb::handle callee) {
     context.loops = std::move(outerLoops);
     Operand left = conversions.load(subscripts().subscriptTensor(flag, {}));
     create<ir::StoreOp>(emitter.nonZero(conversions.emit(left)), again);
-    if (rounds.ir) checkRounds(rounds, left);
+    if (rounds.isGiven()) checkRounds(rounds, left);
   }
   statements().visitBlock(getAttribute(at, names().orelse));
 }

@@ -18,7 +18,7 @@ public:
 private:
   /// The callee of the `qd.graph.do_while(flag)` in the test of a while loop; null for any other loop.
   nb::object findRepeat(nb::handle test);
-  Operand visitRepeatFlag(nb::handle call, nb::handle callee);
+  Tensor visitRepeatFlag(nb::handle call, nb::handle callee);
   void visitRepeat(nb::handle node, nb::handle callee);
   /// Counts the rounds of a do_while and fails the launch above the limit.
   void checkRounds(const Operand &rounds, const Operand &flag);

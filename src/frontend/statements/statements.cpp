@@ -160,15 +160,14 @@ void Statements::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
     bool isCovered[2], hasLiveValue = false;
     for (size_t side = 0; side < 2; ++side) {
       Binding *binding = sides[side];
-      bool isVariable =
-          binding && binding->kind == Binding::Kind::Variable && (binding->value.isTyped() || binding->value.is(Kind::Struct));
+      bool isVariable = binding && binding->kind == Binding::Kind::Variable && (binding->value.isTyped() || binding->value.is<Struct>());
       merged->isTerminated[side] = branches[side].isTerminated;
       if (isVariable) merged->values[side] = binding->value;
       isCovered[side] = isVariable || branches[side].isTerminated;
       hasLiveValue |= isVariable && !branches[side].isTerminated;
     }
     bool haveSameKind =
-        merged->isTerminated[0] || merged->isTerminated[1] || merged->values[0].is(Kind::Struct) == merged->values[1].is(Kind::Struct);
+        merged->isTerminated[0] || merged->isTerminated[1] || merged->values[0].is<Struct>() == merged->values[1].is<Struct>();
     Binding binding;
     binding.kind = isCovered[0] && isCovered[1] && hasLiveValue && haveSameKind ? Binding::Kind::Merged : Binding::Kind::Partial;
     binding.line = line;
@@ -232,12 +231,7 @@ void Statements::visitReturn(nb::handle at) {
   At here(context, expression.is_none() ? nb::borrow(at) : expression);
   // A single return passes compile-time values on; with several, the executed one is known at run time only.
   std::function<Operand(const Operand &)> typed = [&](const Operand &part) -> Operand {
-    if (part.is(Kind::Sequence) || (part.is(Kind::Instance) && !context.role.isInlined)) {
-      Operand made = mapItems(part, typed);
-      made.object = part.object;
-      made.path = part.path;
-      return made;
-    }
+    if (part.is<Sequence>() || (part.is<Instance>() && !context.role.isInlined)) return mapItems(part, typed);
     return session.python.isNumber(part.getObject()) ? makeComputed(conversions.emit(part)) : conversions.copy(part);
   };
   bool isOneOfSeveral = context.assignmentCounts->lookup(context.source.tree.ptr()).count > 1;

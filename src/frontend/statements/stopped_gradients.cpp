@@ -19,8 +19,9 @@ static mlir::Operation *findLoop(mlir::OpBuilder &builder) {
 void StoppedGradients::stopGradient(const Operand &container) {
   if (!conversions.isTensor(container))
     fail(error::kType, "qd.stop_grad takes a field or an array, got " + conversions.describe(container));
-  if (session.request.mode != support::AutodiffMode::None)
-    context.stopped.push_back({findLoop(builder), conversions.getInput(conversions.toTensor(container))});
+  if (session.request.mode == support::AutodiffMode::None) return;
+  Tensor tensor = conversions.toTensor(container);
+  context.stopped.push_back({findLoop(builder), conversions.getInput(tensor.input, tensor.type)});
 }
 
 bool StoppedGradients::isStopped(mlir::Value place) {

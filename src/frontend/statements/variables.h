@@ -17,13 +17,14 @@ public:
   Operand declare(const Operand &value, bool isAssignedOnce);
   Operand merge(Binding &binding, PyObject *name);
   [[noreturn]] void failImmutable(const llvm::Twine &name);
+  [[noreturn]] void failNoPlace();
   [[noreturn]] void failCaptured(const llvm::Twine &name);
   static bool isVisible(const Binding *binding);
   /// The variable that an assignment to the name changes; null if the assignment declares it. Fails if the name cannot be assigned.
   Binding *findTarget(nb::handle target);
 
 private:
-  Operand makeLocal(mlir::Type type);
+  Place makeLocal(mlir::Type type);
 };
 
 } // namespace qd::frontend
