@@ -37,6 +37,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.optLevel = int(options.getInt(Option::opt_level));
   result.pieceSize = options.getInt(Option::piece_size);
   result.lineTables = !options.getText(Option::line_tables).empty();
+  result.timed = options.getBool(Option::kernel_profiler);
   result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
   if (int64_t limit = options.getInt(Option::max_block_dim); limit > 0)
     result.maxThreads = int(std::min<int64_t>(limit, result.maxThreads));

@@ -59,7 +59,7 @@ _LAZY_NAMES = {
     **_compat.LAZY_NAMES,
 }
 _LAZY = {name: module for module, names in _LAZY_NAMES.items() for name in names.split()}
-_MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "simt", "sparse", "tools")
+_MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "profiler", "simt", "sparse", "tools")
 
 del annotations
 

@@ -74,6 +74,7 @@ from ._session.init import ERROR as ERROR
 from ._session.init import INFO as INFO
 from ._session.init import TRACE as TRACE
 from ._session.init import WARN as WARN
+from ._session.init import clock_freq_hz as clock_freq_hz
 from ._session.init import cpu as cpu
 from ._session.init import dump_compile_config as dump_compile_config
 from ._session.init import extension as extension
@@ -101,6 +102,7 @@ from . import interop as interop
 from . import linalg as linalg
 from . import math as math
 from . import memory as memory
+from . import profiler as profiler
 from . import simt as simt
 from . import sparse as sparse
 from . import tools as tools
@@ -239,3 +241,4 @@ def graph_do_while(flag: Any) -> Any: ...
 def graph_parallel_context() -> Any: ...
 def graph_parallel() -> Any: ...
 def global_thread_idx() -> Any: ...
+def clock_counter() -> Any: ...

@@ -178,9 +178,10 @@ struct Artifact {
   std::string kernel;  ///< qualified name, for messages
   std::string backend; ///< name of the target
   std::vector<uint8_t> binary;
-  std::string libraryFolder;     ///< folder for a copy of the binary that debuggers and profilers read; empty: none
-  std::vector<DeviceTask> tasks; ///< launched one after the other; empty when the binary runs its own tasks
-  std::vector<Repeat> repeats;   ///< repeated ranges of `tasks`, outer ones before inner ones
+  std::string libraryFolder;          ///< folder for a copy of the binary that debuggers and profilers read; empty: none
+  std::vector<DeviceTask> tasks;      ///< launched one after the other; empty when the binary runs its own tasks
+  std::vector<std::string> taskNames; ///< kind and user's name of each task of a kernel that is timed; empty for other kernels
+  std::vector<Repeat> repeats;        ///< repeated ranges of `tasks`, outer ones before inner ones
   uint32_t argumentBytes = 0;
   uint32_t scratchBytes = 0;
   std::vector<Input> inputs;

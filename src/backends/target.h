@@ -42,6 +42,7 @@ struct TargetOptions {
   int maxThreads = INT32_MAX;     ///< per block, if the target allows more
   int64_t pieceSize = 0;          ///< approximate number of operations per function; 0: unlimited
   bool lineTables = false;        ///< include the lines of the user's source in the binary
+  bool timed = false;             ///< kernels report the end of each task to the profiler
   ObjectStore *objects = nullptr; ///< null: nothing is stored
 };
 

@@ -4,6 +4,7 @@
 // Out:  the runtime half of the package: everything but the compiler. Types that take part in a launch use CPython's API directly: a slot
 // adds no cost, while the dispatch of a binding layer costs as much as a whole launch may take.
 #include "bindings/read_options.h"
+#include "bindings/runtime_profiler.h"
 #include "launch/containers/data_type.h"
 #include "launch/containers/dlpack.h"
 #include "launch/containers/tensor_object.h"
@@ -301,6 +302,10 @@ NB_MODULE(_runtime, m) {
   m.def(
       "note_saved_write", [](nb::handle object) { launch::noteSavedWrite(object.ptr()); }, "object"_a,
       "Increase the version counter of such tensors that share memory with this container or array.");
+  bindings::addProfiler(m);
+  m.def(
+      "clock_frequency", [] { return launch::requireActive(), launch::getState().device->getClockFrequency(); },
+      "Nominal ticks per second of the counter that qd.clock_counter() reads.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def("cache_scope", launch::makeCacheScope,
         "The part of cache keys that does not depend on the kernel, as text; empty when the disk cache is disabled.");

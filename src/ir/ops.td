@@ -185,6 +185,12 @@ def ThreadIndexOp : QdOp<"thread_index"> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
+// A counter of the processor that runs the code, as i64. It is read between what stands before and behind it.
+def ClockOp : QdOp<"clock"> {
+  let results = (outs ScalarTypeConstraint:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 // Whether an integer add, sub, mul or shl overflows its type, element-wise.
 def OverflowsOp : PureOp<"overflows"> {
   let arguments = (ins BinaryKindAttr:$binaryKind, ValueTypeConstraint:$lhs, ValueTypeConstraint:$rhs);

@@ -13,6 +13,7 @@ struct TargetTraits {
   bool hasF64 = true;
   bool has64BitAtomics = true; ///< atomic operations on 8 bytes
   bool hasFloatAtomics = true; ///< atomic operations on floats are instructions; if not, they are loops of compare-exchange
+  bool hasCycleCounter = true; ///< user code may read the counter of cycles; if not, that of a steady clock
   bool hasGrids = false;       ///< tasks are grids that the host launches; if not, the code runs its tasks through the runtime
 
   //--- Grids ---

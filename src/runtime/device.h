@@ -62,9 +62,13 @@ public:
   virtual std::unique_ptr<LoadedKernel> load(artifact::Artifact &artifact) = 0;
   /// Waits for everything that was launched.
   virtual void synchronize() = 0;
+  /// Passes the times of tasks that have ended to the profiler.
+  virtual void collectTimes() {}
   /// Null when launches are synchronous.
   virtual Streams *getStreams() { return nullptr; }
   virtual DeviceLimits getLimits() const { return {}; }
+  /// Nominal ticks per second of the counter that qd.clock_counter() reads.
+  virtual double getClockFrequency() const = 0;
   /// Memory of containers; null: memory of the processor.
   virtual std::shared_ptr<DeviceMemory> getMemory() { return nullptr; }
 };

@@ -65,6 +65,8 @@ typedef struct QdRuntimeApi {
   /* Called by long loops while context->failed is nonzero: whether to return at once. On QD_LOOK the launching thread handles signals
    * first. */
   int32_t (*must_stop)(QdKernelContext *context);
+  /* Called after each task by kernels that are timed; tasks count from 0. */
+  void (*finish_task)(QdKernelContext *context, int32_t task);
 } QdRuntimeApi;
 
 struct QdKernelContext {

@@ -4,6 +4,7 @@
 // Out:  the first failure, the printed records, and whether the launch must stop.
 #include "runtime/kernel_run.h"
 
+#include "runtime/profiler.h"
 #include "runtime/thread_pool.h"
 
 #include <cstdlib>
@@ -38,6 +39,20 @@ template <typename Body> bool KernelRun::tryWith(Body &&body) noexcept {
     failForMemory();
     return false;
   }
+}
+
+void KernelRun::beginTasks(uint32_t entry) {
+  firstEntry = entry;
+  launchBegan = taskBegan = readClock();
+}
+
+void KernelRun::finishTask(int32_t task) noexcept {
+  uint64_t now = readClock(), began = std::exchange(taskBegan, now);
+  tryWith([&] { Profiler::get().record({firstEntry + uint32_t(task), false, getThreadId(), began, now - began}); });
+}
+
+void KernelRun::endTasks() {
+  Profiler::get().record({firstEntry + uint32_t(artifact.taskNames.size()), false, getThreadId(), launchBegan, readClock() - launchBegan});
 }
 
 void KernelRun::fail(int32_t site, const uint64_t *values) noexcept {

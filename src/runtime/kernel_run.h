@@ -48,6 +48,10 @@ public:
   bool claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept;
   /// Ends a round of repeated tasks: forgets the claims of its iterations and releases its temporaries.
   void finishRound() noexcept;
+  /// Reports how long the task took that began when this was called before; `beginTasks` comes before the first.
+  void finishTask(int32_t task) noexcept;
+  void beginTasks(uint32_t firstEntry);
+  void endTasks();
   /// Makes the kernel stop soon without recording a failure.
   void cancel() { __atomic_store_n(&context.failed, QD_STOP, __ATOMIC_RELAXED); }
   bool isStopped() const { return __atomic_load_n(&context.failed, __ATOMIC_RELAXED) & QD_STOP; }
@@ -69,6 +73,8 @@ public:
 
 private:
   void releaseTemporaries();
+  uint32_t firstEntry = 0;                 ///< of the profiler, for the tasks of this kernel
+  uint64_t launchBegan = 0, taskBegan = 0; ///< of the profiler's clock
   struct Temporary {
     Temporary *next;
     void *block;

@@ -38,6 +38,8 @@ qd.kernel @operators [f32, vector<2xsi32>] attributes {argument_bytes = 64 : i32
   %bits = qd.bit_cast %x : f32 -> ui32
   // CHECK: qd.random : f32
   %random = qd.random : f32
+  // CHECK: qd.clock : si64
+  %clock = qd.clock : si64
   // CHECK: qd.vector %{{.*}}, %{{.*}} : f32, f32 -> vector<2xf32>
   %vector = qd.vector %x, %random : f32, f32 -> vector<2xf32>
   // CHECK: qd.broadcast %{{.*}} : f32 -> vector<2x2xf32>

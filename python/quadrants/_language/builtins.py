@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -180,6 +181,9 @@ _FUNCTIONS: list[tuple[str, str, Callable[..., Any] | None, str]] = [
     ("zero", "x", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
     ("one", "x", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
     ("random", "dtype?", _random_number, "A random number: floats in [0, 1), integers over their full range."),
+    ("clock_counter", "", lambda: np.int64(time.perf_counter_ns()),
+     "Counter of the processor that runs the code, an i64, read between the statements before and behind it; `qd.clock_freq_hz()` is its "
+     "frequency. In Python scope and on qd.python: nanoseconds."),
     ("static", "x *xs max_unroll?", _static,
      "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls loops of at most `max_unroll` "
      "iterations."),

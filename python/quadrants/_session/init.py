@@ -20,8 +20,8 @@ from .._base.logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F
 from .._containers import layout_tree
 
 __all__ = [
-    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "cpu", "dump_compile_config", "extension", "gpu", "init", "is_extension_enabled",
-    "is_logging_effective", "random_seed", "reset", "set_logging_level", "sync",
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "clock_freq_hz", "cpu", "dump_compile_config", "extension", "gpu", "init",
+    "is_extension_enabled", "is_logging_effective", "random_seed", "reset", "set_logging_level", "sync",
 ]  # fmt: skip
 
 __version__ = (1, 4, 0)
@@ -142,6 +142,12 @@ def sync() -> None:
     _options.check_runtime()
     layout_tree.check_all_placed()
     _runtime.sync()
+
+
+def clock_freq_hz() -> float:
+    """Return the nominal ticks per second of the counter of `qd.clock_counter()`. Raises `QuadrantsRuntimeError` without a runtime."""
+    _options.check_runtime()
+    return 1e9 if get_config() is None else _runtime.clock_frequency()
 
 
 def random_seed(seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -85,6 +86,8 @@ class Version(NamedTuple):
     """Weak reference to the kernel: a redefined function is another kernel."""
     runtime: int
     """Number of the `qd.init` that it belongs to."""
+    finished: float
+    """`time.perf_counter()` when it could run."""
 
     def __str__(self) -> str:
         origin = f"compiled ({self.miss})" if self.miss else "from disk"
@@ -201,7 +204,7 @@ def record(
     kept = [LoopCheckpoints(f"{file}:{line}", *rest) for file, line, *rest in checkpoints]
     place = f"{code.co_filename}:{code.co_firstlineno}"
     version = Version(kernel.name, place, miss, seconds, tuple(stages or ()), operations, nbytes, tuple(made), tuple(kept), named,
-                      weakref.ref(kernel), runtime)  # fmt: skip
+                      weakref.ref(kernel), runtime, time.perf_counter())  # fmt: skip
     if _runtime.is_logged("debug"):
         _log(version)
     _records.append(version)

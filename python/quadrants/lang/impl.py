@@ -13,6 +13,7 @@ from .._base.dtypes import DataType, to_dtype
 from .._containers.layout_tree import Runtime, program
 from .._session.init import get_config
 from .._session.reports import compile_report
+from ..profiler.timeline import save_timeline
 
 __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]
 
@@ -23,6 +24,8 @@ class PyQuadrants(Runtime):
     prog = SimpleNamespace(
         synchronize=lambda: None if _options.current is None else _runtime.sync(),
         _get_num_ndarrays=lambda: _runtime.count_containers()["ndarrays"],
+        timeline_save=save_timeline,
+        timeline_clear=_runtime.clear_profile,
         config=lambda: None if _options.current is None else _options.cfg,
     )
 

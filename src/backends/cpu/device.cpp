@@ -4,6 +4,7 @@
 #include "backends/cpu/device_library.h"
 #include "runtime/block_threads.h"
 #include "runtime/fault_note.h"
+#include "runtime/profiler.h"
 #include "runtime/stack_limit.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
@@ -19,6 +20,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -129,7 +131,8 @@ const QdRuntimeApi kApi = {
     runtime::ballot,
     [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); },
     [](QdKernelContext *) { return runtime::getStackLimit(); },
-    runtime::mustStop};
+    runtime::mustStop,
+    [](QdKernelContext *context, int32_t task) { KernelRun::from(context).finishTask(task); }};
 
 //--- Machine code ---
 
@@ -137,6 +140,7 @@ struct Library : runtime::LoadedKernel {
   QdKernelFunction entry;
   void *handle = nullptr;                ///< of a library loaded from a file
   std::unique_ptr<MappedLibrary> mapped; ///< otherwise
+  std::optional<uint32_t> firstEntry;    ///< of the profiler, in kernels that are timed
 
   explicit Library(void *handle) : entry(reinterpret_cast<QdKernelFunction>(dlsym(handle, "qd_kernel"))), handle(handle) {}
   explicit Library(std::unique_ptr<MappedLibrary> library)
@@ -146,7 +150,9 @@ struct Library : runtime::LoadedKernel {
   }
   void run(KernelRun &run) override {
     runtime::InKernel inKernel(run.artifact);
+    if (firstEntry) run.beginTasks(*firstEntry);
     entry(&run.context);
+    if (firstEntry) run.endTasks();
   }
 };
 
@@ -180,18 +186,23 @@ public:
   const QdRuntimeApi &getApi() const override { return kApi; }
   std::string describe() const override;
   void synchronize() override {}
+  double getClockFrequency() const override;
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
-    if (!artifact.libraryFolder.empty()) return openLibrary(writeLibrary(artifact));
-    const std::vector<uint8_t> &binary = artifact.binary;
-    // Use a copy in memory: if a file were truncated later, the process would die of a bus error.
+    std::unique_ptr<Library> library = artifact.libraryFolder.empty() ? loadCopy(artifact.binary) : openLibrary(writeLibrary(artifact));
+    if (!artifact.taskNames.empty()) library->firstEntry = runtime::Profiler::get().addKernel(artifact);
+    return library;
+  }
+
+private:
+  /// Loads a copy in memory: if a file were truncated later, the process would die of a bus error.
+  static std::unique_ptr<Library> loadCopy(const std::vector<uint8_t> &binary) {
     support::File file = support::makeMemoryFile(binary.data(), binary.size());
     return file ? openLibrary(makeUniquePath(file)) : mapLibrary(binary);
   }
 
-private:
   /// Maps a library without a file: the limit of file sizes includes files in memory, and some systems have none.
-  static std::unique_ptr<runtime::LoadedKernel> mapLibrary(const std::vector<uint8_t> &binary) {
+  static std::unique_ptr<Library> mapLibrary(const std::vector<uint8_t> &binary) {
     std::unique_ptr<MappedLibrary> mapped = MappedLibrary::map(binary);
     if (!mapped) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));
     auto library = std::make_unique<Library>(std::move(mapped));
@@ -199,7 +210,7 @@ private:
     return library;
   }
 
-  static std::unique_ptr<runtime::LoadedKernel> openLibrary(const std::string &path) {
+  static std::unique_ptr<Library> openLibrary(const std::string &path) {
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
       const char *text = dlerror();
@@ -251,6 +262,30 @@ std::string CpuDevice::describe() const {
   // Computed once: under a hypervisor each cpuid leaves the virtual machine, which takes 20 to 70 µs.
   static const auto *text = new std::string(describeProcessor());
   return *text;
+}
+
+#if defined(__x86_64__)
+/// The rate of the time stamp counter against the system's clock.
+double measureClockFrequency() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const uint64_t beginTicks = __builtin_ia32_rdtsc();
+  constexpr auto kLeast = std::chrono::milliseconds(20);
+  Clock::time_point end;
+  while ((end = Clock::now()) - begin < kLeast) {}
+  return double(__builtin_ia32_rdtsc() - beginTicks) / std::chrono::duration<double>(end - begin).count();
+}
+#elif defined(__aarch64__)
+double measureClockFrequency() {
+  uint64_t frequency;
+  asm("mrs %0, cntfrq_el0" : "=r"(frequency));
+  return double(frequency);
+}
+#endif
+
+double CpuDevice::getClockFrequency() const {
+  static const double frequency = measureClockFrequency();
+  return frequency;
 }
 
 } // namespace

@@ -27,6 +27,7 @@ using ExecutableGraph = struct ExecutableGraphHandle *;
 enum : Status { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kUnsupportedPtx = 222, kNotReady = 600 };
 
 enum Attribute : int {
+  kClockKilohertz = 13,
   kMultiprocessorCount = 16,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,

@@ -49,13 +49,22 @@ public:
   std::string describe() const override { return architecture + " driver " + std::to_string(api.driverVersion); }
   const QdRuntimeApi &getApi() const override { return kNoApi; }
   void synchronize() override { memory->synchronize(); }
+  void collectTimes() override {
+    if (!timer) return;
+    Memory::Scope scope(*memory);
+    timer->collect();
+  }
   std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
   runtime::Streams *getStreams() override { return streams.get(); }
   runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes}; }
 
+  double getClockFrequency() const override { return 1e3 * memory->getAttribute(kClockKilohertz); }
+
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
-    return std::make_unique<GpuKernel>(memory, artifact);
+    if (artifact.taskNames.empty()) return std::make_unique<GpuKernel>(memory, nullptr, artifact);
+    if (!timer) timer = std::make_shared<TaskTimer>(memory);
+    return std::make_unique<GpuKernel>(memory, timer, artifact);
   }
 
 private:
@@ -93,7 +102,8 @@ private:
   const Api &api;
   std::shared_ptr<Memory> memory;
   std::unique_ptr<runtime::Streams> streams = makeStreams(memory);
-  int64_t maxRegisters; // per thread; 0: the compiler's choice
+  std::shared_ptr<TaskTimer> timer; ///< of the kernels that are timed
+  int64_t maxRegisters;             // per thread; 0: the compiler's choice
   std::string architecture;
 };
 

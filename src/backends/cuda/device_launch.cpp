@@ -5,11 +5,13 @@
 #include "backends/cuda/device_launch.h"
 
 #include "backends/cuda/limits.h"
+#include "runtime/profiler.h"
 #include "support/log.h"
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 namespace qd::cuda {
 
@@ -39,9 +41,9 @@ static bool hasChecks(const std::vector<Site> &sites) {
                      [](const Site &site) { return site.kind != Site::Kind::Print && site.kind != Site::Kind::PrintError; });
 }
 
-GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &artifact)
-    : memory(std::move(owner)), name(artifact.kernel), sites(artifact.sites), repeats(artifact.repeats), hasPrint(artifact.hasPrint),
-      drawsRandom(artifact.drawsRandom), argumentBytes(artifact.argumentBytes),
+GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<TaskTimer> taskTimer, const artifact::Artifact &artifact)
+    : memory(std::move(owner)), timer(std::move(taskTimer)), name(artifact.kernel), sites(artifact.sites), repeats(artifact.repeats),
+      hasPrint(artifact.hasPrint), drawsRandom(artifact.drawsRandom), argumentBytes(artifact.argumentBytes),
       resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes), scratchBytes(artifact.scratchBytes) {
   Memory::Scope scope(*memory);
   const Api &api = memory->api;
@@ -56,6 +58,7 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &ar
     waitsForGrids |= deviceTask.isTogether;
     tasks.push_back(std::move(task));
   }
+  if (timer) firstEntry = runtime::Profiler::get().addKernel(artifact);
   getStreamState(nullptr);
 }
 
@@ -157,7 +160,9 @@ void GpuKernel::launchTask(StreamState &streamState, const Task &task, const uin
 void GpuKernel::launchTasks(StreamState &streamState, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat) {
   while (first < end) {
     if (repeat == repeats.size() || repeats[repeat].firstTask != first) {
-      launchTask(streamState, tasks[first++], arguments);
+      launchTask(streamState, tasks[first], arguments);
+      if (timed) timed->finishTask(first);
+      ++first;
       continue;
     }
     const artifact::Repeat &own = repeats[repeat];
@@ -237,8 +242,14 @@ void GpuKernel::run(runtime::KernelRun &run) {
   StreamState &streamState = getStreamState(static_cast<Stream>(run.stream));
   writeParameters(streamState, run);
   memory->order.beginLaunch(streamState.stream);
+  std::optional<TaskTimer::Launch> timedLaunch;
+  if (timer) {
+    timedLaunch.emplace(*timer, streamState.stream, firstEntry);
+    run.beginTasks(firstEntry);
+  }
+  timed = timedLaunch ? &*timedLaunch : nullptr;
   // Building a graph pays from the second launch on.
-  if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() ||
+  if (timed || tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() ||
       ++streamState.launches == 1) {
     size_t repeat = 0;
     launchTasks(streamState, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
@@ -248,6 +259,9 @@ void GpuKernel::run(runtime::KernelRun &run) {
     // The sizes of the grids may depend on arguments that only the copy contains.
     launchGraph(streamState, run.context.arguments, isChanged || streamState.argumentCopy);
   }
+  timed = nullptr;
+  if (timer) run.endTasks();
+  timedLaunch.reset();
   memory->order.endLaunch(streamState.stream);
   // Checks exist in debug mode only, where each launch reports its failure.
   if (resultBytes || hasPrint || streamState.failure.get()) waitAndReport(streamState, run);

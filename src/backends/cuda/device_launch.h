@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cuda/device_memory.h"
+#include "backends/cuda/device_timer.h"
 #include "runtime/device.h"
 
 #include <mutex>
@@ -11,7 +12,8 @@ namespace qd::cuda {
 
 class GpuKernel final : public runtime::LoadedKernel {
 public:
-  GpuKernel(std::shared_ptr<Memory> memory, const artifact::Artifact &artifact);
+  /// `timer` is null unless the kernel is timed.
+  GpuKernel(std::shared_ptr<Memory> memory, std::shared_ptr<TaskTimer> timer, const artifact::Artifact &artifact);
   ~GpuKernel() override;
   void run(runtime::KernelRun &run) override;
 
@@ -48,7 +50,10 @@ private:
   void takeFailure(StreamState &streamState, runtime::KernelRun &run);
 
   std::shared_ptr<Memory> memory;
-  std::mutex mutex; ///< one launch at a time: launches of a stream share its StreamState
+  std::shared_ptr<TaskTimer> timer;
+  TaskTimer::Launch *timed = nullptr; ///< the launch that runs now
+  uint32_t firstEntry = 0;            ///< of the profiler
+  std::mutex mutex;                   ///< one launch at a time: launches of a stream share its StreamState
   std::string name;
   std::vector<artifact::Site> sites;
   std::vector<artifact::Repeat> repeats;

@@ -65,6 +65,16 @@ void BodyEmitter::emitBlock(Block &block) {
   continueAt(end);
 }
 
+llvm::Value *BodyEmitter::readClock() {
+  // Barriers of the compiler: accesses of memory stay before or behind the clock.
+  auto keepOrder = [&] { builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread); };
+  keepOrder();
+  llvm::Value *clock =
+      builder.CreateIntrinsic(module.traits.hasCycleCounter ? llvm::Intrinsic::readcyclecounter : llvm::Intrinsic::readsteadycounter, {});
+  keepOrder();
+  return clock;
+}
+
 void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { values.setValue(op->getResult(0), std::move(components)); };
   if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), sites.inlinedCalls));
@@ -116,6 +126,7 @@ void BodyEmitter::emitOp(Operation *op) {
       .Case([&](ir::MemoryAccessOpInterface op) { give(atomics.emit(op)); })
       .Case([&](ir::RandomOp op) { give({random.draw(op.getType())}); })
       .Case([&](ir::ThreadIndexOp) { give({makeVarying(splat(blocks.emitThreadIndex()))}); })
+      .Case([&](ir::ClockOp) { give({makeVarying(splat(readClock()))}); })
       .Case<ir::VectorOp, ir::BroadcastOp, ir::ExtractOp, ir::ExtractAtOp, ir::ReduceOp, ir::MatmulOp, ir::TransposeOp>(
           [&](Operation *) { give(operators.emitVectorOp(op)); })
       .Case([&](ir::IfOp op) { control.emitIf(op); })

@@ -22,6 +22,7 @@ public:
 
   void emitBlock(mlir::Block &block);
   void emitOp(mlir::Operation *op);
+  llvm::Value *readClock();
 
   LaunchAccess launch{*this};
   ValueMap values{*this};

@@ -124,6 +124,14 @@ void ModuleEmitter::emit() {
 /// Offset of a repeat's condition in the scratch block.
 static uint32_t getConditionSlot(ir::RepeatOp repeat) { return repeat.getCondition().getDefiningOp<ir::ScratchOp>().getOffset(); }
 
+/// Kind and user's name of a task, for profiles.
+static std::string describeTask(ir::TaskOp task) {
+  std::string text = task.getParallel() ? "range_for" : "serial";
+  for (ir::ForOp loop : task.getBody().front().getOps<ir::ForOp>())
+    if (loop.getName()) return text + "_" + loop.getName()->str();
+  return text;
+}
+
 void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
   for (Operation *op = block.empty() ? nullptr : &block.front(); op; op = op->getNextNode()) {
     auto index = uint32_t(artifact.tasks.size());
@@ -141,6 +149,7 @@ void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
         if (hasFailed) return;
       }
       mergeTasks(*this, index);
+      if (options.timed) artifact.taskNames.push_back(describeTask(task));
       op = together.back();
     } else if (!isa<ir::ScratchOp>(op)) {
       return void(reportError(op->getLoc()) << "stands in a kernel outside of a task");
@@ -175,7 +184,12 @@ private:
         llvm::Function *function = emitTask(module, task, index++);
         if (module.hasFailed) return;
         llvm::BasicBlock *next = makeBlock("next");
-        builder.CreateCondBr(builder.CreateCall(function, {entry->getArg(0)}), exit, next);
+        llvm::Value *isLast = builder.CreateCall(function, {entry->getArg(0)});
+        if (module.options.timed) {
+          callRuntime(kFinishTask, {builder.getInt32(unsigned(index - 1))});
+          module.artifact.taskNames.push_back(describeTask(task));
+        }
+        builder.CreateCondBr(isLast, exit, next);
         builder.SetInsertPoint(next);
       } else if (!isa<ir::ScratchOp>(op)) {
         return void(module.reportError(op.getLoc()) << "stands in a kernel outside of a task");
@@ -188,10 +202,8 @@ private:
     builder.CreateBr(round);
     builder.SetInsertPoint(round);
     emitBlock(repeat.getBody().front());
+    callRuntime(kFinishRound, {});
     llvm::Value *context = entry->getArg(0);
-    llvm::Value *api = loadMember(context, kContextOffsets[kApi], builder.getPtrTy());
-    llvm::Value *routine = loadMember(api, kApiMembers[kFinishRound].offset, builder.getPtrTy());
-    builder.CreateCall(llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false), routine, {context});
     llvm::Value *failed = loadMember(context, kContextOffsets[kFailed], builder.getInt32Ty(), /*isVolatile=*/true);
     builder.CreateCondBr(builder.CreateTrunc(failed, builder.getInt1Ty()), exit, judge); // QD_STOP is its lowest bit
     builder.SetInsertPoint(judge);
@@ -199,6 +211,15 @@ private:
     llvm::Value *slot = builder.CreateConstGEP1_64(builder.getInt8Ty(), scratch, getConditionSlot(repeat));
     builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateLoad(builder.getInt8Ty(), slot)), round, done);
     builder.SetInsertPoint(done);
+  }
+
+  void callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands) {
+    llvm::SmallVector<llvm::Value *, 2> all{entry->getArg(0)};
+    llvm::append_range(all, operands);
+    llvm::SmallVector<llvm::Type *, 2> types = llvm::map_to_vector<2>(all, [](llvm::Value *value) { return value->getType(); });
+    llvm::Value *api = loadMember(entry->getArg(0), kContextOffsets[kApi], builder.getPtrTy());
+    llvm::Value *routine = loadMember(api, kApiMembers[field].offset, builder.getPtrTy());
+    builder.CreateCall(llvm::FunctionType::get(builder.getVoidTy(), types, false), routine, all);
   }
 
   llvm::Value *loadMember(llvm::Value *object, size_t offset, llvm::Type *type, bool isVolatile = false) {

@@ -32,6 +32,7 @@ struct EmitOptions {
   int64_t pieceSize =
       0; ///< functions with at least twice as many operations are outlined into functions of this many; 0: never. Not on targets with grids
   bool lineTables = false; ///< emit the lines of the user's source
+  bool timed = false;      ///< report the end of each task; the artifact names the tasks
 };
 
 /// Lays out the results: each starts at a multiple of 8 bytes, its components packed. Returns the size of the block.

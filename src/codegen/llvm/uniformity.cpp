@@ -335,7 +335,7 @@ private:
           storeLocal(op, place, stored);
           give(old);
         })
-        .Case<ir::RandomOp, ir::ThreadIndexOp>([&](auto) { give({LaneKind::varying()}); })
+        .Case<ir::RandomOp, ir::ThreadIndexOp, ir::ClockOp>([&](auto) { give({LaneKind::varying()}); })
         .Case([&](ir::CallOp call) { walkCall(call); })
         .Case([&](ir::ExtractAtOp extract) { give({getChosenKind(areUniform(extract.getIndices()), getKinds(extract.getOperand()))}); })
         .Case<ir::ReduceOp, ir::MatmulOp>(

@@ -233,6 +233,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
          Type type = self.calls().scalarTypeOf(given[0], "qd.random");
          return makeComputed(self.template create<ir::RandomOp>(type ? type : self.session.types.defaultFloat));
        }},
+      {"clock_counter", [](auto &self, auto, auto &) { return makeComputed(self.template create<ir::ClockOp>(self.session.types.i64)); }},
       {"frexp",
        [](auto &self, auto name, auto &given) {
          Operand operand = makeComputed(self.conversions.emit(given[0]));

@@ -90,9 +90,9 @@ static std::optional<ScalarType> findNumpyType(const PyArray_Descr *descr) {
 }
 
 std::pair<unsigned char *, unsigned char *> ExternalArray::getRange() const {
+  if (std::find(extents, extents + rank, 0) != extents + rank) return {data, data}; // the address may be null
   unsigned char *begin = data, *end = data + (scalar ? getByteSize(*scalar) : sizeof(double));
   for (int axis = 0; axis < rank; ++axis) {
-    if (extents[axis] == 0) return {data, data};
     int64_t reach = strides[axis] * (extents[axis] - 1);
     (reach < 0 ? begin : end) += reach;
   }

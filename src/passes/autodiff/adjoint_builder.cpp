@@ -21,7 +21,7 @@ namespace qd::passes {
 
 DerivedFunctions::DerivedFunctions(ModuleOp module, const Activity &activity)
     : module(module), activity(activity),
-      effects(activity.calls.findFunctions([](Operation *op) { return isa<PrintOp, AssertOp, RandomOp>(op) || writesContainer(op); })),
+      effects(activity.calls.findFunctions([](Operation *op) { return isa<PrintOp, AssertOp, RandomOp, ClockOp>(op) || writesContainer(op); })),
       activeUses(activity.calls.findFunctions(
           [&](Operation *op) { return llvm::any_of(op->getOperands(), [&](Value value) { return activity.isActive(value); }); })) {}
 
@@ -211,6 +211,9 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool takesCheckpoints)
         markOverwritten(copyWithoutRegions(op, run),
                         "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, "
                         "into a container");
+      })
+      .Case([&](ClockOp) {
+        markOverwritten(copyWithoutRegions(op, run), "a clock has gone on when gradients are computed; keep what it said in a container");
       })
       .Case([&](IfOp branch) {
         auto copy = cast<IfOp>(copyWithoutRegions(op, run));

@@ -35,7 +35,7 @@ LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
   };
   auto isEffect = [](Operation *op) {
     bool passesContainer = isa<CallOp>(op) && llvm::any_of(op->getOperands(), isOfContainer);
-    return writesContainer(op) || passesContainer || isa<PrintOp, RandomOp>(op) || (isa<AssertOp>(op) && !op->hasAttr(kAlways));
+    return writesContainer(op) || passesContainer || isa<PrintOp, RandomOp, ClockOp>(op) || (isa<AssertOp>(op) && !op->hasAttr(kAlways));
   };
   auto walked = module.walk([&](Operation *op) {
     if (!isEffect(op) || isAddition(op)) return WalkResult::advance();

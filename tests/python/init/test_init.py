@@ -229,7 +229,7 @@ def accepted():
 def test_accepted_options_come_last_in_the_help_and_split_no_cache(tmp_path):
     described, _, last = qd.init.__doc__.partition("Accepted for programs that set them, and without effect:\n")
     names = [line.split()[0] for line in last.splitlines() if line.strip()]
-    assert names == accepted() and "kernel_profiler" in names and not any(f"    {name} (" in described for name in names)
+    assert names == accepted() and "timeline" in names and not any(f"    {name} (" in described for name in names)
 
     def count_compiled(**options):
         qd.init(offline_cache_file_path=str(tmp_path), **options)

@@ -81,7 +81,7 @@ private:
 
 llvm::SmallVector<ir::TaskOp> findSmallTasks(ModuleEmitter &module, ir::TaskOp first) {
   llvm::SmallVector<ir::TaskOp> tasks{first};
-  if (!isSmall(module, first)) return tasks;
+  if (module.options.timed || !isSmall(module, first)) return tasks;
   for (Operation *op = first->getNextNode(); op; op = op->getNextNode()) {
     if (isa<ir::ScratchOp>(op)) continue;
     auto task = dyn_cast<ir::TaskOp>(op);
