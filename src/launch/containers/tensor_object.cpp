@@ -404,6 +404,7 @@ static PyObject *getStateName(TensorObject &object) {
 MemoryRange getMemoryRange(PyObject *object) {
   if (isTensor(object)) {
     const Tensor &tensor = getTensor(object);
+    if (!tensor.data) return {}; // its program has ended
     return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
   }
   ExternalArray array;
