@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -218,11 +219,12 @@ def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywor
     if name in CLASS_METHODS and function is getattr(Matrix, name):
         return CLASS_METHODS[name](*arguments, **keywords)
     is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # defined in the kernel itself
-    is_known = is_local or all(objects.is_known(evaluator, value) for value in (*arguments, *keywords.values()))
-    is_of_list = isinstance(getattr(function, "__self__", None), (list, dict, tuple))  # these hold values of any kind
-    if is_known or is_of_list or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type):
+    is_known = is_local or objects.is_known_call(evaluator, arguments, keywords)
+    compares = isinstance(getattr(function, "__self__", None), (list, dict, tuple)) or function in (operator.is_, operator.is_not)
+    if is_known or compares or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type):
         return host_objects.constant(function(*arguments, **keywords))
-    if all(objects.is_known(evaluator, value, with_funcs=True) for value in (*arguments, *keywords.values())):
+    given = (*arguments, *keywords.values())
+    if all(objects.is_known(evaluator, value, with_funcs=True) and not objects.is_container(value) for value in given):
         try:
             return host_objects.constant(function(*arguments, **keywords))
         except QuadrantsAssertionError as error:

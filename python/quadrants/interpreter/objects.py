@@ -8,12 +8,13 @@ import inspect
 from types import FunctionType, MethodType
 from typing import Any
 
+from quadrants import _runtime
 from quadrants._language import func as _func
 from quadrants._language.operands import BINARY, Operand
 from quadrants._values.struct import value_type_of
 
 from . import host_objects, values
-from .values import Vec, is_runtime, read
+from .values import Tensor, Vec, is_runtime, read
 
 _MISSING = dataclasses.MISSING
 
@@ -33,6 +34,16 @@ def is_known(evaluator: Any, value: Any, with_funcs: bool = False) -> bool:
     if isinstance(value, MethodType) and not host_objects.is_func(value):
         return is_known(evaluator, value.__self__, with_funcs)
     return not (is_runtime(value) or id(value) in evaluator.made or (host_objects.is_func(value) and not with_funcs))
+
+
+def is_known_call(evaluator: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether Python may call a function: all arguments are known, and none is a container, whose elements are not."""
+    return all(is_known(evaluator, value) and not is_container(value) for value in (*arguments, *keywords.values()))
+
+
+def is_container(value: Any) -> bool:
+    """Whether a value is a container, as kernels or Python see it."""
+    return isinstance(value, (Tensor, _runtime.TensorBase, _runtime.FieldBase, _runtime.NdarrayBase))
 
 
 def calls_func(error: Exception) -> bool:
@@ -180,7 +191,7 @@ def call_wrapped(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywor
         return None
     if isinstance(callee, functools.partial):
         return (evaluator.call(callee.func, *callee.args, *arguments, **{**callee.keywords, **keywords}),)
-    if all(is_known(evaluator, value) for value in (callee, *arguments, *keywords.values())):
+    if is_known(evaluator, callee) and is_known_call(evaluator, arguments, keywords):
         return None
     if isinstance(callee, MethodType):
         if is_named_tuple(type(callee.__self__)) and callee.__func__.__module__ == "collections":
@@ -224,6 +235,8 @@ def call_with_operands(evaluator: Any, function: Any, arguments: tuple[Any, ...]
             return type(value)(map(box, value))
         if type(value) is dict:
             return {key: box(item) for key, item in value.items()}
+        if is_container(value):
+            return Operand(apply, value, "a container")
         return value if is_known(evaluator, value) else Operand(apply, read(value), type(value).__name__)
 
     def unbox(value: Any) -> Any:

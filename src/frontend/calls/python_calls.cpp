@@ -20,6 +20,23 @@ bool PythonCalls::isKnownCall(const Arguments &arguments) {
          llvm::all_of(arguments.named, [&](const auto &named) { return isKnown(named.second); });
 }
 
+bool PythonCalls::mayReadElements(nb::handle callable, const Arguments &arguments) {
+  // Constructors keep containers, and methods of Python's collections compare them.
+  PyObject *owner = PyCFunction_Check(callable.ptr()) ? PyCFunction_GET_SELF(callable.ptr()) : nullptr;
+  bool isOfCollection = owner && (PyDict_Check(owner) || PyList_Check(owner) || PyTuple_Check(owner) || PyAnySet_Check(owner));
+  nb::module_ operators = nb::module_::import_("operator");
+  bool isIdentity = callable.is(operators.attr("is_")) || callable.is(operators.attr("is_not"));
+  if (isOfCollection || isIdentity)
+    for (const Operand &value : arguments.positional)
+      if (conversions.isTensor(value))
+        session.tracker.depend(value.isObject() ? value.get<PythonObject>().path : value.get<Tensor>().path,
+                               artifact::Dependency::Kind::Identity);
+  if (nesting.staticDepth > 0 || PyType_Check(callable.ptr()) || isOfCollection || isIdentity || session.python.isOfPackage(callable))
+    return false;
+  return llvm::any_of(arguments.positional, [&](const Operand &value) { return conversions.isTensor(value); }) ||
+         llvm::any_of(arguments.named, [&](const auto &named) { return conversions.isTensor(named.second); });
+}
+
 std::optional<Operand> PythonCalls::callWrapped(const PythonObject &callee, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
@@ -45,7 +62,7 @@ std::optional<Operand> PythonCalls::callWrapped(const PythonObject &callee, Argu
     llvm::append_range(all.named, arguments.named);
     return calls().call(partOf(names().func), all, at);
   }
-  if (isKnownCall(arguments)) return std::nullopt;
+  if (isKnownCall(arguments) && !mayReadElements(object, arguments)) return std::nullopt;
   bool isMethod = python.isInstance(object, python.methodClass);
   bool isStatic = Py_TYPE(object.ptr()) == &PyStaticMethod_Type;
   if (isMethod || isStatic) {
@@ -276,7 +293,7 @@ std::optional<Operand> PythonCalls::tryPython(nb::handle callable, const Operand
   auto isObject = [&](const Operand &value) { return bool(conversions.toPython(value)); };
   bool areObjects = llvm::all_of(arguments.positional, isObject) &&
                     llvm::all_of(arguments.named, [&](const auto &named) { return isObject(named.second); });
-  if (!areObjects) return std::nullopt;
+  if (!areObjects || mayReadElements(callable, arguments)) return std::nullopt;
   try {
     return runPython(callable, callee, name, arguments);
   } catch (CompileError &error) {

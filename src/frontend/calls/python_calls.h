@@ -12,6 +12,8 @@ public:
   Operand callPython(const PythonObject &callee, Arguments &arguments);
   /// Whether Python can evaluate the call now: all arguments are known and none is a func.
   bool isKnownCall(const Arguments &arguments);
+  /// Whether a function may read elements of a container among its arguments: these are known at run time only.
+  bool mayReadElements(nb::handle callable, const Arguments &arguments);
   std::optional<Operand> tryPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
   Operand runPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
   [[noreturn]] void failRuntimeOperands(nb::handle callable, const std::string &name);

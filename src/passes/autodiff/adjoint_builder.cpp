@@ -21,7 +21,8 @@ namespace qd::passes {
 
 DerivedFunctions::DerivedFunctions(ModuleOp module, const Activity &activity)
     : module(module), activity(activity),
-      effects(activity.calls.findFunctions([](Operation *op) { return isa<PrintOp, AssertOp, RandomOp, ClockOp>(op) || writesContainer(op); })),
+      effects(
+          activity.calls.findFunctions([](Operation *op) { return isa<PrintOp, AssertOp, RandomOp, ClockOp>(op) || writesContainer(op); })),
       activeUses(activity.calls.findFunctions(
           [&](Operation *op) { return llvm::any_of(op->getOperands(), [&](Value value) { return activity.isActive(value); }); })) {}
 

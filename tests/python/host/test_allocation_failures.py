@@ -20,7 +20,7 @@ STRIDES = {
     "launch": 3,
     "tape": 5,
     "fields": 11,
-    "ndarrays": 11,
+    "ndarrays": 3,
     "errors": 2900,
 }
 

@@ -1,10 +1,12 @@
 """What kernels call without a decorator: lambdas, partials, methods, objects, functions of other modules, functions without text."""
 
+import copy  # noqa: F401 (for texts of kernels)
 import functools
 import math
 import operator
 import warnings
 
+import numpy as np
 import pytest
 from language_support import define
 
@@ -130,6 +132,64 @@ operators = {"+": lambda x: x + 1, "*": operator.neg}
 def test_callables_take_values_of_the_run_time(expression, expected):
     scope = define(f"@qd.kernel\ndef k(x: qd.f32) -> qd.f32:\n    return {expression}\n", **globals())
     assert scope["k"](2.5) == pytest.approx(expected, rel=1e-6)
+
+
+class Reader:
+    def __call__(self, x):
+        return x[1]
+
+    def method(self, x):
+        return x[1]
+
+
+def read_second(x):
+    return x[1]
+
+
+def write_second(x):
+    x[1] += 1.0
+    return x[1] - 1.0
+
+
+reader, cached_read = Reader(), functools.lru_cache(read_second)
+
+
+@pytest.mark.parametrize("make", [qd.field, qd.ndarray, lambda _, shape: np.zeros(shape, np.float32)])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "read_second(x)", "write_second(x)", "reader(x)", "reader.method(x)", "cached_read(x)", "functools.partial(read_second)(x)",
+        "operator.getitem(x, 1)", "second_item(x)", "operator.itemgetter(1)(x)", "(lambda y: y[1])(x)", "read_second(x=x)",
+    ],
+)  # fmt: skip
+def test_elements_of_containers_are_read_when_the_kernel_runs(expression, make):
+    x = make(qd.f32, 3)
+    annotation = "qd.template()" if isinstance(x, qd.Field) else "qd.types.ndarray()"
+    scope = define(f"@qd.kernel\ndef k(x: {annotation}) -> qd.f32:\n    return {expression}\n", **globals())
+    for value in (2.0, 5.0):
+        x[1] = value
+        assert scope["k"](x) == value
+    assert x[1] == 5.0 + ("write" in expression)
+
+
+@pytest.mark.parametrize("expression", ["np.max(x)", "np.sum(x)", "np.dot(x, x)", "np.asarray(x)[1]", "copy.copy(x)[1]"])
+def test_functions_that_need_elements_of_containers_while_compiling_are_refused(expression):
+    x = np.ones(3, np.float32)
+    scope = define(f"@qd.kernel\ndef k(x: qd.types.ndarray()) -> qd.f32:\n    return {expression}\n", **globals())
+    with pytest.raises(qd.QuadrantsCompilationError):
+        scope["k"](x)
+
+
+def test_containers_are_told_apart_while_compiling():
+    x, y = qd.field(qd.f32, 3), qd.field(qd.f32, 3)
+    names = {x: 1, y: 2}
+    scope = define(
+        "@qd.kernel\ndef k(f: qd.template()) -> qd.i32:\n    return names.get(f, 0) * 10 + operator.is_(f, x)\n",
+        names=names,
+        x=x,
+        **globals(),
+    )
+    assert (scope["k"](x), scope["k"](y)) == (11, 20)
 
 
 def test_operators_on_integers_are_those_of_the_language():
