@@ -28,6 +28,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (llvm::none_of(module.getOps<KernelOp>(), isReverse)) return;
+    skipCopiesToSelf(module);
     OwningOpRef<ModuleOp> original = updatesElements(module) ? module.clone() : OwningOpRef<ModuleOp>();
     Attempt plain = derive(module);
     bool isGood = plain.isDerived || (original && !plain.overwritten.empty());

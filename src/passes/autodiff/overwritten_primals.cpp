@@ -16,6 +16,7 @@
 
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/autodiff/code.h"
 #include "passes/autodiff/dependences.h"
 
 using namespace mlir;
@@ -81,7 +82,38 @@ Operation *findRace(KernelOp kernel, const Activity &activity) {
   return nullptr;
 }
 
+/// Whether an element is stored that was loaded from the same container, without a write in between.
+bool copiesElement(StoreOp store, ElementOp &from, ElementOp &to) {
+  auto load = store.getValue().getDefiningOp<LoadOp>();
+  if (!load || load->getBlock() != store->getBlock()) return false;
+  from = load.getRef().getDefiningOp<ElementOp>();
+  to = store.getRef().getDefiningOp<ElementOp>();
+  if (!from || !to || from.getTensor() != to.getTensor() || llvm::equal(from.getIndices(), to.getIndices())) return false;
+  for (Operation *op = load->getNextNode(); op != store; op = op->getNextNode())
+    if (op->getNumRegions() || !listWrittenPlaces(op).empty()) return false;
+  return true;
+}
+
 } // namespace
+
+void skipCopiesToSelf(ModuleOp module) {
+  SmallVector<StoreOp> stores;
+  module.walk([&](StoreOp store) { stores.push_back(store); });
+  for (StoreOp store : stores) {
+    ElementOp from, to;
+    if (!copiesElement(store, from, to)) continue;
+    OpBuilder builder(store);
+    Code code(builder, store.getLoc());
+    Value differs;
+    for (auto [i, j] : llvm::zip(to.getIndices(), from.getIndices())) {
+      if (i == j) continue;
+      Value isOther = code.binary(BinaryKind::ne, i, code.cast(j, i.getType()));
+      differs = differs ? code.binary(BinaryKind::bit_or, differs, isOther) : isOther;
+    }
+    code.when(differs, [&] { builder.clone(*store); });
+    store.erase();
+  }
+}
 
 LogicalResult refuseRaces(KernelOp kernel, const Activity &activity) {
   Operation *load = findRace(kernel, activity);

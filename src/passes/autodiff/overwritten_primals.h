@@ -9,6 +9,8 @@ namespace qd::passes {
 inline constexpr llvm::StringLiteral kMayBeOverwritten = "qd.may_be_overwritten";
 
 /// Marks loads of elements that the kernel overwrites afterwards (kOverwritten): a derived kernel runs after the kernel.
+/// Rewrites `a[i] = a[j]` to `if i != j: a[i] = a[j]`: a store of an element onto itself would look as if it overwrote what the load found.
+void skipCopiesToSelf(mlir::ModuleOp module);
 void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 
 /// Fails, with an error, if indices show that an iteration of a parallel loop reads what another one writes, as in o[i] = o[i - 1].

@@ -137,3 +137,36 @@ def test_the_failed_check_names_the_place():
     if _options.get("arch") != "python":
         assert error.value.code == "QD951"
         assert error.value.source[error.value.col : error.value.end_col] == "y[at[i]] * x[i]"
+
+
+def test_copies_of_elements_onto_themselves_overwrite_nothing():
+    """`center[link] = center[root]`, where a root is its own root: the value that was read stays."""
+    roots, root, ends = (qd.field(qd.i32, shape=len(given)) for given in ([0, 2], [0, 0, 2, 2], [2, 2, 4, 4]))
+    for field, given in ((roots, [0, 2]), (root, [0, 0, 2, 2]), (ends, [2, 2, 4, 4])):
+        field.from_numpy(np.array(given, np.int32))
+    place, center, out = (qd.Vector.ndarray(3, qd.f64, (4, 2), needs_grad=True) for _ in range(3))
+    values = np.arange(24.0).reshape(4, 2, 3) * 0.1
+    place.from_numpy(values)
+
+    @qd.func
+    def use_center(link, world, place, center, out):
+        center[link, world] = center[root[link], world]
+        out[link, world] = place[link, world] * center[link, world] * center[link, world]
+
+    @qd.kernel
+    def find_centers(place: qd.types.ndarray(), center: qd.types.ndarray(), out: qd.types.ndarray()):
+        qd.loop_config(serialize=True)
+        for r, world in qd.ndrange(roots.shape[0], place.shape[1]):
+            first = roots[r]
+            center[first, world] = qd.Vector([0.0, 0.0, 0.0])
+            for link in range(first, ends[first]):
+                center[first, world] += place[link, world] * 0.5
+            for link in range(first, ends[first]):
+                use_center(link, world, place, center, out)
+
+    find_centers(place, center, out)
+    out.grad.fill(1.0)
+    find_centers.grad(place, center, out)
+    middle = np.repeat(values.reshape(2, 2, 2, 3).mean(axis=1), 2, axis=0)
+    through_middle = np.repeat((values * middle).reshape(2, 2, 2, 3).sum(axis=1), 2, axis=0)
+    np.testing.assert_allclose(place.grad.to_numpy(), middle**2 + through_middle, rtol=1e-12)
