@@ -42,3 +42,5 @@ __all__ = [
     "set_kernel_profiler_toolkit",
     "trace",
 ]
+
+__dir__ = __all__.copy

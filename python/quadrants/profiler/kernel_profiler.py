@@ -11,6 +11,12 @@ from .. import _runtime
 from .._base import options as _options
 from .._base.errors import warn
 
+__all__ = [
+    "CuptiMetric", "KernelProfiler", "Profile", "TaskQuery", "TaskTimes", "clear_kernel_profiler_info", "collect_kernel_profiler_metrics",
+    "get_default_kernel_profiler", "get_kernel_profiler_total_time", "get_predefined_cupti_metrics", "list_tasks",
+    "print_kernel_profiler_info", "query_kernel_profiler_info", "set_kernel_profiler_metrics", "set_kernel_profiler_toolkit",
+]  # fmt: skip
+
 _MS = 1e-6  # milliseconds of a nanosecond
 
 
@@ -86,7 +92,7 @@ class CuptiMetric(NamedTuple):
     """Factor of its values."""
 
 
-def is_on(what: str) -> bool:
+def _is_on(what: str) -> bool:
     """Returns whether kernels are timed; warns if not. `what` names the call that needs it."""
     if _options.current is not None and _options.get("kernel_profiler"):
         return True
@@ -101,7 +107,7 @@ def list_tasks() -> Profile:
 
     Example: `print(qd.profiler.list_tasks())`
     """
-    if not is_on("list_tasks()"):
+    if not _is_on("list_tasks()"):
         return Profile()
     tasks = [TaskTimes(name, count, total * _MS, least * _MS, most * _MS) for name, count, total, least, most in _runtime.profiled_tasks()]
     return Profile(sorted(tasks, key=lambda task: -task.total))
@@ -117,7 +123,7 @@ def print_kernel_profiler_info(mode: str = "count") -> None:
     """
     if mode not in ("count", "trace"):
         raise ValueError("Arg `mode` must be of type 'str', and has the value 'count' or 'trace'.")
-    if not is_on("print_kernel_profiler_info()"):
+    if not _is_on("print_kernel_profiler_info()"):
         return
     if mode == "count":
         print(list_tasks())
@@ -146,7 +152,7 @@ def get_kernel_profiler_total_time() -> float:
 
 def clear_kernel_profiler_info() -> None:
     """Forget all times."""
-    if is_on("clear_kernel_profiler_info()"):
+    if _is_on("clear_kernel_profiler_info()"):
         _runtime.clear_profile()
 
 
@@ -201,3 +207,6 @@ _default = KernelProfiler()
 def get_default_kernel_profiler() -> KernelProfiler:
     """Return the switch of the current program."""
     return _default
+
+
+__dir__ = __all__.copy

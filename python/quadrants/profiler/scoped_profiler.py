@@ -7,6 +7,8 @@ import time
 from .. import memory
 from .._session.reports import compile_report
 
+__all__ = ["clear_scoped_profiler_info", "print_memory_profiler_info", "print_scoped_profiler_info"]
+
 _cleared_at = 0.0
 
 
@@ -37,3 +39,6 @@ def clear_scoped_profiler_info() -> None:
 def print_memory_profiler_info() -> None:
     """Print the containers and the memory that they use, as `qd.memory.report()` returns them."""
     print(memory.report())
+
+
+__dir__ = __all__.copy

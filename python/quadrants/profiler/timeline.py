@@ -11,7 +11,9 @@ from typing import Any, TextIO
 
 from .. import _runtime
 from .._session.reports import compile_report
-from .kernel_profiler import is_on
+from .kernel_profiler import _is_on
+
+__all__ = ["save_timeline", "trace"]
 
 
 @contextlib.contextmanager
@@ -24,7 +26,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Raises `OSError` if the file cannot be written.
     """
-    is_on("trace()")
+    _is_on("trace()")
     with open(path, "w", encoding="utf-8") as file:
         began = time.perf_counter()
         try:
@@ -68,3 +70,6 @@ def _list_events(began: float) -> list[dict[str, Any]]:
 
 def _make_event(name: str, phase: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "ph": phase, "tid": 0, **fields}
+
+
+__dir__ = __all__.copy
