@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/InlineAsm.h"
 
 using namespace mlir;
 
@@ -66,8 +67,9 @@ void BodyEmitter::emitBlock(Block &block) {
 }
 
 llvm::Value *BodyEmitter::readClock() {
-  // Barriers of the compiler: accesses of memory stay before or behind the clock.
-  auto keepOrder = [&] { builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread); };
+  // No instruction, but a barrier for the compiler: accesses of memory stay before or behind the clock.
+  auto *type = llvm::FunctionType::get(builder.getVoidTy(), false);
+  auto keepOrder = [&] { builder.CreateCall(llvm::InlineAsm::get(type, "", "~{memory}", /*hasSideEffects=*/true)); };
   keepOrder();
   llvm::Value *clock =
       builder.CreateIntrinsic(module.traits.hasCycleCounter ? llvm::Intrinsic::readcyclecounter : llvm::Intrinsic::readsteadycounter, {});

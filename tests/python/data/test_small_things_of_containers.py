@@ -166,7 +166,7 @@ def test_methods_with_fast_paths_are_ordinary_methods():
     array.fill(np.float32(1.5))
     assert field.to_numpy().tolist() == [3] * 5 and type(field).to_numpy(field, dtype=np.float64).tolist() == [3.0] * 5
     assert column.to_numpy().shape == (3, 2) and column.to_numpy(keep_dims=True).shape == (3, 2, 1)
-    assert array.to_numpy(copy=False).tolist() == [1.5] * 4
+    assert array.to_numpy(copy=None).tolist() == [1.5] * 4
     bound = pickle.loads(pickle.dumps(field.to_numpy))
     assert bound().tolist() == [3] * 5
     assert list(inspect.signature(field.fill).parameters) == ["val"] and "every element" in type(field).fill.__doc__

@@ -59,6 +59,7 @@ def test_times_are_those_of_the_work(timed):
     qd.profiler.clear_kernel_profiler_info()
     began = time.perf_counter()
     step(20000)
+    qd.sync()
     passed = time.perf_counter() - began
     longest = qd.profiler.list_tasks()[0]
     assert longest.name.endswith("2_range_for")
@@ -205,7 +206,7 @@ def test_timelines(timed, tmp_path):
     kinds = {kind: [event for event in events if event["cat"] == kind] for kind in ("compile", "launch", "task")}
     assert len(kinds["launch"]) == 2 and len(kinds["task"]) == 6
     assert kinds["compile"][0]["name"].endswith("step") and len(kinds["compile"]) > 3
-    for launch in kinds["launch"]:
+    for launch in kinds["launch"] if ARCH is qd.cpu else []:  # a GPU runs its tasks after the launch
         inside = [task for task in kinds["task"] if launch["ts"] <= task["ts"] and task["ts"] + task["dur"] <= launch["ts"] + launch["dur"]]
         assert len(inside) == 3 and {task["tid"] for task in inside} == {launch["tid"]}
     assert max(event["ts"] + event["dur"] for event in kinds["compile"]) <= kinds["launch"][0]["ts"]
