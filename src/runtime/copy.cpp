@@ -15,7 +15,8 @@
 
 namespace qd::runtime {
 
-static constexpr size_t kLargeBytes = size_t(4) << 20;
+// From `kLargeBytes` on, waking threads pays off; from `kUncachedBytes` on, the caches cannot hold source and target.
+static constexpr size_t kLargeBytes = size_t(1) << 20, kUncachedBytes = size_t(32) << 20;
 // Chunks are small enough that all threads get some. For large blocks they are whole huge pages, because two threads that first touch the
 // same page wait for each other.
 static constexpr size_t kChunks = 16, kMinChunk = 256 << 10, kMaxChunk = size_t(4) << 20;
@@ -52,7 +53,9 @@ void copyMemory(void *to, const void *from, size_t bytes) {
   work.run = [](void *data, int64_t number) {
     const Copy &copy = *static_cast<Copy *>(data);
     size_t begin = size_t(number) * copy.chunk;
-    copyPastCaches(copy.to + begin, copy.from + begin, std::min(copy.chunk, copy.bytes - begin));
+    const size_t size = std::min(copy.chunk, copy.bytes - begin);
+    copy.bytes < kUncachedBytes ? void(memcpy(copy.to + begin, copy.from + begin, size))
+                                : copyPastCaches(copy.to + begin, copy.from + begin, size);
   };
   work.data = &copy;
   work.chunks = int64_t((bytes + copy.chunk - 1) / copy.chunk);
