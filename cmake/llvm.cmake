@@ -10,7 +10,7 @@ unset(CMAKE_MESSAGE_LOG_LEVEL)
 llvm_map_components_to_libnames(QD_LLVM_COMPONENTS
   core support irreader bitreader bitwriter linker option object mc passes target targetparser analysis scalaropts vectorize transformutils
   asmparser x86codegen x86asmparser x86desc x86info aarch64codegen aarch64asmparser aarch64desc aarch64info
-  nvptxcodegen nvptxdesc nvptxinfo)
+  nvptxcodegen nvptxdesc nvptxinfo amdgpucodegen amdgpudesc amdgpuinfo amdgpuutils)
 
 set(QD_MLIR_LIBRARIES MLIRIR MLIRParser MLIRPass MLIRSupport MLIRFunctionInterfaces MLIRControlFlowInterfaces
     MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRTransforms MLIRTransformUtils MLIRAnalysis)

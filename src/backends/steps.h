@@ -42,6 +42,9 @@ using Object = llvm::SmallVector<char, 0>;
 /// Selects instructions; this changes the module.
 Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type);
 
+/// Links all objects to one shared library, by lld inside the process. `flags`: further words of lld's command line.
+std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, llvm::ArrayRef<std::string> flags);
+
 /// Returns the value, or throws LLVM's error as an exception.
 template <typename T> T take(llvm::Expected<T> result) {
   if (!result) throw std::runtime_error(llvm::toString(result.takeError()));

@@ -13,6 +13,7 @@ from quadrants._base.arch import GPU_NAMES
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
+    parser.addoption("--every-target", action="store_true", help="compile the corpus for every AMD GPU, not for one of them in turn")
     parser.addoption("--emulate", action="store_true", help="with QD_ARCH=cuda: run kernels on an emulated device")
 
 

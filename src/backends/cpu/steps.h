@@ -36,7 +36,4 @@ Partitions choosePartitions(const llvm::Module &module, const TargetOptions &opt
 std::vector<Object> compilePartitions(llvm::Module &module, const Processor &processor, const TargetOptions &options,
                                       Partitions &partitions, CancelGate &gate);
 
-/// Links all objects to one shared library, which exports `qd_kernel`. `strip`: without symbols and line tables.
-std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip);
-
 } // namespace qd::backends::cpu

@@ -46,7 +46,9 @@ public:
     else if (!isWhole)
       stages.finish("partitions");
     stages.begin("linking");
-    artifact.binary = linkSharedLibrary(objects, /*strip=*/!options.lineTables);
+    std::vector<std::string> flags{"-z", "norelro", "-z", "noseparate-code", "--no-rosegment"};
+    if (!options.lineTables) flags.push_back("--strip-all");
+    artifact.binary = linkSharedLibrary(objects, flags);
     artifact.backend = "cpu";
     stages.finish("lld");
     return mlir::success();

@@ -1,5 +1,5 @@
-// object.cpp: objects → shared library, by lld inside the process, without files on disk
-#include "backends/cpu/steps.h"
+// link_shared_library.cpp: objects → shared library, by lld inside the process, without files on disk
+#include "backends/steps.h"
 #include "support/file.h"
 
 #include "lld/Common/CommonLinkerContext.h"
@@ -21,7 +21,7 @@
 
 LLD_HAS_DRIVER(elf)
 
-namespace qd::backends::cpu {
+namespace qd::backends {
 
 // lld has global state. A fork waits for the linking thread: in the child no thread would finish and unlock the mutex.
 static std::mutex linking;
@@ -115,11 +115,10 @@ private:
 
 // lld reads and writes files. The library goes through a pipe, for two reasons: lld replaces regular files by renaming, which descriptors
 // do not follow, and a temporary folder may be full or read-only.
-std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip) {
+std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, llvm::ArrayRef<std::string> flags) {
   Collector library;
-  std::vector<std::string> words = {"ld.lld", "-shared",         "--threads=1",    "-z", "norelro",
-                                    "-z",     "noseparate-code", "--no-rosegment", "-o", library.getPath()};
-  if (strip) words.push_back("--strip-all");
+  std::vector<std::string> words = {"ld.lld", "-shared", "--threads=1", "-o", library.getPath()};
+  words.insert(words.end(), flags.begin(), flags.end());
   std::deque<Input> inputs;
   for (const Object &object : objects) words.push_back(inputs.emplace_back(object).getPath());
   std::vector<const char *> arguments;
@@ -138,4 +137,4 @@ std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool stri
   return bytes;
 }
 
-} // namespace qd::backends::cpu
+} // namespace qd::backends

@@ -1,0 +1,23 @@
+// steps.h: the steps from emitted LLVM IR to machine code that only AMD GPUs need
+#pragma once
+
+#include "backends/steps.h"
+
+namespace qd::backends::amdgpu {
+
+/// Moves the locals of the device library to the address space that LLVM requires.
+void moveLocals(llvm::Module &module);
+
+/// Tells LLVM what is true of the memory that atomic operations change, which lets it use the device's own instructions.
+void describeAtomics(llvm::Module &module, bool fastMath);
+
+/// Replaces generic pointers by those of the address space to which they point.
+void inferAddressSpaces(llvm::Module &module, llvm::TargetMachine &machine);
+
+/// Keeps approximate quotients within 2.5 ulp for all operands.
+void boundQuotients(llvm::Module &module);
+
+/// Throws if the module contains an operation that LLVM cannot select for this device: it would end the process.
+void checkSelectable(const llvm::Module &module);
+
+} // namespace qd::backends::amdgpu

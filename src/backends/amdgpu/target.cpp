@@ -1,0 +1,181 @@
+// target.cpp: the target of AMD GPUs: lowered IR → LLVM IR → code object, linked by lld inside the process
+#include "backends/amdgpu/grid_target.h"
+#include "backends/amdgpu/limits.h"
+#include "backends/amdgpu/steps.h"
+#include "backends/leak_on_cancel.h"
+#include "backends/stages.h"
+#include "support/error.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/TargetParser.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <filesystem>
+#include <fstream>
+
+namespace qd::backends::amdgpu {
+namespace {
+
+/// Version 5 of the format of code objects, which drivers from ROCm 5.5 on load.
+constexpr unsigned kCodeObjectVersion = 500;
+
+const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
+  static const bool once = [] {
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    return true;
+  }();
+  (void)once;
+  std::string error;
+  return llvm::TargetRegistry::lookupTarget(triple, error);
+}
+
+/// The processor of the first GPU that the kernel's driver lists: "gfx942" for version 90402.
+std::string findNativeProcessor() {
+  std::error_code problem;
+  for (const auto &node : std::filesystem::directory_iterator("/sys/class/kfd/kfd/topology/nodes", problem)) {
+    std::ifstream properties(node.path() / "properties");
+    unsigned long number;
+    for (std::string name; properties >> name >> number;)
+      if (name == "gfx_target_version" && number > 0)
+        return "gfx" + std::to_string(number / 10000) + llvm::utohexstr(number / 100 % 100, true) + llvm::utohexstr(number % 100, true);
+  }
+  throw support::Error(support::ErrorKind::Runtime, "amdgpu:native: this machine has no AMD GPU");
+}
+
+/// Keeps the first error that LLVM reports while it selects instructions, which would end the process otherwise.
+struct ErrorCollector final : llvm::DiagnosticHandler {
+  std::string &error;
+  explicit ErrorCollector(std::string &error) : error(error) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+    if (info.getSeverity() != llvm::DS_Error) return true;
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info.print(printer);
+    if (error.empty()) error = text;
+    return true;
+  }
+};
+
+class AmdTarget final : public Target {
+public:
+  /// `name` as drivers give it: "gfx942:sramecc+:xnack-".
+  explicit AmdTarget(llvm::StringRef name) {
+    auto [own, settings] = name.split(':');
+    processor = own == "native" ? findNativeProcessor() : own.str();
+    auto kind = llvm::AMDGPU::parseArchAMDGCN(processor);
+    bool isSupported =
+        llvm::StringRef(processor).starts_with("gfx") && kind >= llvm::AMDGPU::GK_GFX906 && kind < llvm::AMDGPU::GK_AMDGCN_GENERIC_FIRST;
+    if (!isSupported)
+      throw support::Error(support::ErrorKind::Value, "amdgpu: there is no GPU '" + processor +
+                                                          "', or no code can be generated for it: names are gfx906 to gfx1201, or native");
+    // Both, so that the families whose subgroups have 32 threads by default run pairs of them.
+    features = "+wavefrontsize64,-wavefrontsize32";
+    for (; !settings.empty(); settings = settings.split(':').second) {
+      llvm::StringRef setting = settings.split(':').first;
+      if (setting.size() > 1) features += "," + setting.take_back().str() + setting.drop_back().str();
+    }
+    traits.hasGrids = traits.hasFma = traits.hasF16Arithmetic = true;
+    traits.subgroupSize = qd::amdgpu::kSubgroupSize;
+    traits.maxBlockThreads = qd::amdgpu::kMaxBlockThreads;
+    traits.maxSharedBytes = qd::amdgpu::kMaxSharedBytes;
+    traits.maxCopyBytes = qd::amdgpu::kMaxCopyBytes;
+    traits.maxParameterBytes = qd::amdgpu::kMaxParameterBytes;
+    // gfx9 has units of 64 threads, later families have units of 32.
+    grid = makeGridTarget(/*reachesWholeSubgroup=*/kind < llvm::AMDGPU::GK_GFX1010);
+  }
+
+  const passes::TargetTraits &getTraits() const override { return traits; }
+  const codegen::GridTarget *getGrid() const override { return grid.get(); }
+
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
+                           artifact::Artifact &artifact) const override {
+    CancelGate gate(stages.isAbandoned());
+    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
+    std::string error;
+    ownedContext->setDiagnosticHandler(std::make_unique<ErrorCollector>(error));
+    ownedContext->setOptPassGate(gate);
+    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, *this, options, stages, artifact));
+    if (!ownedModule) return mlir::failure();
+    if (stages.isStopped()) return mlir::success();
+    llvm::Module &module = *ownedModule;
+    LeakOnCancel machine(makeTargetMachine(options.optLevel));
+    module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+    setDevice(module, *machine);
+    // The locals of the library are in address space 0 as long as the data layout names no other one for locals.
+    auto [before, after] = llvm::StringRef(module.getDataLayoutStr()).split("-A5");
+    module.setDataLayout((before + after).str());
+    linkDeviceLibrary(module);
+    setDevice(module, *machine);
+    moveLocals(module);
+    describeAtomics(module, options.fastMath);
+    stages.finish("device library");
+    stages.begin("optimizing");
+    optimize(module, *machine, options.optLevel);
+    inferAddressSpaces(module, *machine);
+    boundQuotients(module);
+    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    checkSelectable(module);
+    stages.begin("machine code");
+    if (stages.wants("asm")) {
+      Object assembly = emitObject(*llvm::CloneModule(module), *makeTargetMachine(options.optLevel), llvm::CodeGenFileType::AssemblyFile);
+      if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly.data(), assembly.size()); }))
+        return mlir::success();
+    }
+    std::vector<Object> objects{emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile)};
+    if (!error.empty()) throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " on " + processor + ": " + error);
+    (void)stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << llvm::StringRef(objects[0].data(), objects[0].size()); });
+    if (stages.isStopped() || gate.isEnabled()) return mlir::success();
+    stages.begin("linking");
+    artifact.binary = linkSharedLibrary(objects, {"--strip-all"});
+    artifact.backend = "amdgpu";
+    stages.finish("lld");
+    return mlir::success();
+  }
+
+private:
+  std::unique_ptr<llvm::TargetMachine> makeTargetMachine(int optLevel) const {
+    llvm::TargetOptions options;
+    // Instructions carry all fast-math flags themselves.
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    options.ExceptionModel = llvm::ExceptionHandling::None;
+    options.TrapUnreachable = false;
+    auto level = optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
+    llvm::Triple triple("amdgcn-amd-amdhsa");
+    return std::unique_ptr<llvm::TargetMachine>(
+        findLlvmTarget(triple)->createTargetMachine(triple, processor, features, options, llvm::Reloc::PIC_, std::nullopt, level));
+  }
+
+  void setDevice(llvm::Module &module, const llvm::TargetMachine &machine) const {
+    module.setTargetTriple(machine.getTargetTriple());
+    module.setDataLayout(machine.createDataLayout());
+    for (llvm::Function &function : module) {
+      if (function.isIntrinsic()) continue;
+      function.addFnAttr("target-cpu", processor);
+      function.addFnAttr("target-features", features);
+      function.setDoesNotThrow();
+    }
+  }
+
+  std::string processor, features;
+  passes::TargetTraits traits;
+  std::unique_ptr<codegen::GridTarget> grid;
+};
+
+} // namespace
+
+/// Code objects for the GPU of this name: "gfx942", with settings as drivers give them, or "native".
+std::unique_ptr<Target> makeTarget(llvm::StringRef processor) {
+  return std::make_unique<AmdTarget>(processor.empty() ? "gfx942" : processor);
+}
+
+} // namespace qd::backends::amdgpu
