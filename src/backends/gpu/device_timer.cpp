@@ -4,13 +4,13 @@
 // Out:  spans of the profiler, on the host's clock.
 // Here: events tell differences in milliseconds as a float. The start of a launch is measured from a reference event, which is renewed
 //       before that float gets too coarse.
-#include "backends/cuda/device_timer.h"
+#include "backends/gpu/device_timer.h"
 
 #include "runtime/profiler.h"
 
 #include <algorithm>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 using runtime::Profiler;
 
@@ -99,4 +99,4 @@ void TaskTimer::collectPassed() {
   pending = std::move(left);
 }
 
-} // namespace qd::cuda
+} // namespace qd::gpu

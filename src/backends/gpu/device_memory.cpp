@@ -1,5 +1,5 @@
 // device_memory.cpp: the memory of one GPU: opening the device, allocation, waiting, pinned memory and staged copies
-#include "backends/cuda/device_memory.h"
+#include "backends/gpu/device_memory.h"
 
 #include "runtime/copy.h"
 
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <thread>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 using support::Error;
 using support::ErrorKind;
@@ -35,15 +35,15 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
   (void)isWatched;
   std::lock_guard lock(mutex);
   int count = 0;
-  cuda::check(api.countDevices(&count), "count its devices");
+  api.check(api.countDevices(&count), "count its devices");
   if (ordinal < 0 || ordinal >= count)
-    throw Error(ErrorKind::Runtime,
-                "there is no GPU number " + std::to_string(ordinal) + ": CUDA sees " + std::to_string(count) + ", counted from 0");
+    throw Error(ErrorKind::Runtime, "there is no GPU number " + std::to_string(ordinal) + ": " + api.driverName + " sees " +
+                                        std::to_string(count) + ", counted from 0");
   for (std::shared_ptr<Memory> &memory : *opened) {
     if (memory->ordinal != ordinal || &memory->api != &api) continue;
     if (memory->isLost) {
       api.setCurrentContext(nullptr); // if another library left the lost context current, every call fails
-      cuda::check(api.resetPrimaryContext(ordinal), "be reset after a fault");
+      api.check(api.resetContext(ordinal), "be reset after a fault");
       try {
         memory.reset(new Memory(api, ordinal));
       } catch (const DriverError &) { // the driver gives no new context while another library's runtime still uses the lost one
@@ -59,12 +59,12 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
 }
 
 Memory::Memory(const Api &api, int number) : api(api), order(api) {
-  cuda::check(api.getDevice(&ordinal, number), "be opened");
+  api.check(api.getDevice(&ordinal, number), "be opened");
   // The primary context, which the CUDA runtime and torch use, too.
-  cuda::check(api.retainPrimaryContext(&context, ordinal), "make a context");
-  if (!getAttribute(kMemoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
+  api.check(api.retainContext(&context, ordinal), "make a context");
+  if (!getAttribute(api.attributes.memoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
   uint64_t kept = kRetainedBytes;
-  cuda::check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
+  api.check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
 }
 
 /// Makes the driver create its pool and load its own routines, which it does at first use, before the first launch.
@@ -79,9 +79,9 @@ void Memory::warmUp() {
   release(reinterpret_cast<void *>(address));
 }
 
-int Memory::getAttribute(Attribute attribute) const {
+int Memory::getAttribute(int attribute) const {
   int value = 0;
-  cuda::check(api.getDeviceAttribute(&value, attribute, ordinal), "report its properties");
+  api.check(api.getDeviceAttribute(&value, attribute, ordinal), "report its properties");
   return value;
 }
 
@@ -89,12 +89,12 @@ bool Memory::isUsable() const { return !isLost && !isForked; }
 
 Memory::Scope::Scope(const Memory &memory) : api(memory.api) {
   if (isForked)
-    throw Error(ErrorKind::Runtime, "the GPU does not work in a process that was forked after qd.init(arch=qd.cuda): start processes with "
-                                    "the method 'spawn', or call qd.init in the child only");
+    throw Error(ErrorKind::Runtime, std::string("the GPU does not work in a process that was forked after qd.init(arch=qd.") + api.backend +
+                                        "): start processes with the method 'spawn', or call qd.init in the child only");
   if (memory.isLost) throw Error(ErrorKind::Runtime, "a kernel has faulted, and all memory on the GPU is lost: call qd.init() again");
   api.getCurrentContext(&before);
   if (before == memory.context) return;
-  cuda::check(api.setCurrentContext(memory.context), "become current in this thread");
+  api.check(api.setCurrentContext(memory.context), "become current in this thread");
   // A thread without a context uses the first device anyway, so that device's context can stay current.
   isRestored = before || memory.ordinal != 0;
 }
@@ -109,10 +109,10 @@ void Memory::check(Status status, const char *action) {
   // These codes are faults of kernels (illegal addresses and instructions, traps, time-outs), after which the context is unusable.
   if (status == 700 || status == 702 || status == 709 || status == 710 || (status >= 714 && status <= 719)) {
     isLost = true;
-    throw Error(ErrorKind::Runtime, "a kernel has faulted: " + describe(status) +
+    throw Error(ErrorKind::Runtime, "a kernel has faulted: " + api.describe(status) +
                                         ". All memory on the GPU is lost; call qd.init() again, with debug=True to have indices checked");
   }
-  throw DriverError(status, action);
+  throw DriverError(api, status, action);
 }
 
 void Memory::synchronize() {
@@ -158,8 +158,8 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
   if (!address) {
     size_t free = 0, total = 0;
     api.getMemoryInfo(&free, &total);
-    throw Error(ErrorKind::Memory, "cannot allocate " + std::to_string(bytes) + " bytes on the GPU (cuda): " + std::to_string(free) +
-                                       " of " + std::to_string(total) + " bytes are free, " +
+    throw Error(ErrorKind::Memory, "cannot allocate " + std::to_string(bytes) + " bytes on the GPU (" + api.backend +
+                                       "): " + std::to_string(free) + " of " + std::to_string(total) + " bytes are free, " +
                                        std::to_string(runtime::getMemoryUse().bytes) + " are in use by Quadrants");
   }
   auto *data = reinterpret_cast<void *>(address);
@@ -231,11 +231,21 @@ void Memory::releaseShared(unsigned char *data, size_t bytes) {
 Memory::Shared::Shared(Memory &owner, size_t wanted) : memory(owner.shared_from_this()), bytes((wanted + 255) & ~size_t(255)) {
   data = owner.allocateShared(bytes);
   memset(data, 0, bytes);
+  if (!owner.api.isHostMemoryShared) copy = owner.allocate(bytes);
+}
+
+void Memory::Shared::fetch(Stream stream, size_t count) const {
+  if (copy) memory->check(memory->api.copyToHost(data, Address(copy->getData()), count, stream), "copy to the host");
+}
+
+void Memory::Shared::send(Stream stream, size_t count) const {
+  if (copy) memory->check(memory->api.copyToDevice(Address(copy->getData()), data, count, stream), "copy from the host");
 }
 
 Memory::Shared &Memory::Shared::operator=(Shared &&other) noexcept {
   std::swap(memory, other.memory);
   std::swap(data, other.data);
+  std::swap(copy, other.copy);
   std::swap(bytes, other.bytes);
   return *this;
 }
@@ -307,4 +317,4 @@ void Memory::write(void *data, const void *host, size_t bytes) {
   }
 }
 
-} // namespace qd::cuda
+} // namespace qd::gpu

@@ -1,7 +1,7 @@
 // device_streams.cpp: streams and events of the driver, for qd.Stream and qd.Event
-#include "backends/cuda/device_streams.h"
+#include "backends/gpu/device_streams.h"
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 namespace {
 
@@ -80,4 +80,4 @@ private:
 
 std::unique_ptr<runtime::Streams> makeStreams(std::shared_ptr<Memory> memory) { return std::make_unique<GpuStreams>(std::move(memory)); }
 
-} // namespace qd::cuda
+} // namespace qd::gpu

@@ -1,13 +1,13 @@
 // device_order.cpp: orders memory operations in the default stream with launches in other streams, by events
-#include "backends/cuda/device_order.h"
+#include "backends/gpu/device_order.h"
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 StreamOrder::Side &StreamOrder::find(Stream stream) {
   for (Side &side : sides)
     if (side.stream == stream) return side;
   Event mark = nullptr;
-  check(api.createEvent(&mark, kUntimed), "make an event");
+  api.check(api.createEvent(&mark, kUntimed), "make an event");
   return sides.emplace_back(Side{stream, mark});
 }
 
@@ -16,9 +16,9 @@ void StreamOrder::follow(Stream stream) {
   Side &side = find(stream);
   uint64_t now = changes.load(std::memory_order_acquire);
   if (side.seen == now) return;
-  if (!memoryMark) check(api.createEvent(&memoryMark, kUntimed), "make an event");
-  check(api.recordEvent(memoryMark, nullptr), "order streams");
-  check(api.waitForEvent(stream, memoryMark, 0), "order streams");
+  if (!memoryMark) api.check(api.createEvent(&memoryMark, kUntimed), "make an event");
+  api.check(api.recordEvent(memoryMark, nullptr), "order streams");
+  api.check(api.waitForEvent(stream, memoryMark, 0), "order streams");
   side.seen = now;
 }
 
@@ -26,7 +26,7 @@ void StreamOrder::mark(Stream stream) {
   std::lock_guard lock(mutex);
   Side &side = find(stream);
   // Record now, not when the event is waited for: a stream of another library may be gone by then.
-  check(api.recordEvent(side.mark, stream), "order streams");
+  api.check(api.recordEvent(side.mark, stream), "order streams");
   if (!side.isAhead) aheadCount.fetch_add(1, std::memory_order_release);
   side.isAhead = true;
 }
@@ -35,7 +35,7 @@ void StreamOrder::joinAll() {
   std::lock_guard lock(mutex);
   for (Side &side : sides) {
     if (!side.isAhead) continue;
-    check(api.waitForEvent(nullptr, side.mark, 0), "order streams");
+    api.check(api.waitForEvent(nullptr, side.mark, 0), "order streams");
     side.isAhead = false;
     aheadCount.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -51,4 +51,4 @@ void StreamOrder::forget(Stream stream) {
   });
 }
 
-} // namespace qd::cuda
+} // namespace qd::gpu

@@ -1,11 +1,11 @@
 // device_streams.h: streams and events of the driver
 #pragma once
 
-#include "backends/cuda/device_memory.h"
+#include "backends/gpu/device_memory.h"
 #include "runtime/device.h"
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 std::unique_ptr<runtime::Streams> makeStreams(std::shared_ptr<Memory> memory);
 
-} // namespace qd::cuda
+} // namespace qd::gpu

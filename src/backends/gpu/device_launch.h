@@ -1,14 +1,14 @@
 // device_launch.h: a kernel on the GPU: its tasks as a graph, the memory that a launch uses, and its reports
 #pragma once
 
-#include "backends/cuda/device_memory.h"
-#include "backends/cuda/device_timer.h"
+#include "backends/gpu/device_memory.h"
+#include "backends/gpu/device_timer.h"
 #include "runtime/device.h"
 
 #include <mutex>
 #include <vector>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 class GpuKernel final : public runtime::LoadedKernel {
 public:
@@ -65,4 +65,4 @@ private:
   std::vector<std::unique_ptr<StreamState>> streamStates; ///< the first one belongs to the default stream
 };
 
-} // namespace qd::cuda
+} // namespace qd::gpu

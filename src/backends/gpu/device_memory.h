@@ -5,8 +5,8 @@
 // other streams to this order.
 #pragma once
 
-#include "backends/cuda/api.h"
-#include "backends/cuda/device_order.h"
+#include "backends/gpu/device_api.h"
+#include "backends/gpu/device_order.h"
 #include "runtime/buffer.h"
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 /// One device and its state in this process. A fault of a kernel ends it: all blocks are lost, and the next `qd.init` makes a new object.
 class Memory final : public runtime::DeviceMemory, public std::enable_shared_from_this<Memory> {
@@ -23,7 +23,7 @@ public:
   static std::shared_ptr<Memory> open(const Api &api, int ordinal);
 
   int getOrdinal() const override { return ordinal; }
-  std::string getName() const override { return "cuda:" + std::to_string(ordinal); }
+  std::string getName() const override { return api.backend + (":" + std::to_string(ordinal)); }
   runtime::BufferRef allocate(size_t bytes) override;
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
@@ -35,7 +35,7 @@ public:
   /// Returns the pool's unused memory to the system.
   void trim();
 
-  int getAttribute(Attribute attribute) const;
+  int getAttribute(int attribute) const;
 
   /// Makes the device the current one of this thread while it lives. Throws if a fault or a fork has ended the device.
   class Scope {
@@ -51,10 +51,11 @@ public:
     bool isRestored = false;
   };
 
-  /// Like cuda::check, but also records a fault, after which all calls fail.
+  /// Like Api::check, but also records a fault, after which all calls fail.
   void check(Status status, const char *action);
 
-  /// Zeroed memory of the host that the device sees at the same address. Small blocks are cut from larger ones.
+  /// Zeroed memory of the host that the device sees at the same address. Small blocks are cut from larger ones. Where kernels may not
+  /// change memory of the host, it has a copy in memory of the device, which `fetch` and `send` copy in a stream.
   class Shared {
   public:
     Shared() = default;
@@ -63,10 +64,16 @@ public:
     Shared &operator=(Shared &&other) noexcept;
     ~Shared();
     unsigned char *get() const { return data; }
+    unsigned char *getOnDevice() const { return copy ? static_cast<unsigned char *>(copy->getData()) : data; }
+    /// Copies the first bytes; the host may read or change them once the stream has passed that.
+    void fetch(Stream stream, size_t count) const;
+    void send(Stream stream, size_t count) const;
+    bool isCopied() const { return bool(copy); }
 
   private:
     std::shared_ptr<Memory> memory;
     unsigned char *data = nullptr;
+    runtime::BufferRef copy; ///< null if kernels use `data`
     size_t bytes = 0;
   };
 
@@ -105,4 +112,4 @@ private:
   size_t slabLeft = 0;
 };
 
-} // namespace qd::cuda
+} // namespace qd::gpu

@@ -4,13 +4,13 @@
 // with it, so that kernels of both run concurrently. Events order memory operations before and after the launches in such streams.
 #pragma once
 
-#include "backends/cuda/api.h"
+#include "backends/gpu/device_api.h"
 
 #include <atomic>
 #include <list>
 #include <mutex>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 class StreamOrder {
 public:
@@ -61,4 +61,4 @@ private:
   Event memoryMark = nullptr;
 };
 
-} // namespace qd::cuda
+} // namespace qd::gpu

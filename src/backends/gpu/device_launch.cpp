@@ -2,9 +2,8 @@
 //
 // In:   the artifact's DeviceTasks, and the argument block of each launch.
 // Out:  tasks in a stream, launched one by one or as a graph; failures and prints, if the kernel has any, after a wait.
-#include "backends/cuda/device_launch.h"
+#include "backends/gpu/device_launch.h"
 
-#include "backends/cuda/limits.h"
 #include "runtime/profiler.h"
 #include "support/log.h"
 
@@ -13,7 +12,7 @@
 #include <map>
 #include <optional>
 
-namespace qd::cuda {
+namespace qd::gpu {
 
 using artifact::Site;
 using support::Error;
@@ -31,6 +30,7 @@ void GpuKernel::takeFailure(StreamState &streamState, runtime::KernelRun &run) {
   if (size_t(report->site) < sites.size()) values.resize(std::max(values.size(), sites[size_t(report->site)].countValues()));
   run.fail(report->site, values.data());
   report->failed = report->claimed = 0;
+  streamState.failure.send(streamState.stream, sizeof *report);
   memory->fill(streamState.state->getData(), 0, sizeof(QdGpuState));
 }
 
@@ -48,7 +48,7 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<TaskTimer> t
   Memory::Scope scope(*memory);
   const Api &api = memory->api;
   memory->check(api.loadModule(&module, artifact.binary.data()), "load a compiled kernel");
-  unsigned processors = unsigned(memory->getAttribute(kMultiprocessorCount));
+  unsigned processors = unsigned(memory->getAttribute(api.attributes.multiprocessorCount));
   for (const artifact::DeviceTask &deviceTask : artifact.tasks) {
     Task task{deviceTask};
     memory->check(api.getFunction(&task.function, module, deviceTask.entry.c_str()), "find a task of a compiled kernel");
@@ -69,7 +69,7 @@ GpuKernel::StreamState &GpuKernel::getStreamState(Stream stream) {
   streamState->stream = stream;
   streamState->state = memory->allocate(sizeof(QdGpuState));
   if (scratchBytes) streamState->scratch = memory->allocate(scratchBytes);
-  if (sizeof(QdGpuLaunch) + argumentBytes > kMaxParameterBytes) streamState->argumentCopy = memory->allocate(argumentBytes);
+  if (sizeof(QdGpuLaunch) + argumentBytes > memory->api.maxParameterBytes) streamState->argumentCopy = memory->allocate(argumentBytes);
   if (resultBytes) streamState->result = Memory::Shared(*memory, resultBytes);
   if (hasChecks(sites)) streamState->failure = Memory::Shared(*memory, sizeof(QdGpuFailure));
   if (hasPrint) {
@@ -77,6 +77,8 @@ GpuKernel::StreamState &GpuKernel::getStreamState(Stream stream) {
     auto *printed = reinterpret_cast<QdGpuPrints *>(streamState->prints.get());
     printed->capacity = kPrintWords;
     memset(printed->words, 0xff, kPrintWords * sizeof(uint64_t)); // no site
+    memory->order.beginLaunch(stream);
+    streamState->prints.send(stream, sizeof(QdGpuPrints) + kPrintWords * sizeof(uint64_t));
   }
   streamState->parameters.resize(sizeof(QdGpuLaunch) + (streamState->argumentCopy ? 0 : argumentBytes));
   streamState->nodes.resize(tasks.size());
@@ -111,7 +113,7 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   }
   if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
   int64_t sharedBytes = deviceTask.sharedBytes.isKnown() ? deviceTask.sharedBytes.evaluate(arguments) : 0;
-  if (sharedBytes < 0 || sharedBytes > kMaxCopyBytes) sharedBytes = 0;
+  if (sharedBytes < 0 || sharedBytes > memory->api.maxCopyBytes) sharedBytes = 0;
   return {task.function,    unsigned(blocks), 1,       1,      deviceTask.blockSize, 1, 1, unsigned(sharedBytes),
           kernelParameters, nullptr,          nullptr, nullptr};
 }
@@ -120,11 +122,11 @@ void GpuKernel::writeParameters(StreamState &streamState, runtime::KernelRun &ru
   auto *head = reinterpret_cast<QdGpuLaunch *>(streamState.parameters.data());
   auto getAddress = [](const runtime::BufferRef &buffer) { return static_cast<unsigned char *>(buffer ? buffer->getData() : nullptr); };
   head->arguments = getAddress(streamState.argumentCopy);
-  head->result = streamState.result.get();
+  head->result = streamState.result.getOnDevice();
   head->scratch = getAddress(streamState.scratch);
   head->state = reinterpret_cast<QdGpuState *>(getAddress(streamState.state));
-  head->failure = reinterpret_cast<QdGpuFailure *>(streamState.failure.get());
-  head->prints = reinterpret_cast<QdGpuPrints *>(streamState.prints.get());
+  head->failure = reinterpret_cast<QdGpuFailure *>(streamState.failure.getOnDevice());
+  head->prints = reinterpret_cast<QdGpuPrints *>(streamState.prints.getOnDevice());
   // Members that the code does not read keep their values, so that graphs need no new parameters.
   head->random_seed = drawsRandom ? run.context.random_seed : 0;
   head->launch_index = drawsRandom ? run.context.launch_index : 0;
@@ -150,6 +152,8 @@ void GpuKernel::launchTask(StreamState &streamState, const Task &task, const uin
   const Api &api = memory->api;
   if (task.deviceTask.isTogether && task.deviceTask.iterations.evaluate(arguments) <= 0) return;
   if (task.deviceTask.isTogether) checkTogether(task, node.gridX, arguments);
+  if (task.deviceTask.isTogether && !api.launchTogether)
+    throw Error(ErrorKind::Runtime, "kernel " + name + ": the driver is too old for qd.simt.grid.sync(): update it");
   memory->check(
       task.deviceTask.isTogether
           ? api.launchTogether(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, streamState.stream, pointers)
@@ -179,6 +183,7 @@ void GpuKernel::launchTasks(StreamState &streamState, const uint8_t *arguments, 
 /// Whether to repeat the tasks. The host reads the condition, a byte, after each round; the alternative in device code needs NVIDIA's own
 /// libraries.
 bool GpuKernel::isRepeated(StreamState &streamState, const artifact::Repeat &repeat) {
+  if (streamState.failure.get()) streamState.failure.fetch(streamState.stream, sizeof(QdGpuFailure));
   memory->check(memory->api.synchronizeStream(streamState.stream), "finish what was launched");
   auto *report = reinterpret_cast<QdGpuFailure *>(streamState.failure.get());
   if (report && __atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false; // tasks after a failure have no effect
@@ -268,6 +273,9 @@ void GpuKernel::run(runtime::KernelRun &run) {
 }
 
 void GpuKernel::waitAndReport(StreamState &streamState, runtime::KernelRun &run) {
+  if (resultBytes) streamState.result.fetch(streamState.stream, resultBytes);
+  if (hasPrint) streamState.prints.fetch(streamState.stream, sizeof(QdGpuPrints));
+  if (streamState.failure.get()) streamState.failure.fetch(streamState.stream, sizeof(QdGpuFailure));
   // If the observer cancels the run, the wait ends but the kernel continues: a grid cannot be stopped.
   if (!memory->waitFor(streamState.stream, [&] { return run.observer->poll(), !run.context.failed; })) return;
   if (resultBytes) memcpy(run.context.result, streamState.result.get(), resultBytes);
@@ -280,6 +288,10 @@ void GpuKernel::takePrints(StreamState &streamState, runtime::KernelRun &run) {
   if (printed->used > printed->capacity)
     support::log(support::LogLevel::Warn, "kernel " + name + " printed more in one launch than the buffer holds; the rest is dropped");
   uint64_t used = std::min(printed->used, printed->capacity);
+  if (used && streamState.prints.isCopied()) {
+    streamState.prints.fetch(streamState.stream, sizeof *printed + used * sizeof(uint64_t));
+    memory->check(memory->api.synchronizeStream(streamState.stream), "finish what was launched");
+  }
   for (uint64_t at = 0; at < used;) {
     uint64_t site = printed->words[at];
     if (site >= sites.size() || at + 1 + sites[size_t(site)].countValues() > used) break; // a record that did not fit is not written
@@ -288,6 +300,7 @@ void GpuKernel::takePrints(StreamState &streamState, runtime::KernelRun &run) {
   }
   memset(printed->words, 0xff, used * sizeof(uint64_t));
   printed->used = 0;
+  if (used) streamState.prints.send(streamState.stream, sizeof *printed + used * sizeof(uint64_t));
 }
 
-} // namespace qd::cuda
+} // namespace qd::gpu

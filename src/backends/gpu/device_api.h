@@ -1,0 +1,148 @@
+// device_api.h: the functions of a driver that the run half of GPU backends calls
+//
+// CUDA and HIP have the same functions under different names. The types here are CUDA's; each backend fills the table from its library
+// (api.cpp in its folder), and adapts what differs.
+#pragma once
+
+#include "support/error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace qd::gpu {
+
+using Status = int;
+using Ordinal = int;
+using Address = uint64_t;               ///< in the memory of a device
+using Context = struct ContextHandle *; ///< what is current in a thread: of a device
+using Module = struct ModuleHandle *;
+using Function = struct FunctionHandle *;
+using Stream = struct StreamHandle *;
+using Event = struct EventHandle *;
+using MemoryPool = struct MemoryPoolHandle *;
+using Graph = struct GraphHandle *;
+using GraphNode = struct GraphNodeHandle *;
+using ExecutableGraph = struct ExecutableGraphHandle *;
+
+enum : Status { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600 };
+
+enum PoolAttribute : int { kReleaseThreshold = 4 };
+enum HostFlags : unsigned { kPortable = 1, kMapped = 2 };
+enum StreamFlags : unsigned { kNonBlocking = 1 };
+enum EventFlags : unsigned { kTimed = 0, kUntimed = 2 };
+
+/// A kernel of a graph, with its arguments.
+struct KernelNode {
+  Function function;
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  void **parameters;
+  void **extra;
+  void *kernel;    ///< in place of `function`
+  Context context; ///< null: the current one
+};
+
+/// How a node of a graph depends on another one.
+struct GraphEdge {
+  unsigned char from = 0, to = 0, kind = 0, reserved[5] = {};
+  /// The dependent node may start when all blocks of the other node have begun; it waits for the other's end itself.
+  static GraphEdge makeEarlyLaunch() { return {.from = 1, .kind = 1}; }
+};
+
+/// A driver: facts about it, and its functions.
+struct Api {
+  const char *backend = "";                         ///< qd.init(arch=backend)
+  const char *driverName = "";                      ///< that sees devices: "CUDA"
+  int version = 0;                                  ///< in the driver's own numbers
+  unsigned maxParameterBytes = 0, maxCopyBytes = 0; ///< the backend's limits (limits.h in its folder)
+  bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
+  /// The driver's numbers of attributes of a device.
+  struct {
+    int multiprocessorCount, clockKilohertz, memoryPoolsSupported;
+  } attributes{};
+
+  Status (*getErrorName)(Status, const char **) = nullptr;
+  Status (*getErrorString)(Status, const char **) = nullptr;
+  Status (*initialize)(unsigned) = nullptr;
+  Status (*getVersion)(int *) = nullptr;
+  Status (*countDevices)(int *) = nullptr;
+  Status (*getDevice)(Ordinal *, int) = nullptr;
+  Status (*getDeviceAttribute)(int *, int attribute, Ordinal) = nullptr;
+  Status (*retainContext)(Context *, Ordinal) = nullptr;
+  Status (*resetContext)(Ordinal) = nullptr;
+  Status (*getCurrentContext)(Context *) = nullptr;
+  Status (*setCurrentContext)(Context) = nullptr;
+  //--- Memory ---
+  Status (*getDefaultMemoryPool)(MemoryPool *, Ordinal) = nullptr;
+  Status (*setPoolAttribute)(MemoryPool, PoolAttribute, void *) = nullptr;
+  Status (*trimPool)(MemoryPool, size_t) = nullptr;
+  Status (*getMemoryInfo)(size_t *free, size_t *total) = nullptr;
+  Status (*allocate)(Address *, size_t) = nullptr;
+  Status (*release)(Address) = nullptr;
+  Status (*allocateAsync)(Address *, size_t, Stream) = nullptr;
+  Status (*releaseAsync)(Address, Stream) = nullptr;
+  Status (*allocateHost)(void **, size_t, unsigned flags) = nullptr;
+  Status (*releaseHost)(void *) = nullptr;
+  Status (*fillBytes)(Address, unsigned char, size_t, Stream) = nullptr;
+  Status (*fillWords)(Address, unsigned, size_t words, Stream) = nullptr;
+  Status (*copyToDevice)(Address, const void *, size_t, Stream) = nullptr;
+  Status (*copyToHost)(void *, Address, size_t, Stream) = nullptr;
+  Status (*copyOnDevice)(Address to, Address from, size_t, Stream) = nullptr;
+  //--- Code ---
+  Status (*loadModule)(Module *, const void *) = nullptr;
+  Status (*unloadModule)(Module) = nullptr;
+  Status (*getFunction)(Function *, Module, const char *) = nullptr;
+  Status (*getOccupancy)(int *, Function, int blockSize, size_t sharedBytes) = nullptr;
+  Status (*launch)(Function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned, unsigned sharedBytes, Stream,
+                   void **parameters, void **extra) = nullptr;
+  /// All blocks run at the same time. Null: the driver is too old.
+  Status (*launchTogether)(Function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned, unsigned sharedBytes, Stream,
+                           void **parameters) = nullptr;
+  //--- Streams and events ---
+  Status (*createStream)(Stream *, unsigned flags) = nullptr;
+  Status (*destroyStream)(Stream) = nullptr;
+  Status (*synchronizeStream)(Stream) = nullptr;
+  Status (*queryStream)(Stream) = nullptr;
+  Status (*waitForEvent)(Stream, Event, unsigned flags) = nullptr;
+  Status (*createEvent)(Event *, unsigned flags) = nullptr;
+  Status (*destroyEvent)(Event) = nullptr;
+  Status (*recordEvent)(Event, Stream) = nullptr;
+  Status (*synchronizeEvent)(Event) = nullptr;
+  Status (*queryEvent)(Event) = nullptr;
+  Status (*getElapsedTime)(float *, Event, Event) = nullptr;
+  //--- Graphs; null in older drivers, where tasks are launched one by one ---
+  Status (*createGraph)(Graph *, unsigned) = nullptr;
+  Status (*addKernelNode)(GraphNode *, Graph, const GraphNode *after, size_t, const KernelNode *) = nullptr;
+  Status (*instantiateGraph)(ExecutableGraph *, Graph, uint64_t flags) = nullptr;
+  Status (*setKernelNode)(ExecutableGraph, GraphNode, const KernelNode *) = nullptr;
+  Status (*launchGraph)(ExecutableGraph, Stream) = nullptr;
+  Status (*destroyExecutableGraph)(ExecutableGraph) = nullptr;
+  Status (*destroyGraph)(Graph) = nullptr;
+  Status (*addGraphEdges)(Graph, const GraphNode *from, const GraphNode *to, const GraphEdge *, size_t) = nullptr;
+
+  bool hasGraphs() const { return setKernelNode && addKernelNode && launchGraph; }
+  /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
+  std::string describe(Status status) const;
+  /// Throws a DriverError unless the status is a success.
+  void check(Status status, const char *action) const;
+};
+
+// Rows of the table of a library: finds the function of a member of `api` in the library `handle`. QD_GPU_NEED sets `missing` if there is
+// none.
+#define QD_GPU_FIND(member, symbol) api.member = reinterpret_cast<decltype(api.member)>(dlsym(handle, symbol));
+#define QD_GPU_NEED(member, symbol)                                                                                                        \
+  QD_GPU_FIND(member, symbol)                                                                                                              \
+  if (!api.member) missing = symbol;
+
+/// An error for a failed status, with the action that was tried.
+struct DriverError : support::Error {
+  Status status;
+  DriverError(const Api &api, Status status, const std::string &action);
+};
+
+inline void Api::check(Status status, const char *action) const {
+  if (status != kSuccess) [[unlikely]]
+    throw DriverError(*this, status, action);
+}
+
+} // namespace qd::gpu
