@@ -42,7 +42,9 @@ struct Watchdog::Thread {
 
   static std::atomic<Thread *> started;
 
-  [[noreturn]] void run() {
+  void run() {
+    // Takes 10 ms and more in a process of several threads, so the first launch does not wait for it.
+    if (!orderThreads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) return; // isAwake stays set, and no launch wakes this thread
     for (int idle = 0;;) {
       std::this_thread::sleep_for(kInterval);
       uintptr_t seen = current.load(std::memory_order_relaxed);
@@ -94,7 +96,6 @@ void Watchdog::wake() noexcept {
     return;
   }
   isAwake = true; // tried once: without the thread, signals wait until the launch is over
-  if (!orderThreads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) return;
   // A forked child has one thread, which is its main thread.
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
     Thread::started = nullptr;
