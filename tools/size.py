@@ -23,7 +23,7 @@ LONG_FILE = 600
 TOTALS = {"src": 36_740, "python": 11_955}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 450,  # files directly in src
+    "src": 430,  # files directly in src
     "src/artifact": 550,
     "src/backends": 3_535,
     "src/bindings": 555,
@@ -31,19 +31,19 @@ BUDGETS = {
     "src/devlib": 1_045,
     "src/frontend": 8_705,
     "src/ir": 900,
-    "src/launch": 6_520,
+    "src/launch": 6_540,
     "src/layout": 150,
     "src/passes": 5_385,
     "src/runtime": 1_725,
     "src/support": 655,
     "src/tools": 220,
-    "python/quadrants": 853,  # modules directly in the package
+    "python/quadrants": 855,  # modules directly in the package
     "python/quadrants/_base": 1_155,
     "python/quadrants/_values": 728,
     "python/quadrants/_containers": 1_737,
     "python/quadrants/_language": 783,
     "python/quadrants/_session": 1_035,
-    "python/quadrants/_library": 514,
+    "python/quadrants/_library": 512,
     "python/quadrants/ad": 857,
     "python/quadrants/algorithms": 374,
     "python/quadrants/interpreter": 2_888,

@@ -135,6 +135,14 @@ struct Site {
   }
 };
 
+/// A warning of the compiler, which is issued again when the artifact comes from the disk cache.
+struct Warning {
+  std::string category; ///< name of a class of Python's builtins
+  std::string text;
+  std::string file;
+  uint32_t line = 0;
+};
+
 /// How a parallel loop, or a serial one that runs several iterations at once, was compiled; for reports.
 struct LoopReport {
   std::vector<SourceLocation> frames;
@@ -187,6 +195,7 @@ struct Artifact {
   std::vector<Input> inputs;
   std::vector<Dependency> dependencies;
   std::vector<Site> sites;
+  std::vector<Warning> warnings;
   /// Returned values, flattened; each component is stored at its offset. The annotation determines how they are reassembled.
   struct Result {
     layout::ValueType type;

@@ -166,6 +166,7 @@ void Session::warn(const llvm::Twine &message, PyObject *category) {
 
 void Session::warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &message, PyObject *category) {
   std::string text = message.str(), path = file.str();
+  artifact.warnings.push_back({reinterpret_cast<PyTypeObject *>(category)->tp_name, text, path, line});
   if (PyErr_WarnExplicit(category, text.c_str(), path.c_str(), int(line), "quadrants", nullptr) < 0) throw nb::python_error();
 }
 

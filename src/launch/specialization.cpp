@@ -195,7 +195,7 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
   auto made = std::make_shared<Specialization>();
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports source locations also depends on the location of the kernel itself.
-  if (isFresh && !made->artifact.sites.empty())
+  if (isFresh && (!made->artifact.sites.empty() || !made->artifact.warnings.empty()))
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->guards = LaunchGuards::build(made->artifact, roots, isFresh, guardFailure);
   if (!made->guards) return nullptr;

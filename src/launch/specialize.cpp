@@ -123,6 +123,15 @@ static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, co
   return found;
 }
 
+/// Issues the warnings of the compilation that made the artifact.
+static void repeatWarnings(const artifact::Artifact &artifact) {
+  for (const artifact::Warning &warning : artifact.warnings) {
+    PyObject *category = PyDict_GetItemString(PyEval_GetBuiltins(), warning.category.c_str());
+    if (PyErr_WarnExplicit(category, warning.text.c_str(), warning.file.c_str(), int(warning.line), "quadrants", nullptr) < 0)
+      throw PythonError{};
+  }
+}
+
 /// Waits, with the GIL released, until this process may compile the key or another one has compiled it; `mayGoOn` throws when there is
 /// nothing left to wait for.
 template <typename MayGoOn>
@@ -184,6 +193,8 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   Ref stages;
   if (made) {
     ++state.loaded;
+    repeatWarnings(made->artifact);
+    requireEpoch();
   } else {
     artifact::Artifact artifact = compile(kernel, arguments, stages);
     requireEpoch();

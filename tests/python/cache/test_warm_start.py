@@ -272,3 +272,48 @@ def test_what_callables_and_objects_read_decides(run: Any, before: str, after: s
     assert run(CALLABLES, CALLABLES_MAIN) == [57932, 2, 6, 0]
     assert run(CALLABLES.replace(before, after), CALLABLES_MAIN) == results
     assert run(CALLABLES.replace(before, after), CALLABLES_MAIN)[-1] == 0
+
+
+WARNS = """
+import quadrants as qd
+
+@qd.kernel
+def last(n: qd.i32) -> qd.i32:
+    t = 0
+    for i in range(n):
+        t = t * 2 + i
+    return t
+"""
+PRINTS_WARNINGS = """
+import json, sys, warnings
+from quadrants import _runtime
+qd.init(offline_cache_file_path=sys.argv[1])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    last(1), last(1)
+print(json.dumps([_runtime.statistics()["compiled"], [(w.lineno, w.category.__name__, str(w.message)) for w in caught]]))
+"""
+
+
+def test_warnings_of_the_compiler_come_again_from_the_disk(run: Any) -> None:
+    (compiled, first), (again, second), (moved, third) = (run(text + WARNS, PRINTS_WARNINGS) for text in ("", "", "\n\n"))
+    assert (compiled, again) == (1, 0) and len(first) == 1 and first == second
+    line, category, text = first[0]
+    assert (line, category) == (8, "UserWarning") and "read and write 't'" in text
+    # The line is part of the artifact, so a function that has moved is compiled again.
+    assert moved == 1 and [(line + 2, category, text)] == list(map(tuple, third))
+
+
+def test_warnings_of_the_compiler_that_are_errors_are_errors_from_the_disk(run: Any) -> None:
+    raises = PRINTS_WARNINGS.split("with")[0] + """
+warnings.simplefilter("error", UserWarning)
+errors = []
+for _ in range(2):
+    try:
+        last(1)
+    except UserWarning as error:
+        errors.append(str(error))
+print(json.dumps([len(errors), last.specialization_count]))
+"""
+    run(WARNS, PRINTS_WARNINGS)
+    assert run(WARNS, raises) == [2, 0]
