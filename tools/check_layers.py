@@ -8,6 +8,7 @@ Prints one line per violation and exits with status 1 if there is one.
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import sys
 from collections.abc import Iterator
@@ -122,11 +123,26 @@ def check_python(allowed: dict[str, set[str]]) -> Iterator[str]:
     )
 
 
+def check_cycles() -> Iterator[str]:
+    """Yields a message if Python modules import each other in a circle. The package itself does not count: it loads modules on demand."""
+    paths = {path.relative_to(PYTHON).with_suffix("").as_posix().replace("/", "."): path for path in PYTHON.rglob("*.py")}
+    modules = {f"quadrants.{name}".removesuffix(".__init__"): path for name, path in paths.items()}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        names = [name for _, name in list_imports(path)]
+        found = {max((other for other in modules if f"{name}.".startswith(f"{other}.")), key=len, default="") for name in names}
+        graph[module] = found - {module, "quadrants"}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        yield f"python/quadrants: imports in a circle: {' <- '.join(error.args[1])}"
+
+
 def main() -> int:
     allowed = read_layers(SOURCE / "LAYERS")
     files = sorted(path for path in SOURCE.rglob("*") if path.suffix in {".cpp", ".h", ".def"})
     messages = [message for path in files for message in check_file(path, allowed)]
-    messages += check_python(read_layers(PYTHON / "LAYERS"))
+    messages += [*check_python(read_layers(PYTHON / "LAYERS")), *check_cycles()]
     for message in messages:
         print(message)
     return 1 if messages else 0

@@ -239,4 +239,4 @@ def _compound_ndarray(
     return make_ndarray(element, shape, ContainerSpec(None, is_soa, needs_grad, needs_dual, offset))
 
 
-_types.containers.field, _types.containers.ndarray, _types.containers.tensor = field, _compound_ndarray, _compound_tensor
+_types.constructors.field, _types.constructors.ndarray, _types.constructors.tensor = field, _compound_ndarray, _compound_tensor

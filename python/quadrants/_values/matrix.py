@@ -382,17 +382,17 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
             options: keyword arguments of `qd.field`.
         """
         assert ndim in (None, 2), f"a matrix has two axes, got ndim={ndim}"
-        return _types.containers.field(_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
+        return _types.constructors.field(_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
         """Return an ndarray of this `shape` of `n` x `m` matrices of type `dtype`; `needs_grad` allocates adjoints."""
-        return _types.containers.ndarray(_types.matrix(n, m, dtype), shape, needs_grad)
+        return _types.constructors.ndarray(_types.matrix(n, m, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
         """Return a tensor of this `shape` of `n` x `m` matrices of type `dtype`; the options are those of `qd.tensor`."""
-        return _types.containers.tensor(_types.matrix(n, m, dtype), shape, **options)
+        return _types.constructors.tensor(_types.matrix(n, m, dtype), shape, **options)
 
 
 class Vector(Matrix):
@@ -412,17 +412,17 @@ class Vector(Matrix):
             options: keyword arguments of `qd.field`.
         """
         assert ndim == 1, f"a vector has one axis, got ndim={ndim}"
-        return _types.containers.field(_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
+        return _types.constructors.field(_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
         """Return an ndarray of this `shape` of vectors with `n` components of type `dtype`; `needs_grad` allocates adjoints."""
-        return _types.containers.ndarray(_types.vector(n, dtype), shape, needs_grad)
+        return _types.constructors.ndarray(_types.vector(n, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
         """Return a tensor of this `shape` of vectors with `n` components of type `dtype`; the options are those of `qd.tensor`."""
-        return _types.containers.tensor(_types.vector(n, dtype), shape, **options)
+        return _types.constructors.tensor(_types.vector(n, dtype), shape, **options)
 
 
 _OPERANDS = (Matrix, np.ndarray, np.generic, int, float, list, tuple)
@@ -498,3 +498,6 @@ def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
         raise QuadrantsSyntaxError(f"{kind!r} takes {count} components, got {len(flat)}")
     array = np.array(flat).reshape(shape)
     return _make(array if kind.dtype is None else converted(array, kind.dtype), kind.dtype)
+
+
+_types.constructors.value = from_components

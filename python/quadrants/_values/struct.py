@@ -149,7 +149,7 @@ class StructType(StructTypeBase):
 
         `layout` stores the members interleaved (AOS) or each leaf in an array of its own (SOA).
         """
-        return _types.containers.field(self, shape, name=name, offset=offset, **options)
+        return _types.constructors.field(self, shape, name=name, offset=offset, **options)
 
     def ndarray(
         self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS, *, needs_dual: bool = False, offset: Any = None
@@ -158,11 +158,11 @@ class StructType(StructTypeBase):
 
         `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
         """
-        return _types.containers.ndarray(self, shape, needs_grad, needs_dual, layout is Layout.SOA, offset)
+        return _types.constructors.ndarray(self, shape, needs_grad, needs_dual, layout is Layout.SOA, offset)
 
     def tensor(self, shape: Any, **options: Any) -> Any:
         """Returns a tensor of this `shape` of these structs; the options are those of `qd.tensor`."""
-        return _types.containers.tensor(self, shape, **options)
+        return _types.constructors.tensor(self, shape, **options)
 
     @property
     def dtype(self) -> dict[str, Any]:

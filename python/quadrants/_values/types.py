@@ -12,14 +12,15 @@ from .._base.errors import QuadrantsSyntaxError, warn
 
 
 class Constructors:
-    """The constructors of containers, for the types that their elements have: `_containers`, which imports the types, registers them."""
+    """The constructors of values and containers of a type, which the modules that import the types register."""
 
+    value: Callable[..., Any]
     field: Callable[..., Any]
     ndarray: Callable[..., Any]
     tensor: Callable[..., Any]
 
 
-containers = Constructors()
+constructors = Constructors()
 
 
 class Layout(enum.Enum):
@@ -77,17 +78,15 @@ class MatrixType:
 
     def __call__(self, *values: Any):
         """Returns a host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""
-        from .matrix import from_components  # that module imports the types
-
-        return from_components(self, values)
+        return constructors.value(self, values)
 
     def field(self, **options: Any):
         """Returns a field with elements of this type; the options are those of `qd.field`."""
-        return containers.field(self, **options)
+        return constructors.field(self, **options)
 
     def ndarray(self, shape: Any, needs_grad: bool = False):
         """Returns an ndarray of this `shape` with elements of this type; `needs_grad` allocates adjoints."""
-        return containers.ndarray(self, shape, needs_grad)
+        return constructors.ndarray(self, shape, needs_grad)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.ndim, self.n, self.m, self.dtype)

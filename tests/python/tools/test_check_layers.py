@@ -118,3 +118,16 @@ def test_exceptions_are_used(tool: ModuleType, capsys: pytest.CaptureFixture[str
     module.write_text("")
     assert tool.main() == 1
     assert "the exception for _values in tools/check_layers.py is unused" in capsys.readouterr().out
+
+
+def test_imports_in_a_circle_are_refused(tool: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tool.PYTHON / "_base"
+    folder.mkdir()
+    (folder / "one.py").write_text("from .two import x\n")
+    (folder / "two.py").write_text("from . import three\nimport quadrants\n")
+    (folder / "three.py").write_text("")
+    (tool.PYTHON / "__init__.py").write_text("from ._base import one\n")
+    assert not list(tool.check_cycles())
+    (folder / "three.py").write_text("def f():\n    from .one import y\n")
+    assert tool.main() == 1
+    assert "imports in a circle" in capsys.readouterr().out
