@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ._base.imports import load as _load
 from ._base.namespaces import list_public as _list_public
 from ._containers.container import ContainerMethods
 from ._containers.interop import as_array
@@ -203,3 +204,9 @@ __all__ = _list_public(globals(), "Any", "Arch", "ContainerMethods", "Path", "as
 
 
 __dir__ = __all__.copy
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("np2ply", "vtk"):
+        return _load(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -56,7 +56,8 @@ def _find(path: str) -> Any:
     module, _, name = path.rpartition(".")
     if not module and importlib.util.find_spec(f"{_PACKAGE}.{name}"):
         return importlib.import_module(f"{_PACKAGE}.{name}")
-    return getattr(importlib.import_module(f"{_PACKAGE}.{module}".rstrip(".")), name)
+    parent = importlib.import_module(f"{_PACKAGE}.{module}".rstrip("."))
+    return getattr(parent, name, None) or importlib.import_module(f"{_PACKAGE}.{path}")
 
 
 def _list(word: str) -> dict[str, Any]:

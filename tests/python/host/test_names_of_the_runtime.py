@@ -3,6 +3,8 @@
 import importlib.util
 import inspect
 import pkgutil
+import subprocess
+import sys
 import traceback
 
 import numpy as np
@@ -96,6 +98,19 @@ PATHS = {
     "_snode.fields_builder": "FieldsBuilder", "types.annotations": "Template template", "types.primitive_types": "f32 all_types ref",
     "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk",
 }  # fmt: skip
+
+
+def test_paths_are_imported_by_a_fresh_process():
+    for path in PATHS:
+        command = [sys.executable, "-c", f"import quadrants.{path}"]
+        assert subprocess.run(command, capture_output=True, text=True).stderr == "", path
+
+
+def test_modules_of_tools_are_its_attributes():
+    assert qd.tools.np2ply.PLYWriter is qd.tools.PLYWriter and qd.tools.vtk.write_vtk is qd.tools.write_vtk
+    assert "np2ply" not in dir(qd.tools)
+    with pytest.raises(AttributeError, match="'quadrants.tools' has no attribute 'nothing'"):
+        _ = qd.tools.nothing
 
 
 @pytest.mark.parametrize("path", PATHS)
