@@ -1,7 +1,7 @@
 """Compares the data methods of containers with the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
 
-    python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--most 26] [--rounds 7] [--only fill,to_numpy]
-        [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32]
+    python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--least 8] [--most 26] [--rounds 7]
+        [--only fill,to_numpy] [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32]
 
 Prints, for each method, container and size, microseconds of Quadrants and of the others, and the ratio to the fastest other one. The
 processes alternate at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
@@ -25,6 +25,7 @@ METHODS = ["fill", "copy_from", "from_numpy", "to_numpy", "from_torch", "to_torc
 COMPONENTS = {"scalar": (), "vector": (3,), "matrix": (2, 2), "matrix 3x3": (3, 3)}
 KINDS = ["scalar", "vector", "vector SOA", "matrix", "matrix SOA", "matrix 3x3", "matrix 3x3 SOA"]
 NAMES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "u8": "uint8"}
+FILLED = {"f": 0.5, "i": 5, "u": 5}  # the reference refuses a float for integers
 MOST_BYTES = 1 << 30
 
 
@@ -48,17 +49,17 @@ def find_call(qd: Any, method: str, container: str, dtype: str, kind: str, count
     import numpy as np
 
     shape = (count, *COMPONENTS[kind.removesuffix(" SOA")])
-    values = (100 * np.random.default_rng(1).random(shape, np.float32)).astype(NAMES[dtype])
+    values = np.resize(100 * np.random.default_rng(1).random(1 << 16, np.float32), shape).astype(NAMES[dtype])
     if container == "peer":
         return find_peer(method, kind, values)
     x = make(qd, container, getattr(qd, dtype), kind, count)
     if x is None:
         return None
     if method == "fill":
-        return lambda: x.fill(0.5)
+        return lambda: x.fill(FILLED[dtype[0]])
     if method == "copy_from":
         other = make(qd, container, getattr(qd, dtype), kind, count)
-        other.fill(0.25)
+        other.fill(1)
         return lambda: x.copy_from(other)
     if method == "from_numpy":
         return lambda: x.from_numpy(values)
@@ -88,7 +89,7 @@ def find_peer(method: str, kind: str, values: Any) -> Callable[[], Any]:
         if method == "to_torch":
             return lambda: stored.clone(memory_format=torch.contiguous_format)
         return lambda: stored.copy_(packed)
-    calls = {"fill": lambda: soa.fill(0.5), "to_numpy": lambda: soa.copy(order="C"), "from_numpy": lambda: np.copyto(soa, values)}
+    calls = {"fill": lambda: soa.fill(FILLED[values.dtype.kind]), "to_numpy": lambda: soa.copy(order="C"), "from_numpy": lambda: np.copyto(soa, values)}
     other = soa.copy(order="K")
     return calls.get(method, lambda: np.copyto(soa, other))
 
@@ -151,6 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reference")
     parser.add_argument("--ours", default=sys.executable)
+    parser.add_argument("--least", type=int, default=8)
     parser.add_argument("--most", type=int, default=26)
     parser.add_argument("--step", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=7)
@@ -166,7 +168,7 @@ def main() -> None:
     reference = Worker(args.reference) if args.reference else None
     for method in args.only.split(","):
         for kind in args.kinds.split(","):
-            for row in itertools.product(args.dtypes.split(","), ("field", "ndarray"), range(8, args.most + 1, args.step)):
+            for row in itertools.product(args.dtypes.split(","), ("field", "ndarray"), range(args.least, args.most + 1, args.step)):
                 dtype, container, power = row
                 measure(ours, reference, args, (method, container, dtype, kind, 1 << power))
 
