@@ -170,3 +170,27 @@ def test_copies_of_elements_onto_themselves_overwrite_nothing():
     middle = np.repeat(values.reshape(2, 2, 2, 3).mean(axis=1), 2, axis=0)
     through_middle = np.repeat((values * middle).reshape(2, 2, 2, 3).sum(axis=1), 2, axis=0)
     np.testing.assert_allclose(place.grad.to_numpy(), middle**2 + through_middle, rtol=1e-12)
+
+
+def test_a_condition_on_an_element_that_is_overwritten_is_known_to_a_tape_only():
+    of = Containers([0, 1, 2])
+    x, y, loss = of.x, of.y, of.loss
+
+    @qd.kernel
+    def triple():
+        for i in x:
+            if y[i] < 1.0:
+                y[i] = 3 * x[i]
+
+    @qd.kernel
+    def total():
+        for i in y:
+            loss[None] += y[i]
+
+    with qd.ad.Tape(loss):
+        triple()
+        total()
+    # y was [1.1, 0.4, 0.9], and is [1.1, 3.6, -1.8]: its new values would say that the first and last element come from x.
+    np.testing.assert_array_equal(x.grad.to_numpy(), [0, 3, 3])
+    with pytest.raises((qd.QuadrantsCompilationError, qd.QuadrantsRuntimeError), match="overwritten"):
+        triple.grad()
