@@ -89,7 +89,8 @@ def find_peer(method: str, kind: str, values: Any) -> Callable[[], Any]:
         if method == "to_torch":
             return lambda: stored.clone(memory_format=torch.contiguous_format)
         return lambda: stored.copy_(packed)
-    calls = {"fill": lambda: soa.fill(FILLED[values.dtype.kind]), "to_numpy": lambda: soa.copy(order="C"), "from_numpy": lambda: np.copyto(soa, values)}
+    value = FILLED[values.dtype.kind]
+    calls = {"fill": lambda: soa.fill(value), "to_numpy": lambda: soa.copy(order="C"), "from_numpy": lambda: np.copyto(soa, values)}
     other = soa.copy(order="K")
     return calls.get(method, lambda: np.copyto(soa, other))
 

@@ -305,7 +305,9 @@ def test_warnings_of_the_compiler_come_again_from_the_disk(run: Any) -> None:
 
 
 def test_warnings_of_the_compiler_that_are_errors_are_errors_from_the_disk(run: Any) -> None:
-    raises = PRINTS_WARNINGS.split("with")[0] + """
+    raises = (
+        PRINTS_WARNINGS.split("with")[0]
+        + """
 warnings.simplefilter("error", UserWarning)
 errors = []
 for _ in range(2):
@@ -315,5 +317,6 @@ for _ in range(2):
         errors.append(str(error))
 print(json.dumps([len(errors), last.specialization_count]))
 """
+    )
     run(WARNS, PRINTS_WARNINGS)
     assert run(WARNS, raises) == [2, 0]
