@@ -8,6 +8,7 @@ from typing import Any
 
 import quadrants as qd
 
+from ._base.imports import load as _load
 from ._base.namespaces import list_public as _list_public
 from ._library import linalg_basics as _basics
 from ._library.eigenvalues import eig  # noqa: F401 (a name of this module)
@@ -473,7 +474,24 @@ def randn(dt: qd.template() = None):
     return qd.sqrt(-2.0 * qd.log(u)) * qd.cos(6.283185307179586 * qd.random(T))
 
 
-__all__ = _list_public(globals(), "Any")
+# Solvers of large systems are loaded when one of their names is first used.
+_SOLVERS = {
+    "builder": "SparseMatrixBuilder",
+    "matrix_free": "LinearOperator MatrixFreeBICGSTAB MatrixFreeCG",
+    "solvers": "SparseCG SparseSolver",
+    "sparse_matrix": "SparseMatrix",
+}
+_MODULES = {name: module for module, names in _SOLVERS.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'quadrants.linalg' has no attribute {name!r}")
+    value = globals()[name] = getattr(_load(f"quadrants._solvers.{_MODULES[name]}"), name)
+    return value
+
+
+__all__ = sorted([*_list_public(globals(), "Any"), *_MODULES])
 
 
 __dir__ = __all__.copy

@@ -157,6 +157,11 @@ class Template:
 template = Template
 
 
+def sparse_matrix_builder() -> Template:
+    """Return the annotation of a kernel's parameter that is a `qd.linalg.SparseMatrixBuilder`."""
+    return Template()
+
+
 class ref:
     """Annotation of a `real_func` parameter: a scalar variable of the caller that the function may assign."""
 

@@ -212,6 +212,10 @@ class Evaluator(Loops):
         if isinstance(base, (list, dict)):
             known = self.item(base, index)
             self._store_item(base, index, known, self.augment(op, known, value))
+        elif (item := objects.call_special(self, base, "__getitem__", index)) is not NotImplemented:
+            special = objects.has_own_operators(type(item))
+            result = objects.call_in_place(self, op, item, value) if special else self.binary(op, item, value)
+            objects.call_special(self, base, "__setitem__", index, result)
         else:
             self.augment_place(op, self.element(base, index), value)
 

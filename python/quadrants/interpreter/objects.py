@@ -60,7 +60,7 @@ def is_plain(value: Any) -> bool:
 
 def is_class_of_user(value: Any) -> bool:
     """Whether kernels construct objects of this class themselves."""
-    if not isinstance(value, type) or value.__module__.partition(".")[0] == "quadrants":
+    if not isinstance(value, type) or (value.__module__.partition(".")[0] == "quadrants" and not hasattr(value, "_data_oriented")):
         return False
     return value.__new__ is object.__new__ and bool(value.__flags__ & (1 << 9)) and type(value).__call__ is type.__call__
 

@@ -5,12 +5,12 @@ from .._base.dtypes import *  # noqa: F403 (the names of the data types)
 from .._base.dtypes import is_integral, is_real, is_signed
 from .._containers.buffer_view import BufferView, BufferViewType
 from .._values.struct import struct
-from .._values.types import NDArray, Template, is_tensor, matrix, ndarray, ref, template, vector
+from .._values.types import NDArray, Template, is_tensor, matrix, ndarray, ref, sparse_matrix_builder, template, vector
 from . import primitive_types
 
 __all__ = [
     "BufferView", "BufferViewType", "NDArray", "Template", "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray",
-    "primitive_types", "ref", "struct", "template", "vector",
+    "primitive_types", "ref", "sparse_matrix_builder", "struct", "template", "vector",
 ]  # fmt: skip
 
 

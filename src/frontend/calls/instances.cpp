@@ -11,7 +11,8 @@ using namespace mlir;
 namespace qd::frontend {
 
 bool Instances::isUserClass(nb::handle object) {
-  if (!PyType_Check(object.ptr()) || session.python.isOfPackage(object)) return false;
+  if (!PyType_Check(object.ptr())) return false;
+  if (session.python.isOfPackage(object) && !nb::hasattr(object, "_data_oriented")) return false;
   auto *type = reinterpret_cast<PyTypeObject *>(object.ptr());
   // Python must construct objects of classes with another metaclass or `__new__`.
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new &&

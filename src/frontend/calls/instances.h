@@ -23,6 +23,8 @@ public:
   /// The fields of a dataclass with their values in a call.
   std::vector<std::pair<nb::object, Operand>> bindFields(nb::handle type, Arguments &arguments);
   nb::object makeEmptyInstance(const Instance &instance); ///< without its members
+  /// Whether the object is one of a user's class that has a method such as `__add__`.
+  bool hasSpecial(const Operand &value, const std::string &name);
   /// Calls a method such as `__add__`. None if there is none or if it returns NotImplemented.
   std::optional<Operand> callSpecial(const Operand &value, const std::string &name, std::vector<Operand> operands);
   /// Applies a binary operator to operands of which one is an object of a user's class.
@@ -35,6 +37,7 @@ public:
 private:
   /// The user's class of an object, which compiled code or Python has constructed; null for any other value.
   nb::object findUserClass(const Operand &value);
+  nb::object findSpecial(const Operand &value, const std::string &name); ///< null if there is no such method
 };
 
 } // namespace qd::frontend

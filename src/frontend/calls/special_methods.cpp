@@ -18,12 +18,19 @@ nb::object Instances::findUserClass(const Operand &value) {
   return isUserClass(type) ? type : nb::object();
 }
 
-std::optional<Operand> Instances::callSpecial(const Operand &value, const std::string &name, std::vector<Operand> operands) {
+nb::object Instances::findSpecial(const Operand &value, const std::string &name) {
   nb::object type = findUserClass(value);
-  if (!type) return std::nullopt;
+  if (!type) return {};
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
-  if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
-    return std::nullopt;
+  bool isFunction = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+  return isFunction ? found : nb::object();
+}
+
+bool Instances::hasSpecial(const Operand &value, const std::string &name) { return bool(findSpecial(value, name)); }
+
+std::optional<Operand> Instances::callSpecial(const Operand &value, const std::string &name, std::vector<Operand> operands) {
+  nb::object found = findSpecial(value, name);
+  if (!found) return std::nullopt;
   auto *instance = value.find<Instance>();
   const PathNode *classPath =
       instance ? instance->path : session.tracker.getStep(value.get<PythonObject>().path, PathStep::Kind::Attribute, "__class__");

@@ -101,8 +101,10 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
         object && object->path && session.python.isInstance(object->object, session.python.matrix))
       variables().failCaptured(DependencyTracker::describe(object->path));
     if (base.is<Argument>()) variables().requirePlace(base);
-    if (base.is<Instance>() && instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value}))
+    if (instances().hasSpecial(base, "__setitem__")) {
+      instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value});
       return std::nullopt;
+    }
     if (registerTiles().isRegisterTile(base) && kindOf(index) == NodeKind::Slice) {
       registerTiles().loadTile(base, index, value);
       return std::nullopt;
@@ -232,6 +234,24 @@ void Assignments::augment(const Operand &place, BinaryKind kind, const Operand &
                              : emitter.binaryTyped(kind, old, operand, symbol));
 }
 
+bool Assignments::augmentItem(nb::handle target, NodeKind op, nb::handle operand) {
+  nb::object container = getAttribute(target, names().value);
+  if (kindOf(container) != NodeKind::Name && kindOf(container) != NodeKind::Attribute) return false; // visiting others has effects
+  Operand base = expressions().visit(container);
+  if (!instances().hasSpecial(base, "__getitem__")) return false;
+  Operand key = collections().copyElement(expressions().visit(getAttribute(target, names().slice)));
+  Operand item = *instances().callSpecial(base, "__getitem__", {key}), value = collections().copyElement(expressions().visit(operand));
+  std::optional<Operand> result = instances().callInPlace(op, item, value);
+  const Operator *known = findOperator(op);
+  if (!result && !known) operators().failOperands("@", item, value);
+  if (!result) result = operators().binary(known->kind, item, value, known->symbol);
+  if (instances().hasSpecial(base, "__setitem__"))
+    instances().callSpecial(base, "__setitem__", {key, *result});
+  else if (result->find<Instance>() != item.find<Instance>() || !item.is<Instance>())
+    fail(error::kType, "'" + conversions.describe(base) + "' has items that cannot be assigned: its class has no __setitem__");
+  return true;
+}
+
 void Assignments::visitAugmentedAssign(nb::handle at) {
   nb::object target = getAttribute(at, names().target);
   NodeKind kind = kindOf(getAttribute(at, names().op));
@@ -272,6 +292,7 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
       }
     }
   }
+  if (kindOf(target) == NodeKind::Subscript && augmentItem(target, kind, getAttribute(at, names().value))) return;
   bool isMember = kindOf(target) == NodeKind::Attribute && !functions().isSuperCall(getAttribute(target, names().value));
   Operand owner = isMember ? expressions().visit(getAttribute(target, names().value)) : Operand();
   auto memberOf = [&] {

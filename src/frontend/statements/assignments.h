@@ -17,6 +17,8 @@ public:
   std::vector<std::pair<nb::object, Operand>> pairTargets(nb::handle targets, const Operand &value);
 
 private:
+  /// Compiles `base[key] op= operand` for objects of users' classes that have `__getitem__`; false for other containers.
+  bool augmentItem(nb::handle target, NodeKind op, nb::handle operand);
   void assign(nb::handle target, const Operand &value);
   Operand memberTarget(const Operand &base, nb::handle name);
   /// The element or member that an assignment changes. An item of a compile-time list or dict is assigned here; then the result is none.

@@ -220,3 +220,34 @@ def test_a_gradient_comes_from_disk_with_its_checkpoints():
     compiled, found = qd.compile_report()[-2:]
     assert compiled.miss and found.miss == "" and found.stages == ()
     assert len(found.checkpoints) == 1 and found.checkpoints == compiled.checkpoints
+
+
+def test_loops_over_rows_of_different_lengths_have_one_lane():
+    array = qd.types.ndarray()
+
+    @qd.kernel
+    def multiply(offsets: array, columns: array, values: array, x: array, y: array):
+        for row in range(y.shape[0]):  # the rows of a sparse matrix
+            total = qd.zero(y[row])
+            for i in range(offsets[row], offsets[row + 1]):
+                total += values[i] * x[columns[i]]
+            y[row] = total
+
+    @qd.kernel
+    def interact(offsets: array, neighbors: array, x: array, y: array):
+        for i in range(y.shape[0]):  # the arithmetic is worth the lanes
+            total = qd.zero(y[i])
+            for k in range(offsets[i], offsets[i + 1]):
+                distance = qd.sqrt((x[neighbors[k]] - x[i]) ** 2 + 0.1)
+                total += qd.exp(-distance) * qd.sin(distance) / (1.0 + distance)
+            y[i] = total
+
+    qd.init(arch=qd.cpu, offline_cache=False)
+    offsets, ones, numbers = np.array([0, 2, 2, 5], np.int32), np.arange(5, dtype=np.float32), np.array([0, 1, 2, 0, 1], np.int32)
+    y = np.zeros(3, np.float32)
+    multiply(offsets, numbers, ones, ones, y)
+    assert y.tolist() == [1, 0, 8]
+    interact(offsets, numbers, ones, y)
+    rows, pairs = (next(loop for loop in version.loops) for version in qd.compile_report()[-2:])
+    assert (rows.lanes, rows.why_scalar) == (1, "its inner loop reads rows of different lengths")
+    assert pairs.lanes > 1

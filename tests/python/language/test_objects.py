@@ -510,3 +510,92 @@ def test_both_arms_of_a_choice_by_an_object_have_one_type():
         return -5 < chosen
 
     assert is_less(1.0, 3) == 1 and is_less(-1.0, 3) == 1
+
+
+@qd.data_oriented
+class Flipped:
+    """A container whose items are stored backwards."""
+
+    def __init__(self, count):
+        self.items = qd.field(qd.i32, count)
+        self.last = count - 1
+
+    @qd.func
+    def __getitem__(self, i):
+        return self.items[self.last - i]
+
+    @qd.func
+    def __setitem__(self, i, value):
+        self.items[self.last - i] = value
+
+
+class Pending:
+    """What `box[i] += value` adds to."""
+
+    def __init__(self, box, at):
+        self.box, self.at = box, at
+
+    @qd.func
+    def __iadd__(self, value):
+        qd.atomic_add(self.box.items[self.at], value)
+        return self
+
+
+@qd.data_oriented
+class Box:
+    """A container without `__setitem__`, whose items can only be added to."""
+
+    def __init__(self):
+        self.items = qd.field(qd.i32, 4)
+
+    @qd.func
+    def __getitem__(self, i):
+        return Pending(self, i % 4)
+
+
+def test_items_of_objects_are_assigned_and_updated():
+    flipped = Flipped(4)
+
+    @qd.kernel
+    def fill(target: qd.template()):
+        for i in range(4):
+            target[i] = i
+            target[i] += 10
+            target[i] **= 2
+        target[3] -= 1  # an index that is known while compiling
+
+    fill(flipped)
+    assert flipped.items.to_numpy().tolist() == [168, 144, 121, 100]
+
+
+def test_items_that_are_only_added_to():
+    box = Box()
+
+    @qd.kernel
+    def add(target: qd.template()):
+        for i in range(100):
+            target[i] += i
+
+    @qd.kernel
+    def multiply(target: qd.template()):
+        target[0] *= 2
+
+    add(box)
+    assert box.items.to_numpy().tolist() == [1200, 1225, 1250, 1275]
+    with pytest.raises(qd.QuadrantsTypeError):
+        multiply(box)
+
+
+def test_indices_of_an_updated_item_are_evaluated_once():
+    flipped, count = Flipped(4), qd.field(qd.i32, ())
+
+    @qd.func
+    def take():
+        return qd.atomic_add(count[None], 1)
+
+    @qd.kernel
+    def add(target: qd.template()):
+        target[take()] += 7
+
+    add(flipped)
+    assert count[None] == 1 and flipped.items.to_numpy().tolist() == [0, 0, 0, 7]

@@ -117,6 +117,36 @@ bool isScatter(ir::ForOp loop) {
   return updates > 0 && others <= 3 * updates;
 }
 
+/// Whether a value is computed from an element that was loaded: each iteration has another one.
+bool dependsOnElement(mlir::Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto load = dyn_cast_or_null<ir::LoadOp>(op)) {
+    auto element = load.getRef().getDefiningOp<ir::ElementOp>();
+    return element && llvm::any_of(element.getIndices(), [](mlir::Value index) { return !ir::findInteger(index); });
+  }
+  return isa_and_nonnull<ir::BinaryOp, ir::CastOp>(op) && llvm::any_of(op->getOperands(), dependsOnElement);
+}
+
+/// Whether the body does little but read consecutive elements in an inner loop whose bounds are loaded, such as a row of a sparse matrix.
+/// Lanes would read far apart, and all would wait for the longest row.
+bool walksRows(ir::ForOp loop) {
+  int64_t consecutive = 0, loads = 0, others = 0;
+  loop.getBody().walk([&](ir::ForOp inner) {
+    if (inner.getRank() != 1 || (!dependsOnElement(inner.getLower()[0]) && !dependsOnElement(inner.getUpper()[0]))) return;
+    mlir::Value counter = inner.getBody().getArgument(0);
+    inner.getBody().walk([&](Operation *op) {
+      auto load = dyn_cast<ir::LoadOp>(op);
+      auto element = load ? load.getRef().getDefiningOp<ir::ElementOp>() : nullptr;
+      if (element && !element.getIndices().empty()) {
+        ++loads;
+        consecutive += element.getIndices().back() == counter;
+      }
+      others += isa<ir::UnaryOp, ir::BinaryOp, ir::FmaOp, ir::CallOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op);
+    });
+  });
+  return consecutive > 0 && others <= 2 * loads;
+}
+
 bool mustRunAlone(Operation *op) {
   auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
   return isa<ir::PrintOp, ir::ClaimOp>(op) || (access && access.isExchange());
@@ -147,6 +177,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.lanes = unsigned(module.options.lanes);
   else if (isScatter(loop))
     schedule.whyScalar = "it does little but update scattered elements";
+  else if (walksRows(loop))
+    schedule.whyScalar = "its inner loop reads rows of different lengths";
   else if (total && *total <= 2)
     schedule.whyScalar = "it has at most two iterations";
   else if (module.calls.contains(body, mustRunAlone))

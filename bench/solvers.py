@@ -1,0 +1,133 @@
+"""Times sparse matrices and solvers: python bench/solvers.py [--module quadrants] [--arch cpu] [--out FILE]
+
+Runs unchanged on Quadrants and on the reference (name its interpreter: path/to/python bench/solvers.py). Beside the figures of both stand
+those of SciPy and, with --arch cuda, of CuPy. Each figure is the minimum of several runs.
+"""
+
+import argparse
+import importlib
+import json
+import time
+
+import numpy as np
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--arch", default="cpu")
+parser.add_argument("--out")
+parser.add_argument("--triplets", type=int, default=10**7)
+parser.add_argument("--size", type=int, default=128, help="points along each axis of the Poisson problem")
+options = parser.parse_args()
+qd = importlib.import_module("quadrants")
+qd.init(arch=getattr(qd, options.arch))
+figures = {}
+
+
+def measure(name, run, repeat=3):
+    """Stores the minimum of the seconds that `run` takes."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    figures[name] = min(times)
+    print(f"{name:40} {min(times):9.4f} s", flush=True)
+
+
+def bench_matrix():
+    """A matrix of finite elements: each of 16 triplets adds to an entry that other elements may share."""
+    count, size = options.triplets // 16 * 16, options.triplets // 10
+
+    @qd.kernel
+    def fill(builder: qd.types.sparse_matrix_builder()):
+        for e in range(count // 16):
+            for i, j in qd.static(qd.ndrange(4, 4)):
+                builder[(e * 7919 + i * 13) % size, (e * 7919 + j * 13) % size] += 1.0 + i * j
+
+    builder = qd.linalg.SparseMatrixBuilder(size, size, max_num_triplets=count)
+    built = []
+
+    def build():
+        fill(builder)
+        built[:] = [builder.build()]
+
+    measure(f"fill and build, {count} triplets", build)
+    x = np.ones(size, np.float32)
+    measure("product with a vector", lambda: built[0] @ x)
+    try:
+        import scipy.sparse
+    except ImportError:
+        return
+    e = np.arange(count // 16, dtype=np.int64)[:, None] * 7919
+    rows = ((e + np.repeat(np.arange(4), 4) * 13) % size).astype(np.int32).ravel()
+    columns = ((e + np.tile(np.arange(4), 4) * 13) % size).astype(np.int32).ravel()
+    values = np.ones(count, np.float32)
+    measure("SciPy: coo_matrix(...).tocsr()", lambda: scipy.sparse.coo_matrix((values, (rows, columns)), shape=(size, size)).tocsr())
+    matrix = scipy.sparse.coo_matrix((values, (rows, columns)), shape=(size, size)).tocsr()
+    measure("SciPy: product with a vector", lambda: matrix @ x)
+
+
+def bench_conjugate_gradients():
+    """100 iterations on a 3-D Poisson problem."""
+    n = options.size
+
+    @qd.kernel
+    def apply(v: qd.template(), product: qd.template()):
+        for i, j, k in v:
+            total = 6.0 * v[i, j, k]
+            if i > 0:
+                total -= v[i - 1, j, k]
+            if i < n - 1:
+                total -= v[i + 1, j, k]
+            if j > 0:
+                total -= v[i, j - 1, k]
+            if j < n - 1:
+                total -= v[i, j + 1, k]
+            if k > 0:
+                total -= v[i, j, k - 1]
+            if k < n - 1:
+                total -= v[i, j, k + 1]
+            product[i, j, k] = total
+
+    b, x = qd.field(qd.f32, (n, n, n)), qd.field(qd.f32, (n, n, n))
+    b.from_numpy(np.random.default_rng(0).standard_normal((n, n, n)).astype(np.float32))
+    operator = qd.linalg.LinearOperator(apply)
+    for method in (qd.linalg.MatrixFreeCG, qd.linalg.MatrixFreeBICGSTAB):
+
+        def solve():
+            x.fill(0)
+            method(operator, b, x, tol=1e-30, maxiter=100)
+            qd.sync()
+
+        measure(f"{method.__name__}, {n}^3, 100 iterations", solve)
+    if options.arch == "cuda":
+        bench_cupy(n)
+
+
+def bench_cupy(n):
+    """The same with CuPy, whose operator is a stored matrix or shifted slices."""
+    import cupy
+    import cupyx.scipy.sparse.linalg as peer
+
+    b = cupy.random.default_rng(0).standard_normal((n, n, n), dtype=cupy.float32)
+
+    def apply(v):
+        v = v.reshape(n, n, n)
+        total = 6.0 * v
+        total[1:] -= v[:-1]
+        total[:-1] -= v[1:]
+        total[:, 1:] -= v[:, :-1]
+        total[:, :-1] -= v[:, 1:]
+        total[:, :, 1:] -= v[:, :, :-1]
+        total[:, :, :-1] -= v[:, :, 1:]
+        return total.ravel()
+
+    operator = peer.LinearOperator((n**3, n**3), apply, dtype=cupy.float32)
+    run = lambda: (peer.cg(operator, b.ravel(), tol=1e-30, maxiter=100), cupy.cuda.Device().synchronize())
+    measure(f"CuPy: cg, {n}^3, 100 iterations", run)
+
+
+bench_matrix()
+bench_conjugate_gradients()
+if options.out:
+    with open(options.out, "w") as file:
+        json.dump(figures, file, indent=1)

@@ -1,0 +1,295 @@
+"""Sparse matrices: storage by rows, arithmetic, and the exchange with SciPy, torch and CuPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+from .._base.dtypes import find_dtype, to_numpy_dtype
+from .._base.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsShapeError, QuadrantsTypeError
+from .compressed_rows import Rows, compress, multiply
+
+STORAGE_FORMATS = ("col_major", "row_major")
+
+
+def check_dtype(dtype: Any) -> Any:
+    """Returns a data type of sparse matrices; raises for any other."""
+    kind = find_dtype(dtype)
+    if kind is not qd.f32 and kind is not qd.f64:
+        raise QuadrantsRuntimeTypeError(f"Unsupported sparse matrix data type: {dtype}: use f32 or f64")
+    return kind
+
+
+def check_format(storage_format: Any) -> None:
+    """Raises for an unknown storage format."""
+    if storage_format not in STORAGE_FORMATS:
+        raise QuadrantsTypeError(f"storage_format must be one of {', '.join(map(repr, STORAGE_FORMATS))}, got {storage_format!r}")
+
+
+def check_extents(height: Any, width: Any) -> None:
+    """Raises unless both are positive integers whose indices fit i32."""
+    for name, extent in (("rows", height), ("columns", width)):
+        if not isinstance(extent, (int, np.integer)) or not 0 < extent < 2**31 - 1:
+            raise ValueError(f"the number of {name} of a sparse matrix must be a positive integer below 2^31 - 1, got {extent!r}")
+
+
+def import_scipy(what: str) -> Any:
+    """Returns `scipy.sparse`, or raises `ImportError` that says what needs it."""
+    try:
+        import scipy.sparse
+    except ImportError as error:
+        raise ImportError(f"{what} needs SciPy: install the package scipy") from error
+    return scipy.sparse
+
+
+class SparseMatrix:
+    """A matrix of which most entries are 0, stored by rows (CSR): `offsets`, `columns` and `values` are ndarrays.
+
+    Make one with `SparseMatrixBuilder.build`, `from_scipy` or `build_from_ndarray`; `SparseMatrix(n, m)` has no entries.
+
+    Args:
+        n: number of rows.
+        m: number of columns; by default as many.
+        sm: another sparse matrix, or a SciPy matrix, to copy; its shape replaces n and m.
+        dtype: type of the entries, f32 or f64.
+        storage_format: "col_major" or "row_major", for programs that name one; the matrix is stored by rows.
+    Raises:
+        RuntimeError: another dtype.
+        QuadrantsTypeError: another storage format.
+        ValueError: a size that is not positive.
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        m: int | None = None,
+        sm: Any = None,
+        dtype: Any = None,
+        storage_format: str = "col_major",
+        *,
+        rows: Rows | None = None,
+    ):
+        check_format(storage_format)
+        if sm is not None:
+            source = sm if isinstance(sm, SparseMatrix) else SparseMatrix.from_scipy(sm)
+            n, m, rows, dtype = source.n, source.m, _copy(source.rows), dtype or source.dtype
+        self.dtype = check_dtype(qd.f32 if dtype is None else dtype)
+        self.n, self.m = n, m or n
+        check_extents(self.n, self.m)
+        self.rows = rows or Rows(qd.ndarray(qd.i32, self.n + 1), qd.ndarray(qd.i32, 0), qd.ndarray(self.dtype, 0))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return self.n, self.m
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries."""
+        return self.rows.columns.shape[0]
+
+    # Exchange
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseMatrix:
+        """Return the sparse matrix with the entries of `matrix`, a matrix or array of `scipy.sparse`, in f32 or f64 (other types become
+        f64). Raises `ImportError` without SciPy.
+        """
+        compressed = import_scipy("SparseMatrix.from_scipy").csr_matrix(matrix)
+        compressed.sum_duplicates()
+        kind = qd.f32 if compressed.dtype == np.float32 else qd.f64
+        offsets, columns = (_to_ndarray(qd.i32, part) for part in (compressed.indptr, compressed.indices))
+        return cls(*map(int, compressed.shape), dtype=kind, rows=Rows(offsets, columns, _to_ndarray(kind, compressed.data)))
+
+    def to_scipy(self, copy: bool = True) -> Any:
+        """Return the matrix as `scipy.sparse.csr_matrix`; with `copy` (a bool) False it shares the memory of this matrix if
+        the device allows. Raises `ImportError` without SciPy.
+        """
+        parts = [part.to_numpy(copy=True if copy else None) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
+        return import_scipy("SparseMatrix.to_scipy").csr_matrix(tuple(parts), shape=self.shape, copy=False)
+
+    def to_torch(self, copy: bool = True) -> Any:
+        """Return the matrix as a tensor of torch in CSR layout; with `copy` (a bool) False it shares the memory of this matrix."""
+        import torch
+
+        parts = [part.to_torch(copy=copy) for part in (self.rows.offsets, self.rows.columns, self.rows.values)]
+        return torch.sparse_csr_tensor(*parts, size=self.shape)
+
+    def to_cupy(self) -> Any:
+        """Return the matrix as `cupyx.scipy.sparse.csr_matrix`, which shares the memory of this matrix on CUDA."""
+        import cupy
+        import cupyx.scipy.sparse
+
+        parts = [cupy.from_dlpack(part) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
+        return cupyx.scipy.sparse.csr_matrix(tuple(parts), shape=self.shape)
+
+    def to_numpy(self) -> np.ndarray:
+        """Return the dense matrix as a NumPy array."""
+        dense = np.zeros(self.shape, self.rows.values.to_numpy().dtype)
+        offsets, columns = self.rows.offsets.to_numpy(), self.rows.columns.to_numpy()
+        dense[np.repeat(np.arange(self.n), np.diff(offsets)), columns] = self.rows.values.to_numpy()
+        return dense
+
+    def astype(self, dtype: Any) -> SparseMatrix:
+        """Return a copy whose entries have the type `dtype`, f32 or f64."""
+        kind = check_dtype(dtype)
+        values = _to_ndarray(kind, self.rows.values.to_numpy())
+        rows = _copy(self.rows)
+        return SparseMatrix(self.n, self.m, dtype=kind, rows=Rows(rows.offsets, rows.columns, values))
+
+    def build_from_ndarray(self, ndarray: Any) -> None:
+        """Replace the entries by those of `ndarray`, a 1-D array of triplets: row, column, value, row, …; equal indices add up.
+
+        Raises `QuadrantsRuntimeError` if the number of elements is not divisible by 3, `IndexError` for indices outside of the matrix.
+        """
+        flat = np.asarray(ndarray.to_numpy() if hasattr(ndarray, "to_numpy") else ndarray)
+        if flat.ndim != 1 or flat.size % 3:
+            raise QuadrantsRuntimeError(f"the number of elements of the triplets must be divisible by 3, got the shape {flat.shape}")
+        triplets = flat.reshape(-1, 3)
+        self.rows = self._compress(triplets[:, 0], triplets[:, 1], triplets[:, 2])
+
+    def _compress(self, rows: Any, columns: Any, values: Any) -> Rows:
+        parts = _to_ndarray(qd.i32, rows), _to_ndarray(qd.i32, columns), _to_ndarray(self.dtype, values)
+        return compress(*parts, parts[0].shape[0], self.n, self.m)
+
+    def mmwrite(self, path: str) -> None:
+        """Write the matrix to the file `path` (a text) in the Matrix Market format. Raises `ImportError` without SciPy."""
+        import_scipy("SparseMatrix.mmwrite")
+        import scipy.io
+
+        scipy.io.mmwrite(path, self.to_scipy(copy=False))
+
+    # Entries
+
+    def _find(self, index: Any) -> tuple[int, int, int | None]:
+        """Returns row, column and the position of the entry, None if it is not stored."""
+        row, column = index
+        for name, value, extent in (("row", row, self.n), ("column", column, self.m)):
+            if not 0 <= value < extent:
+                raise IndexError(f"{name} {value} is outside of the {self.n}x{self.m} matrix")
+        begin, end = int(self.rows.offsets[row]), int(self.rows.offsets[row + 1])
+        columns = self.rows.columns.to_numpy(copy=None)
+        at = begin + int(np.searchsorted(columns[begin:end], column))
+        return row, column, at if at < end and columns[at] == column else None
+
+    def __getitem__(self, index: tuple[int, int]) -> float:
+        at = self._find(index)[2]
+        return 0.0 if at is None else self.rows.values[at]
+
+    def __setitem__(self, index: tuple[int, int], value: float) -> None:
+        row, column, at = self._find(index)
+        if at is not None:
+            self.rows.values[at] = value
+            return
+        rows, columns, values = self._list_triplets()
+        self.rows = self._compress(np.append(rows, row), np.append(columns, column), np.append(values, value))
+
+    def _list_triplets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.rows.offsets.to_numpy()))
+        return rows, self.rows.columns.to_numpy(), self.rows.values.to_numpy()
+
+    def __str__(self) -> str:
+        texts = [[f"{value:.4g}" for value in row] for row in self.to_numpy()]
+        width = max(len(text) for row in texts for text in row)
+        return "\n".join("[" + ", ".join(text.rjust(width) for text in row) + "]" for row in texts)
+
+    def __repr__(self) -> str:
+        return f"<{self.n}x{self.m} sparse matrix of {self.dtype}, {self.nnz} entries>"
+
+    # Arithmetic
+
+    def transpose(self) -> SparseMatrix:
+        """Return the transpose."""
+        rows, columns, values = self._list_triplets()
+        made = SparseMatrix(self.m, self.n, dtype=self.dtype)
+        made.rows = made._compress(columns, rows, values)
+        return made
+
+    def _require_shape(self, other: SparseMatrix) -> None:
+        if self.shape != other.shape:
+            raise QuadrantsShapeError(f"Dimension mismatch between sparse matrices {self.shape} and {other.shape}")
+
+    def _combine(self, other: Any, sign: int) -> Any:
+        if not isinstance(other, SparseMatrix):
+            return NotImplemented
+        self._require_shape(other)
+        first, second = self._list_triplets(), other._list_triplets()
+        made = SparseMatrix(self.n, self.m, dtype=_wider(self.dtype, other.dtype))
+        values = np.concatenate([first[2], sign * second[2]])
+        made.rows = made._compress(np.append(first[0], second[0]), np.append(first[1], second[1]), values)
+        return made
+
+    def __add__(self, other: Any) -> Any:
+        return self._combine(other, 1)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._combine(other, -1)
+
+    def __neg__(self) -> SparseMatrix:
+        return self * -1.0
+
+    def __mul__(self, other: Any) -> Any:
+        """The product with a number, or entry by entry with a matrix."""
+        if isinstance(other, SparseMatrix):
+            self._require_shape(other)
+            return SparseMatrix.from_scipy(self.to_scipy(copy=False).multiply(other.to_scipy(copy=False)))
+        if not isinstance(other, (int, float, np.number)):
+            return NotImplemented
+        rows = _copy(self.rows)
+        rows.values.from_numpy(rows.values.to_numpy() * rows.values.to_numpy().dtype.type(other))
+        return SparseMatrix(self.n, self.m, dtype=self.dtype, rows=rows)
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, SparseMatrix):
+            if self.m != other.n:
+                raise QuadrantsShapeError(f"Dimension mismatch between sparse matrices {self.shape} and {other.shape}")
+            return SparseMatrix.from_scipy(self.to_scipy(copy=False) @ other.to_scipy(copy=False))
+        vector = read_vector(other)
+        if vector is None:
+            raise QuadrantsRuntimeError(
+                f"Sparse matrix-matrix/vector multiplication does not support {type(other)}: "
+                "use a SparseMatrix, a scalar field, an ndarray, a NumPy array or a tensor of torch"
+            )
+        if vector.shape != (self.m,):
+            raise QuadrantsShapeError(f"Dimension mismatch: a {self.n}x{self.m} matrix and a vector of the shape {tuple(vector.shape)}")
+        return self._multiply(other, vector)
+
+    def _multiply(self, given: Any, vector: Any) -> Any:
+        """Returns the product with a vector, in a container like the given one; a field gives a NumPy array."""
+        if isinstance(given, qd.Ndarray):
+            result: Any = qd.ndarray(self.dtype, self.n)
+        elif isinstance(vector, np.ndarray):
+            result = np.zeros(self.n, to_numpy_dtype(self.dtype))
+        else:
+            result = vector.new_zeros(self.n)
+        multiply(self.rows.offsets, self.rows.columns, self.rows.values, vector, result)
+        return result
+
+
+def read_vector(value: Any) -> Any:
+    """Returns a 1-D array of numbers that kernels read: an ndarray, a NumPy array or a tensor of torch; None for other objects."""
+    if isinstance(value, qd.ScalarField):
+        return value.to_numpy()
+    if isinstance(value, (qd.Ndarray, np.ndarray)) or type(value).__module__.partition(".")[0] == "torch":
+        return value
+    return None
+
+
+def _copy(rows: Rows) -> Rows:
+    return Rows(*(_to_ndarray(part.dtype, part.to_numpy()) for part in (rows.offsets, rows.columns, rows.values)))
+
+
+def _to_ndarray(dtype: Any, values: Any) -> Any:
+    made = qd.ndarray(dtype, len(values))
+    if len(values):
+        made.from_numpy(np.ascontiguousarray(values, to_numpy_dtype(dtype)))
+    return made
+
+
+def _wider(first: Any, second: Any) -> Any:
+    return qd.f64 if qd.f64 in (first, second) else qd.f32
