@@ -23,11 +23,11 @@ LONG_FILE = 600
 TOTALS = {"src": 36_786, "python": 12_676}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 430,  # files directly in src
+    "src": 412,  # files directly in src
     "src/artifact": 550,
-    "src/backends": 3_535,
+    "src/backends": 3_540,
     "src/bindings": 555,
-    "src/codegen": 6_365,
+    "src/codegen": 6_378,
     "src/devlib": 1_045,
     "src/frontend": 8_731,
     "src/ir": 900,

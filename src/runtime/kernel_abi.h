@@ -33,7 +33,7 @@ enum { QD_STOP = 1, QD_LOOK = 2 };
 
 typedef struct QdRuntimeApi {
   /* Runs task over [0, iterations) in chunks of chunk_size, on at most max_threads threads (0: all), and returns when all chunks are done.
-   * Starts no further chunks once context->failed is QD_STOP. */
+   * Starts no further chunks once context->failed is QD_STOP. Between chunks and at the end, it handles signals. */
   void (*parallel_for)(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunk_size, int32_t max_threads);
   /* Records the first failed check. `values` are the operands of the site, each widened to 64 bits (floats as double). */
   void (*fail)(QdKernelContext *context, int32_t site, const uint64_t *values);

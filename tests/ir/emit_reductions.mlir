@@ -6,6 +6,8 @@
 // CHECK: fadd {{.*}}float
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %sum = alloca <4 x float>
+// Their number is limited, so chunks of long loops are long, and poll.
+// CHECK: strips:
 // CHECK-NOT: atomicrmw
 // CHECK: fadd {{.*}}<4 x float>
 // CHECK: fadd {{.*}}<2 x float>

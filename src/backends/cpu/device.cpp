@@ -77,7 +77,7 @@ private:
   int32_t before;
 };
 
-void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
+void runLoop(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
   if (iterations <= 0) return;
   Loop loop{context, task, iterations, chunkSize > 0 ? chunkSize : iterations};
   int64_t chunks = (iterations - 1) / loop.chunkSize + 1;
@@ -103,6 +103,11 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
   int threads = maxThreads == 1 ? 1 : runtime::getThreadCount();
   cost.nanoseconds.store(time.count() * float(std::min<int64_t>(threads, chunks)) / float(chunks), std::memory_order_relaxed);
   cost.task.store(task, std::memory_order_relaxed);
+}
+
+void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
+  runLoop(context, task, iterations, chunkSize, maxThreads);
+  if (context->failed) (void)KernelRun::from(context).mustStop(); // the code after the loop tests QD_STOP only
 }
 
 void finishRound(QdKernelContext *context) {

@@ -98,6 +98,11 @@ void LaunchAccess::leaveIfCanceled() {
   if (!module.traits.hasGrids) leaveIfFailed();
 }
 
+void LaunchAccess::leaveIfStopped() {
+  llvm::Value *stopped = builder.CreateTrunc(getField(kFailed), builder.getInt1Ty()); // QD_STOP is the lowest bit
+  in.emitWhen(stopped, "stopped", leaveFailed, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+}
+
 void LaunchAccess::leaveIfFailed() {
   auto leave = [&] {
     if (module.traits.hasGrids) return leaveFailed();

@@ -16,6 +16,8 @@ public:
   llvm::Value *isSingleThreaded();
   llvm::CallInst *callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands);
   void leaveIfFailed();
+  /// Ends the function if the launch has failed, after a call of the runtime that has handled signals.
+  void leaveIfStopped();
   /// Ends the function if the launch was canceled; emits nothing on targets with grids.
   void leaveIfCanceled();
 

@@ -61,7 +61,7 @@ void ParallelTask::emitBlocks(llvm::Value *total) {
       builder.CreateAdd(builder.CreateUDiv(total, builder.CreateMul(blockSize, builder.getInt64(kMaxChunks))), builder.getInt64(1));
   llvm::Value *chunk = builder.CreateMul(blocks, blockSize);
   callParallelFor(in->function, total, isTogether ? builder.CreateAdd(total, blockSize) : chunk);
-  body.launch.leaveIfFailed();
+  body.launch.leaveIfStopped();
 }
 
 } // namespace qd::codegen
