@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 36_786, "python": 12_676}
+TOTALS = {"src": 36_976, "python": 12_676}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 412,  # files directly in src
     "src/artifact": 550,
-    "src/backends": 3_540,
+    "src/backends": 3_730,
     "src/bindings": 555,
     "src/codegen": 6_378,
     "src/devlib": 1_045,
@@ -40,18 +40,18 @@ BUDGETS = {
     "python/quadrants": 867,  # modules directly in the package
     "python/quadrants/_base": 1_155,
     "python/quadrants/_values": 728,
-    "python/quadrants/_containers": 1_737,
+    "python/quadrants/_containers": 1_742,
     "python/quadrants/_language": 783,
     "python/quadrants/_session": 1_035,
     "python/quadrants/_library": 512,
     "python/quadrants/_solvers": 705,
-    "python/quadrants/ad": 857,
+    "python/quadrants/ad": 855,
     "python/quadrants/algorithms": 374,
     "python/quadrants/interpreter": 2_892,
     "python/quadrants/lang": 198,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 561,
-    "python/quadrants/types": 51,
+    "python/quadrants/types": 48,
 }
 
 

@@ -18,12 +18,13 @@ from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
 from .layout_tree import row_major_strides
 
-CPU, CUDA = 1, 2  # DLPack's device types
+CPU, CUDA, ROCM = 1, 2, 10  # DLPack's device types
 _READABLE = (CPU, 3)  # memory of the processor, and memory that it shares with a GPU
-_ON_GPU = (CUDA, 13)
+_ON_GPU = (CUDA, 13, ROCM)
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned memory of cuda", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed memory of cuda"}
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes, with NumPy's names
-_LEGACY_STREAM = 1  # the default stream, which orders all of these operations, in DLPack and the CUDA array interface
+_LEGACY_STREAM = 1  # the default stream, which orders all of these operations, in the CUDA array interface
+_DEFAULT_STREAMS = {CUDA: _LEGACY_STREAM, ROCM: 0}  # in DLPack
 
 
 class DeviceArray(NamedTuple):
@@ -35,6 +36,11 @@ class DeviceArray(NamedTuple):
     strides: tuple[int, ...]
     is_writable: bool
     owner: Any
+
+    @staticmethod
+    def get_own_device() -> tuple[int, int]:
+        """Returns DLPack's (type, number) of the GPU that kernels run on."""
+        return ROCM if _options.get("arch") == "amdgpu" else CUDA, _options.get("device_id")
 
     def make_stand_in(self) -> np.ndarray:
         """Returns a NumPy array of this type, shape and strides, whose elements must not be read."""
@@ -66,7 +72,9 @@ def get_device(value: Any) -> tuple[int, int] | None:
     """Returns DLPack's (type, number) of the device of another library's array, or None if the array does not report it."""
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
-        return (CUDA, value.device.index) if value.device.type == "cuda" else None  # other devices are distinguished by their names
+        if value.device.type != "cuda":
+            return None  # other devices are distinguished by their names
+        return ROCM if sys.modules["torch"].version.hip else CUDA, value.device.index
     if hasattr(value, "__dlpack_device__"):
         kind, number = value.__dlpack_device__()
         return int(kind), int(number)
@@ -83,9 +91,9 @@ def find_device_array(value: Any, name: str) -> DeviceArray | None:
     if _options.get("arch") not in GPU_NAMES or isinstance(value, np.ndarray):
         return None
     device = get_device(value)
-    own = _options.get("device_id")
-    if device is not None and device[0] == CUDA and device[1] != own:
-        raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {name_device((CUDA, own))}: pass a copy there")
+    own = DeviceArray.get_own_device()
+    if device is not None and device[0] in _DEFAULT_STREAMS and device != own:
+        raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {name_device(own)}: pass a copy there")
     if device is not None and device[0] in _ON_GPU and hasattr(value, "__dlpack__"):
         return _open_capsule(_ask_capsule(value), name)
     array = None if device is not None else getattr(value, "__cuda_array_interface__", None)
@@ -97,7 +105,7 @@ def refuse_device(value: Any, name: str) -> None:
     device = get_device(value)
     if device is None or device[0] in _READABLE:
         return
-    where = name_device((CUDA, _options.get("device_id"))) if _options.get("arch") in GPU_NAMES else "the CPU"
+    where = name_device(DeviceArray.get_own_device()) if _options.get("arch") in GPU_NAMES else "the CPU"
     raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {where}: pass a copy there")
 
 
@@ -106,11 +114,12 @@ def _ask_capsule(value: Any) -> Any:
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
         place = sys.modules["torch"].cuda.device_of(value)  # torch exports only memory of its current device
+    stream = _DEFAULT_STREAMS[DeviceArray.get_own_device()[0]]
     with place:
         try:
-            return value.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
+            return value.__dlpack__(stream=stream, max_version=(1, 0))
         except TypeError:  # a library from before version 1
-            return value.__dlpack__(stream=_LEGACY_STREAM)
+            return value.__dlpack__(stream=stream)
 
 
 def _open_capsule(capsule: Any, name: str) -> DeviceArray:
@@ -178,15 +187,17 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
     )
     if not is_versioned and not (copy or container._is_writable):
         raise BufferError(f"the {container._noun} is read-only, which only capsules of version 1 and later can say")
-    if own[0] == CUDA:
-        _order_consumer(stream)
+    if own[0] in _DEFAULT_STREAMS:
+        _order_consumer(stream, own[0])
     return capsule
 
 
-def _order_consumer(stream: Any) -> None:
+def _order_consumer(stream: Any, kind: int) -> None:
     """Orders the work that the consumer queues in its stream after the work that is queued here."""
-    if stream in (None, _LEGACY_STREAM, -1):
+    if stream in (None, _DEFAULT_STREAMS[kind], -1):
         return
+    if kind == ROCM and (not isinstance(stream, int) or stream in (1, 2) or stream < 0):
+        raise ValueError(f"stream is None, 0 (the default stream), -1 (no order) or a stream of HIP, got {stream!r}")
     if not isinstance(stream, int) or stream < 0 or stream == 0:
         raise ValueError(f"stream is None, 1 (the default stream), 2 (that of the thread), -1 (no order) or a CUDA stream, got {stream!r}")
     _runtime.order_streams(0, stream)

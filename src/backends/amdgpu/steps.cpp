@@ -96,7 +96,7 @@ constexpr I::ID kSelectable[] = {
     I::dbg_value, I::dbg_declare, I::sideeffect,
     // The device's own.
     I::amdgcn_workitem_id_x, I::amdgcn_workgroup_id_x, I::amdgcn_implicitarg_ptr, I::amdgcn_s_barrier, I::amdgcn_wave_barrier,
-    I::amdgcn_ds_bpermute, I::amdgcn_ballot, I::amdgcn_mbcnt_lo, I::amdgcn_mbcnt_hi,
+    I::amdgcn_ds_bpermute, I::amdgcn_readlane, I::amdgcn_readfirstlane, I::amdgcn_ballot, I::amdgcn_mbcnt_lo, I::amdgcn_mbcnt_hi,
 };
 // clang-format on
 

@@ -5,8 +5,8 @@
 
 namespace qd::gpu {
 
-GpuDevice::GpuDevice(const Api &api, const support::Options &options)
-    : memory(Memory::open(api, int(options.getInt(support::Option::device_id)))), streams(makeStreams(memory)) {}
+GpuDevice::GpuDevice(const Api &api, const support::Options &options, bool mayPool)
+    : memory(Memory::open(api, int(options.getInt(support::Option::device_id)), mayPool)), streams(makeStreams(memory)) {}
 
 GpuDevice::~GpuDevice() {
   try {

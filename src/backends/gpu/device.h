@@ -9,7 +9,8 @@ namespace qd::gpu {
 
 class GpuDevice : public runtime::Device {
 public:
-  GpuDevice(const Api &api, const support::Options &options);
+  /// `mayPool`: whether to allocate from the driver's pool, if the device has one.
+  GpuDevice(const Api &api, const support::Options &options, bool mayPool = true);
   /// Returns the pool's unused memory, which belongs to the ending runtime.
   ~GpuDevice() override;
 

@@ -27,7 +27,7 @@ static std::atomic<bool> isForked{false};
 
 //--- Opening and ending ---
 
-std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
+std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal, bool mayPool) {
   static std::mutex mutex;
   // Never destroyed: memory is released until the process ends.
   static auto *opened = new std::vector<std::shared_ptr<Memory>>;
@@ -45,7 +45,7 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
       api.setCurrentContext(nullptr); // if another library left the lost context current, every call fails
       api.check(api.resetContext(ordinal), "be reset after a fault");
       try {
-        memory.reset(new Memory(api, ordinal));
+        memory.reset(new Memory(api, ordinal, mayPool));
       } catch (const DriverError &) { // the driver gives no new context while another library's runtime still uses the lost one
         throw Error(ErrorKind::Runtime, "the GPU cannot be used again in this process: a kernel has faulted, and another library of this "
                                         "process (torch?) uses the GPU, too; start the process again");
@@ -53,16 +53,18 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
     }
     return memory;
   }
-  opened->emplace_back(new Memory(api, ordinal));
+  opened->emplace_back(new Memory(api, ordinal, mayPool));
   opened->back()->warmUp();
   return opened->back();
 }
 
-Memory::Memory(const Api &api, int number) : api(api), order(api) {
+Memory::Memory(const Api &api, int number, bool mayPool) : api(api), order(api) {
   api.check(api.getDevice(&ordinal, number), "be opened");
   // The primary context, which the CUDA runtime and torch use, too.
   api.check(api.retainContext(&context, ordinal), "make a context");
-  if (!getAttribute(api.attributes.memoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
+  if (!mayPool || !api.getDefaultMemoryPool || !getAttribute(api.attributes.memoryPoolsSupported) ||
+      api.getDefaultMemoryPool(&pool, ordinal) != kSuccess)
+    return;
   uint64_t kept = kRetainedBytes;
   api.check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
 }

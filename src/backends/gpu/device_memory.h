@@ -19,8 +19,9 @@ namespace qd::gpu {
 /// One device and its state in this process. A fault of a kernel ends it: all blocks are lost, and the next `qd.init` makes a new object.
 class Memory final : public runtime::DeviceMemory, public std::enable_shared_from_this<Memory> {
 public:
-  /// The memory of a device; one object for all runtimes of the process, until a fault. Throws Error (Runtime) if there is no such device.
-  static std::shared_ptr<Memory> open(const Api &api, int ordinal);
+  /// The memory of a device; one object for all runtimes of the process, until a fault, with the pool that
+  /// the first one allowed. Throws Error (Runtime) if there is no such device.
+  static std::shared_ptr<Memory> open(const Api &api, int ordinal, bool mayPool);
 
   int getOrdinal() const override { return ordinal; }
   std::string getName() const override { return api.backend + (":" + std::to_string(ordinal)); }
@@ -82,7 +83,7 @@ public:
   bool usesGraphs = true; ///< as set by the latest runtime
 
 private:
-  Memory(const Api &api, int ordinal);
+  Memory(const Api &api, int ordinal, bool mayPool);
   void warmUp();
   void release(void *data) noexcept override;
   Address tryAllocate(size_t bytes);

@@ -1,0 +1,229 @@
+"""The emulator of AMD GPUs: its instructions against the processor, what it does not know, and mistakes that it must notice."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import amd_emulation
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+gcn = amd_emulation.import_emulator()
+TARGETS = ("gfx906", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+
+
+class Wave(ctypes.Structure):
+    _fields_ = [("v", ctypes.c_uint32 * 64 * 512), ("s", ctypes.c_uint32 * 132), ("pc", ctypes.c_uint64),
+                ("scc", ctypes.c_uint32), ("done", ctypes.c_uint32), ("block", ctypes.c_void_p),
+                ("scratch", ctypes.c_void_p), ("scratch_bytes", ctypes.c_uint32)]  # fmt: skip
+
+
+class Lanes:
+    """A wave whose registers are NumPy arrays: `v[n]` has 64 words, `s` is the scalar registers."""
+
+    def __init__(self, target: str, exec_mask: int = 2**64 - 1) -> None:
+        self.machine, self.target, self.wave = ctypes.CDLL(str(gcn.build.build())), target, Wave()
+        assert self.machine.gcn_wave_size() == ctypes.sizeof(Wave)
+        self.v = np.ctypeslib.as_array(self.wave.v)
+        self.s = np.ctypeslib.as_array(self.wave.s)
+        self.s[126:128] = exec_mask & 0xFFFFFFFF, exec_mask >> 32
+
+    def prepare(self, *lines: str) -> list[Any]:
+        """The records of instructions."""
+        code = gcn.assemble.assemble(self.target, *lines)
+        decoder = gcn.decode.Decoder(self.machine, self.target, gcn.decode.find_folder())
+        ops = [decoder.decode(at, size, text) for at, size, text in gcn.decode.disassemble(self.target, code, 0)]
+        decoder.resolve()
+        return ops
+
+    def run(self, *lines: str) -> None:
+        """Runs instructions in their order."""
+        for op in self.prepare(*lines):
+            assert self.step(op) == 0, lines
+
+    def step(self, op: Any) -> int:
+        return self.machine.gcn_step(ctypes.byref(self.wave), ctypes.byref(op))
+
+    def set_pair(self, register: int, values: np.ndarray) -> None:
+        words = values.astype(values.dtype).view(np.uint32).reshape(-1, 2)
+        self.v[register], self.v[register + 1] = words[:, 0], words[:, 1]
+
+    def get_pair(self, register: int, dtype: Any) -> np.ndarray:
+        return np.stack([self.v[register], self.v[register + 1]], axis=1).copy().view(dtype)[:, 0]
+
+
+def make_numbers(dtype: Any, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        values = (rng.standard_normal(64) * 10.0 ** rng.integers(-3, 4, 64)).astype(dtype)
+        values[:6] = 0.0, -0.0, np.inf, 1.0, -1.5, np.finfo(dtype).smallest_subnormal
+        return values
+    info = np.iinfo(dtype)
+    values = rng.integers(info.min, info.max, 64, dtype=dtype, endpoint=True)
+    values[:4] = 0, 1, info.max, info.min
+    return values
+
+
+def names(old: str, new: str) -> dict[str, str]:
+    """An instruction that has another name from gfx10 on."""
+    return {target: old if target.startswith("gfx9") else new for target in TARGETS}
+
+
+A, B, C = (f"v{i}" for i in (1, 2, 3))
+# Instruction by target, type, what it computes.
+OF_WORDS: list[tuple[Any, Any, Callable[..., Any]]] = [
+    (f"v_add_f32 v0, {A}, {B}", np.float32, lambda a, b, c: a + b),
+    (f"v_sub_f32 v0, {A}, {B}", np.float32, lambda a, b, c: a - b),
+    (f"v_mul_f32 v0, {A}, {B}", np.float32, lambda a, b, c: a * b),
+    (f"v_mul_f32 v0, -{A}, |{B}|", np.float32, lambda a, b, c: -a * abs(b)),
+    (f"v_fma_f32 v0, {A}, {B}, {C}", np.float32, lambda a, b, c: (a.astype(np.longdouble) * b + c).astype(np.float32)),
+    (f"v_add_f32 v0, {A}, {B} clamp", np.float32, lambda a, b, c: np.clip(a + b, 0, 1)),
+    (f"v_add_f32_e64 v0, {A}, {B} mul:2", np.float32, lambda a, b, c: (a + b) * 2),
+    (f"v_floor_f32 v0, {A}", np.float32, lambda a, b, c: np.floor(a)),
+    (f"v_rndne_f32 v0, {A}", np.float32, lambda a, b, c: np.rint(a)),
+    (f"v_trunc_f32 v0, {A}", np.float32, lambda a, b, c: np.trunc(a)),
+    (names(f"v_add_u32 v0, {A}, {B}", f"v_add_nc_u32 v0, {A}, {B}"), np.uint32, lambda a, b, c: a + b),
+    (names(f"v_sub_u32 v0, {A}, {B}", f"v_sub_nc_u32 v0, {A}, {B}"), np.uint32, lambda a, b, c: a - b),
+    (names(f"v_sub_u32 v0, {A}, {B} clamp", f"v_sub_nc_u32 v0, {A}, {B} clamp"), np.uint32, lambda a, b, c: np.where(a > b, a - b, 0)),
+    (f"v_mul_lo_u32 v0, {A}, {B}", np.uint32, lambda a, b, c: a * b),
+    (f"v_mul_hi_u32 v0, {A}, {B}", np.uint32, lambda a, b, c: (a.astype(np.uint64) * b >> np.uint64(32)).astype(np.uint32)),
+    (f"v_mul_hi_i32 v0, {A}, {B}", np.int32, lambda a, b, c: (a.astype(np.int64) * b >> 32).astype(np.int32)),
+    (f"v_and_b32 v0, {A}, {B}", np.uint32, lambda a, b, c: a & b),
+    (f"v_xor_b32 v0, {A}, {B}", np.uint32, lambda a, b, c: a ^ b),
+    (f"v_bfi_b32 v0, {A}, {B}, {C}", np.uint32, lambda a, b, c: (a & b) | (~a & c)),
+    (f"v_lshlrev_b32 v0, 5, {A}", np.uint32, lambda a, b, c: a << np.uint32(5)),
+    (f"v_ashrrev_i32 v0, 7, {A}", np.int32, lambda a, b, c: a >> 7),
+    (f"v_alignbit_b32 v0, {A}, {B}, 9", np.uint32, lambda a, b, c: a << np.uint32(23) | b >> np.uint32(9)),
+    (f"v_bfe_u32 v0, {A}, 4, 11", np.uint32, lambda a, b, c: a >> np.uint32(4) & np.uint32(2047)),
+    (f"v_bfe_i32 v0, {A}, 4, 11", np.int32, lambda a, b, c: (a << 17) >> 21),
+    (f"v_min_i32 v0, {A}, {B}", np.int32, lambda a, b, c: np.minimum(a, b)),
+    (f"v_max_u32 v0, {A}, {B}", np.uint32, lambda a, b, c: np.maximum(a, b)),
+    (f"v_med3_i32 v0, {A}, {B}, {C}", np.int32, lambda a, b, c: np.median([a, b, c], axis=0).astype(np.int32)),
+    (f"v_add3_u32 v0, {A}, {B}, {C}", np.uint32, lambda a, b, c: a + b + c),
+    (f"v_lshl_add_u32 v0, {A}, 3, {C}", np.uint32, lambda a, b, c: (a << np.uint32(3)) + c),
+    (f"v_cvt_f32_i32 v0, {A}", np.int32, lambda a, b, c: a.astype(np.float32).view(np.int32)),
+    (f"v_cvt_f32_u32 v0, {A}", np.uint32, lambda a, b, c: a.astype(np.float32).view(np.uint32)),
+    (f"v_bfrev_b32 v0, {A}", np.uint32, lambda a, b, c: np.array([int(f"{x:032b}"[::-1], 2) for x in a], np.uint32)),
+    (f"v_bcnt_u32_b32 v0, {A}, {B}", np.uint32, lambda a, b, c: np.bitwise_count(a) + b),
+]
+OF_PAIRS: list[tuple[Any, Any, Callable[..., Any]]] = [
+    ("v_add_f64 v[0:1], v[2:3], v[4:5]", np.float64, lambda a, b: a + b),
+    ("v_mul_f64 v[0:1], v[2:3], v[4:5]", np.float64, lambda a, b: a * b),
+    ("v_add_f64 v[0:1], v[2:3], 0.5", np.float64, lambda a, b: a + 0.5),
+    ("v_max_f64 v[0:1], v[2:3], -v[4:5]", np.float64, lambda a, b: np.maximum(a, -b)),
+    ("v_floor_f64 v[0:1], v[2:3]", np.float64, lambda a, b: np.floor(a)),
+    ("v_ldexp_f64 v[0:1], v[2:3], 3", np.float64, lambda a, b: np.ldexp(a, 3)),
+    ("v_lshlrev_b64 v[0:1], 12, v[2:3]", np.uint64, lambda a, b: a << np.uint64(12)),
+    ("v_ashrrev_i64 v[0:1], 12, v[2:3]", np.int64, lambda a, b: a >> 12),
+]
+
+
+def choose(instruction: Any, target: str) -> str:
+    text = instruction if isinstance(instruction, str) else instruction[target]
+    # Names that gfx12 has changed.
+    if target.startswith("gfx12"):
+        text = text.replace("v_max_f64", "v_max_num_f64").replace("_lshlrev_b64 v[", "_lshlrev_b64_e64 v[")
+    return text
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operations_of_words_agree_with_numpy(target: str) -> None:
+    lanes = Lanes(target, exec_mask=0x0FFF_FFFF_FFFF_FFF7)
+    active = np.array([bool(lanes.s[126 + l // 32] >> (l % 32) & 1) for l in range(64)])
+    for op, (instruction, dtype, compute) in zip(lanes.prepare(*(choose(row[0], target) for row in OF_WORDS)), OF_WORDS, strict=True):
+        numbers = [make_numbers(dtype, seed) for seed in (1, 2, 3)]
+        for i, values in enumerate(numbers):
+            lanes.v[i + 1] = values.view(np.uint32)
+        lanes.v[0] = 77
+        assert lanes.step(op) == 0, instruction
+        with np.errstate(all="ignore"):
+            expected = np.asarray(compute(*numbers)).astype(dtype)
+        np.testing.assert_array_equal(lanes.v[0].view(dtype)[active], expected[active], err_msg=str(instruction))
+        assert (lanes.v[0][~active] == 77).all(), "threads that are not active keep their registers"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operations_of_pairs_agree_with_numpy(target: str) -> None:
+    lanes = Lanes(target)
+    for op, (instruction, dtype, compute) in zip(lanes.prepare(*(choose(row[0], target) for row in OF_PAIRS)), OF_PAIRS, strict=True):
+        numbers = [make_numbers(dtype, seed) for seed in (1, 2)]
+        lanes.set_pair(2, numbers[0])
+        lanes.set_pair(4, numbers[1])
+        assert lanes.step(op) == 0, instruction
+        with np.errstate(all="ignore"):
+            expected = compute(*numbers)
+        np.testing.assert_array_equal(lanes.get_pair(0, dtype), expected, err_msg=str(instruction))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_halves_of_registers(target: str) -> None:
+    """On gfx9 a result of 16 bits clears the other half; later it is kept. Packed operations choose halves."""
+    numbers = [make_numbers(np.float16, seed) for seed in (1, 2)]
+    low, high = (values.view(np.uint16).astype(np.uint32) for values in numbers)
+    lanes = Lanes(target)
+    lanes.v[1], lanes.v[2] = low | high << np.uint32(16), high | low << np.uint32(16)
+    lanes.v[0] = lanes.v[5] = 0xABCD0000
+    # gfx11 and later name the halves.
+    has_names = target in ("gfx1100",)
+    add = "v_add_f16 v0.l, v1.l, v2.l" if has_names else "v_add_f16 v0, v1, v2"
+    lanes.run(add, "v_pk_add_f16 v3, v1, v2 op_sel:[0,1] op_sel_hi:[1,0]", "v_pk_fma_f16 v4, v1, v1, v2 neg_lo:[1,0,0]")
+    with np.errstate(all="ignore"):
+        total = (numbers[0] + numbers[1]).view(np.uint16)
+        twice = np.stack([numbers[0] + numbers[0], numbers[1] + numbers[1]])
+        fused = (-numbers[0].astype(np.float64) * numbers[0] + numbers[1]).astype(np.float16)
+    assert ((lanes.v[0] & 0xFFFF).astype(np.uint16) == total).all()
+    assert ((lanes.v[0] >> 16) == (0 if target.startswith("gfx9") else 0xABCD)).all()
+    np.testing.assert_array_equal((lanes.v[3] & 0xFFFF).astype(np.uint16).view(np.float16), twice[0])
+    np.testing.assert_array_equal((lanes.v[3] >> 16).astype(np.uint16).view(np.float16), twice[1])
+    np.testing.assert_array_equal((lanes.v[4] & 0xFFFF).astype(np.uint16).view(np.float16), fused)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_lanes_reach_what_their_family_reaches(target: str) -> None:
+    lanes = Lanes(target)
+    lanes.v[1] = np.arange(64) * 10
+    lanes.v[2] = 4 * ((np.arange(64) + 40) % 64)
+    move = "v_mov_b32_dpp v3, v1 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1"
+    lanes.run("ds_bpermute_b32 v0, v2, v1", move, "v_readlane_b32 s5, v1, 37")
+    wanted = (np.arange(64) + 40) % 64
+    reached = wanted if target.startswith("gfx9") else wanted % 32 + np.arange(64) // 32 * 32
+    np.testing.assert_array_equal(lanes.v[0], reached * 10)
+    np.testing.assert_array_equal(lanes.v[3], np.where(np.arange(64) % 16 == 0, 0, lanes.v[1] - np.uint32(10)))
+    assert lanes.s[5] == 370
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_scalars_and_masks(target: str) -> None:
+    lanes = Lanes(target)
+    lanes.v[1] = np.arange(64)
+    masks = ["v_cmp_gt_u32 vcc, 40, v1", "s_and_saveexec_b64 s[4:5], vcc", "v_cndmask_b32 v0, 1, v1, vcc"]
+    lanes.run(*masks, "s_mov_b32 s6, 0x80000000", "s_bfe_u32 s8, s6, 0x1001f", "s_add_u32 s7, s6, s6")
+    assert (int(lanes.s[126]), int(lanes.s[127])) == (0xFFFFFFFF, 0xFF)
+    assert (int(lanes.s[4]), int(lanes.s[5])) == (0xFFFFFFFF, 0xFFFFFFFF)
+    assert list(lanes.v[0][:3]) == [0, 1, 2]
+    assert (int(lanes.s[7]), lanes.wave.scc) == (0, 1)
+    assert int(lanes.s[8]) == 1
+
+
+def test_an_unknown_instruction_stops_with_address_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    def replace(code: bytes) -> bytes:
+        return gcn.assemble.edit("gfx942", code, r"v_(pk_)?add_f32.*", "v_cvt_off_f32_i4_e32 v0, v0", which=None)
+
+    with amd_emulation.running("gfx942", monkeypatch, replace):
+        x = qd.ndarray(qd.f32, 64)
+
+        @qd.kernel
+        def kernel(x: qd.types.ndarray(qd.f32, 1)) -> None:
+            for i in x:
+                x[i] = x[i] + 1.0
+
+        with pytest.raises(RuntimeError, match="a kernel has faulted: hipErrorLaunchFailure"):
+            kernel(x)
+            x.to_numpy()
+    assert "gcn: unknown instruction at 0x" in (text := capfd.readouterr().err)
+    assert "v_cvt_off_f32_i4" in text
