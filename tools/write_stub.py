@@ -18,7 +18,7 @@ sys.path.append(str(PACKAGE.parent))
 
 import quadrants as qd  # noqa: E402
 from quadrants._base import dtypes as _dtypes  # noqa: E402
-from quadrants._containers import layout_tree  # noqa: E402
+from quadrants._containers import axes  # noqa: E402
 from quadrants._language.builtins import TABLE, Builtin  # noqa: E402
 from quadrants._language.func import Func  # noqa: E402
 from quadrants._values.types import MatrixType  # noqa: E402
@@ -49,7 +49,7 @@ def make_stub() -> str:
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]
     lines += [f"from .{module} import {name} as {name}" for name, module in sorted(qd._LAZY.items())]
-    lines += ["from ._containers.layout_tree import Axis", *(f"{name}: list[Axis]" for name in layout_tree.AXES)]
+    lines += ["from ._containers.axes import Axis", *(f"{name}: list[Axis]" for name in axes.AXES)]
     lines += [f"{arch.name}: Arch" for arch in qd.Arch] + ["x86_64: Arch", "cfg: Config | None"]
     lines += [declare(name, builtin) for name, builtin in TABLE.items() if isinstance(getattr(qd, name, None), Builtin)]
     return "\n".join(lines) + "\n"

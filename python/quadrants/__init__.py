@@ -20,10 +20,11 @@ from ._base.errors import (
     QuadrantsTypeError,
 )
 from ._base.imports import load as _load
+from ._containers.axes import AXES as _axes
+from ._containers.axes import axes
 from ._containers.buffer_view import BufferView
 from ._containers.field import Field, MatrixField, ScalarField, field
-from ._containers.layout_tree import AXES as _axes
-from ._containers.layout_tree import FieldsBuilder, SNode, axes, root
+from ._containers.layout_tree import FieldsBuilder, SNode, root
 from ._containers.ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
 from ._containers.struct_field import StructField
 from ._containers.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
@@ -50,6 +51,8 @@ _LAZY_NAMES = {
     "linalg": "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig",
     "_library.math_functions": "acosh asinh atanh cbrt copysign expm1 hypot log1p log10",
     "_library.indices": "get_addr rescale_index",
+    "_sparse.trees": "activate append deactivate is_active length",
+    "_sparse.host": "deactivate_all_snodes",
     "simt._tiles": "outer",
     "_session.disk_cache": "cache_info clear_cache",
     "_session.perf_dispatch": "perf_dispatch",

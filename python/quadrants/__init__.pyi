@@ -40,6 +40,7 @@ from ._base.errors import QuadrantsRuntimeError as QuadrantsRuntimeError
 from ._base.errors import QuadrantsRuntimeTypeError as QuadrantsRuntimeTypeError
 from ._base.errors import QuadrantsSyntaxError as QuadrantsSyntaxError
 from ._base.errors import QuadrantsTypeError as QuadrantsTypeError
+from ._containers.axes import axes as axes
 from ._containers.buffer_view import BufferView as BufferView
 from ._containers.field import Field as Field
 from ._containers.field import MatrixField as MatrixField
@@ -47,7 +48,6 @@ from ._containers.field import ScalarField as ScalarField
 from ._containers.field import field as field
 from ._containers.layout_tree import FieldsBuilder as FieldsBuilder
 from ._containers.layout_tree import SNode as SNode
-from ._containers.layout_tree import axes as axes
 from ._containers.layout_tree import root as root
 from ._containers.ndarray import MatrixNdarray as MatrixNdarray
 from ._containers.ndarray import Ndarray as Ndarray
@@ -114,6 +114,8 @@ from .lang.mesh import MeshInstance as MeshInstance
 from ._session.program import Program as Program
 from ._session.streams import Stream as Stream
 from ._library.math_functions import acosh as acosh
+from ._sparse.trees import activate as activate
+from ._sparse.trees import append as append
 from ._library.math_functions import asinh as asinh
 from ._library.math_functions import atanh as atanh
 from ._session.disk_cache import cache_info as cache_info
@@ -124,11 +126,15 @@ from ._session.reports import compile_report as compile_report
 from ._library.math_functions import copysign as copysign
 from ._session.streams import create_event as create_event
 from ._session.streams import create_stream as create_stream
+from ._sparse.trees import deactivate as deactivate
+from ._sparse.host import deactivate_all_snodes as deactivate_all_snodes
 from .linalg import eig as eig
 from ._session.reports import explain_recompiles as explain_recompiles
 from ._library.math_functions import expm1 as expm1
 from ._library.indices import get_addr as get_addr
 from ._library.math_functions import hypot as hypot
+from ._sparse.trees import is_active as is_active
+from ._sparse.trees import length as length
 from ._library.math_functions import log10 as log10
 from ._library.math_functions import log1p as log1p
 from .linalg import lu as lu
@@ -147,7 +153,7 @@ from .linalg import solve_spd as solve_spd
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
 from ._session.streams import use_stream as use_stream
-from ._containers.layout_tree import Axis
+from ._containers.axes import Axis
 i: list[Axis]
 j: list[Axis]
 k: list[Axis]

@@ -26,6 +26,7 @@
 #include "frontend/statements/assignments.h"
 #include "frontend/statements/loop_ranges.h"
 #include "frontend/statements/loops.h"
+#include "frontend/statements/sparse_cells.h"
 #include "frontend/statements/statements.h"
 #include "frontend/statements/stopped_gradients.h"
 #include "frontend/statements/variables.h"

@@ -68,6 +68,13 @@ void DependencyTracker::read(const PathNode *path, nb::handle object) {
   depend(path, Dependency::Kind::Type);
 }
 
+const PathNode *DependencyTracker::findFirstPath(const PathNode *path, nb::handle object) {
+  const PathNode *first = path ? firstPaths.try_emplace(object.ptr(), path).first->second : path;
+  if (first != path)
+    for (const PathNode *one : {first, path}) depend(getStep(one, PathStep::Kind::Attribute, "serial"), Dependency::Kind::Value);
+  return first;
+}
+
 const PathNode *DependencyTracker::getFunctionRoot(nb::handle function, const PathNode *path) {
   nb::object globals = findAttribute(function, python.names.__globals__);
   if (!globals || !path) return globals ? functionRoots.lookup(globals.ptr()) : nullptr;

@@ -67,6 +67,8 @@ public:
 
   static std::string describe(const PathNode *path);
   /// Whether the path ends with an attribute `grad` or `dual`.
+  /// The path under which the compilation reached an object first. That all its paths lead to one object is a dependency.
+  const PathNode *findFirstPath(const PathNode *path, nb::handle object);
   static bool isShadow(const PathNode *path);
 
 private:
@@ -88,7 +90,7 @@ private:
   uint32_t blockArrayCount = 0;
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
   std::vector<Container> containers;
-  llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;
+  llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots, firstPaths;
   llvm::DenseMap<PyObject *, std::pair<const PathNode *, bool>> typePaths; ///< of struct types; true: path of the class
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
 };

@@ -43,13 +43,16 @@ struct Computed {
   bool isReadOnly = false; ///< a loop variable: its components cannot be assigned
 };
 
+struct SparseElement;
+
 /// A variable, a component or an element; loaded when it is used.
 struct Place {
-  mlir::Value ref;               ///< of type !qd.ref
-  bool isElement = false;        ///< in a container: augmented assignment is atomic
-  bool isKernelVariable = false; ///< of a variable that is declared outside of parallel loops
-  bool isReadOnly = false;       ///< a loop variable: its components cannot be assigned
-  bool isClamped = false;        ///< indices of its components are clamped to its bounds
+  mlir::Value ref;                                       ///< of type !qd.ref
+  bool isElement = false;                                ///< in a container: augmented assignment is atomic
+  bool isKernelVariable = false;                         ///< of a variable that is declared outside of parallel loops
+  bool isReadOnly = false;                               ///< a loop variable: its components cannot be assigned
+  bool isClamped = false;                                ///< indices of its components are clamped to its bounds
+  std::shared_ptr<const SparseElement> sparse = nullptr; ///< a write activates a cell; or null
   mlir::Type getType() const { return llvm::cast<ir::RefType>(ref.getType()).getPointee(); }
 };
 

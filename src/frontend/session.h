@@ -118,7 +118,8 @@ public:
   /// (Python function, is it a real func) → the func that wraps it, or None if it runs in Python.
   std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
   llvm::StringMap<unsigned> symbolCounts;
-  std::set<std::string> logged; ///< locations and texts of debug lines
+  std::vector<nb::object> assumedActive; ///< arguments of qd.no_activate
+  std::set<std::string> logged;          ///< locations and texts of debug lines
 
   /// Erases the unchecked assertions in an operation, and the computations that only they use. No operand may refer to an
   /// operation in it afterwards.

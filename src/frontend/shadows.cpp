@@ -68,9 +68,11 @@ void Session::addShadows() {
     auto found = shadows.find(input);
     if (found == shadows.end()) continue;
     const artifact::Input &shadow = tracker.getInput(found->second);
-    op->setAttr(ir::kShadow,
-                builder.getArrayAttr({builder.getI32IntegerAttr(int32_t(shadow.offset)), TypeAttr::get(ir::getType(&ctx, shadow.layout)),
-                                      builder.getBoolAttr(shadow.isField && !shadow.mayAlias)}));
+    // The shadow of a field that is seen as blocks is seen as the same blocks.
+    const bool isWhole = op.getType() == ir::getType(&ctx, tracker.getInput(input).layout);
+    const Type type = isWhole ? Type(ir::getType(&ctx, shadow.layout)) : op.getType();
+    op->setAttr(ir::kShadow, builder.getArrayAttr({builder.getI32IntegerAttr(int32_t(shadow.offset)), TypeAttr::get(type),
+                                                   builder.getBoolAttr(shadow.isField && !shadow.mayAlias)}));
   }
   for (auto kernel : module->getOps<ir::KernelOp>()) {
     kernel.setArgumentBytes(artifact.argumentBytes);

@@ -49,6 +49,9 @@ inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 /// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";
 
+/// On a qd.load of an element of a list: elements with different indices are different.
+inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
+
 /// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -5,6 +5,7 @@
 // Here: before reductions are privatized: that pass handles the remaining atomics. Plain accesses to neighboring elements vectorize.
 #include "passes/demote_atomics.h"
 
+#include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
 
@@ -66,6 +67,10 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
       auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
       if (!from || !to || to.getWidth() < from.getWidth()) return std::nullopt;
       value = cast.getOperand();
+      continue;
+    }
+    if (definition->hasAttr(kDistinct)) { // different indices of the list select different elements
+      value = findElement(cast<LoadOp>(definition).getRef()).getIndices()[0];
       continue;
     }
     std::optional<ConstantSum> sum = splitConstant(value);

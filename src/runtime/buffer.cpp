@@ -6,10 +6,12 @@
 
 #include "support/error.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 namespace qd::runtime {
 
@@ -57,6 +59,51 @@ BufferRef Buffer::allocate(size_t bytes) {
   return result;
 }
 
+BufferRef DeviceMemory::reserve(size_t bytes) { return allocate(bytes); }
+
+// Smaller blocks are allocated as a whole.
+static constexpr size_t kMinReserved = 64 << 10;
+// To ask for each page of more addresses takes seconds.
+static constexpr size_t kMaxCounted = size_t(64) << 30;
+
+BufferRef Buffer::reserve(size_t bytes) {
+  if (bytes < kMinReserved) return allocate(bytes);
+  size_t mapped = (bytes + kTail + kHugePage - 1) & ~(kHugePage - 1);
+  void *block = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (block == MAP_FAILED)
+    throw support::Error(support::ErrorKind::Memory, "cannot reserve " + std::to_string(bytes) + " bytes of addresses on the CPU");
+  madvise(block, mapped, MADV_NOHUGEPAGE); // one element would take 2 MiB
+  BufferRef result(new Buffer);
+  result->block = result->data = block;
+  result->mappedBytes = mapped;
+  result->size = bytes;
+  result->reserved = true;
+  ++blocksInUse;
+  return result;
+}
+
+void Buffer::discard(size_t begin, size_t end) {
+  const auto page = size_t(sysconf(_SC_PAGE_SIZE));
+  begin = (begin + page - 1) / page * page;
+  end = end >= size ? mappedBytes : end / page * page;
+  if (reserved && begin < end) madvise(static_cast<char *>(block) + begin, end - begin, MADV_DONTNEED);
+}
+
+size_t Buffer::countPresent() const {
+  if (!reserved) return size;
+  if (mappedBytes > kMaxCounted) return 0;
+  const auto page = size_t(sysconf(_SC_PAGE_SIZE));
+  constexpr size_t kWindow = 1 << 16; // pages
+  std::vector<unsigned char> flags(std::min(kWindow, mappedBytes / page));
+  size_t present = 0;
+  for (size_t begin = 0; begin < mappedBytes; begin += flags.size() * page) {
+    size_t bytes = std::min(flags.size() * page, mappedBytes - begin);
+    if (mincore(static_cast<char *>(block) + begin, bytes, flags.data()) != 0) return size;
+    for (size_t i = 0; i < bytes / page; ++i) present += flags[i] & 1;
+  }
+  return present * page;
+}
+
 BufferRef Buffer::adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes) {
   BufferRef result(new Buffer);
   result.buffer->data = result.buffer->block = data;
@@ -92,7 +139,7 @@ Buffer::~Buffer() {
     munmap(block, mappedBytes);
   else
     free(block);
-  bytesInUse -= int64_t(size);
+  if (!reserved) bytesInUse -= int64_t(size);
   --blocksInUse;
 }
 

@@ -22,6 +22,8 @@ public:
   virtual std::string getName() const = 0;
   /// Allocates zero-filled memory. Throws Error (Memory) with the requested and the available size.
   virtual BufferRef allocate(size_t bytes) = 0;
+  /// As `allocate`, for memory of which a small part may be used: a device that can provides it at the first access.
+  virtual BufferRef reserve(size_t bytes);
   /// Both wait for earlier launches as far as needed; `host` may be reused when they return.
   virtual void read(void *host, const void *data, size_t bytes) = 0;
   virtual void write(void *data, const void *host, size_t bytes) = 0;
@@ -41,6 +43,13 @@ class Buffer {
 public:
   /// Throws support::Error (Memory) with the requested size.
   static BufferRef allocate(size_t bytes);
+  /// Reserves zero-filled memory that the system provides page by page at the first access. It may be larger than the machine's memory.
+  static BufferRef reserve(size_t bytes);
+  /// Gives the whole pages between two offsets of reserved memory back to the system; they count as zero then.
+  void discard(size_t begin, size_t end);
+  /// Number of bytes of reserved memory that the system has provided.
+  size_t countPresent() const;
+  bool isReserved() const { return reserved; }
   /// Takes over memory that a device has allocated and will release.
   static BufferRef adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes);
   /// Borrows memory of another owner, on a device when `memory` is given: `giveBack(owner)` is called when the last reference is dropped.
@@ -79,6 +88,7 @@ private:
   void *data = nullptr;
   size_t size = 0;
   bool writable = true;
+  bool reserved = false;
   void *block = nullptr;              ///< block from the system; contains `data`
   size_t mappedBytes = 0;             ///< size of a mapping; 0: `block` came from calloc
   void (*giveBack)(void *) = nullptr; ///< for borrowed memory, whose owner is `block`

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import QuadrantsRuntimeError, warn
+from .errors import warn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,44 +94,3 @@ class HostAccess:
     def setter(self, value: Any, *index: int) -> None:
         """Assign `value` to the element at `index`."""
         self._container[index or None] = value
-
-
-class SparseNodes:
-    """Methods of nodes about cells that may be inactive: no backend supports such nodes."""
-
-    def deactivate_all(self) -> None:
-        """Deactivate all cells that can be deactivated; cells of dense nodes always exist."""
-
-    def _unsupported(self, kind: str) -> Any:
-        raise QuadrantsRuntimeError(f"{kind} SNode is not supported on this backend.")
-
-    @also_named(indices="axes")
-    def pointer(self, axes: Any, dimensions: Any) -> Any:
-        """Would return an array of cells along `axes`, with extents `dimensions`, that are allocated at their first assignment. Raises
-        `QuadrantsRuntimeError`.
-        """
-        return self._unsupported("Pointer")
-
-    @also_named(indices="axes")
-    def bitmasked(self, axes: Any, dimensions: Any) -> Any:
-        """Would return an array of cells along `axes`, with extents `dimensions`, that have a bit for their activity. Raises
-        `QuadrantsRuntimeError`.
-        """
-        return self._unsupported("Bitmasked")
-
-    @also_named(index="axis")
-    def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> Any:
-        """Would return a list of `dimension` elements along `axis` in each cell, allocated in chunks of `chunk_size`. Raises
-        `QuadrantsRuntimeError`.
-        """
-        return self._unsupported("Dynamic")
-
-    @also_named(indices="axes")
-    def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
-        """Would return an array of integers of `max_num_bits` bits along `axes`, with extents `dimensions`. Raises
-        `QuadrantsRuntimeError`.
-        """
-        return self._unsupported("Quant_array")
-
-    def _hash(self, axes: Any, dimensions: Any) -> Any:
-        raise QuadrantsRuntimeError("hash not yet supported")

@@ -165,6 +165,10 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     _needs_grad = _needs_dual = False  # declared before the memory is allocated
     _primal: str | None = None  # for a gradient or tangent: its name in messages
     _is_soa = False  # components in blocks of their own
+    _cells: Any = None  # in a sparse node: its cells, the digits of their numbers, the loop over them, a list of elements
+    _cell_digits: Any = ()
+    _loop: Any = None
+    _list: Any = None
     _leaf: Any = None  # the node of a tree in which the container is placed
     _whole: Any = None  # the field of vectors or matrices of which this is a component, if the components are placed one by one
     _name = ""
@@ -209,7 +213,9 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
                 check_range(value, self.dtype)
         element = np.empty(self.element_shape, to_memory_dtype(self.dtype))
         store(element, ..., value)
-        if not self._try_fill(element):
+        if self._cells is not None:
+            self._cells.fill(self, element)
+        elif not self._try_fill(element):
             self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
 
     def copy_from(self, other: Any) -> None:
@@ -241,19 +247,25 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         recipe = ContainerSpec(self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset, self._name)
         return factory, self._element_type, self._live_shape, recipe
 
+    def _activate(self, index: tuple[int, ...]) -> None:
+        """Activates the cell of an element of a sparse node."""
+        self._cells.host_reach(self._cells.encode(self._cell_digits, index))
+
     # -- access to elements that are no scalars; the bound class calls these methods with a checked index
 
     def _element(self, index: tuple[int, ...]) -> Matrix:
         """Returns the vector or matrix at `index`; assignments to it change the container."""
         part = self._fetch(index)
-        if self._device is not None or part.dtype == BF16_BITS:
-            numbers = to_numbers(part)
+        if self._device is not None or part.dtype == BF16_BITS or self._cells is not None:
+            numbers = to_numbers(part) if self._cells is None else to_numbers(part).copy()
             shown = numbers.view(_WrittenBack)
             shown._flush = functools.partial(self._write_back, part, numbers, index)
             return view_of(shown, self.dtype)
         return view_of(part, self.dtype)
 
     def _write_back(self, part: np.ndarray, numbers: np.ndarray, index: tuple[int, ...]) -> None:
+        if self._cells is not None:
+            self._activate(tuple(place + first for place, first in zip(index, self._offset or (0,) * len(index), strict=True)))
         if numbers is not part:
             store(part, ..., numbers)
         self._flush(part, index)

@@ -16,7 +16,7 @@ from .._base.arch import GPU_NAMES
 from .._base.dtypes import BF16_BITS, bf16, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
-from .layout_tree import row_major_strides
+from .axes import row_major_strides
 
 CPU, CUDA, ROCM = 1, 2, 10  # DLPack's device types
 _READABLE = (CPU, 3)  # memory of the processor, and memory that it shares with a GPU

@@ -18,6 +18,7 @@ from .._base.namespaces import forwarded
 from .._values.struct import StructType
 from .._values.types import Layout, find_element
 from . import layout_tree
+from .axes import check_extents, row_major_strides, to_origin
 from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, scalar_dtype
 from .ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
 from .struct_field import StructField, StructNdarray
@@ -128,6 +129,9 @@ class MatrixField(Field):
         place = self._byte_offset + (row * self.m + column) * own.component_stride
         made = ScalarField(self.dtype, (), own.extents, own.strides, self.dtype.size, self._buffer, place, self._offset, own.tilings)
         made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
+        if self._cells is not None:
+            made._cells, made._cell_digits, made._loop = self._cells, self._cell_digits, self._loop
+            made._mark_sparse()
         made._shown_name = made._name if self._shown_name else ""
         if self.has_grad():
             made.grad = self.grad.vars[row * self.m + column]  # type: ignore[union-attr]
@@ -158,7 +162,7 @@ class MatrixField(Field):
             raise QuadrantsRuntimeError(f"Members of the following field have different shapes {shapes}: {self._name!r}")
         if len({each._offset for each in leaves}) > 1:
             raise QuadrantsRuntimeError(f"the components of {self._name!r} are placed with different offsets")
-        strides = layout_tree.row_major_strides(leaf.shape, self.dtype.size)
+        strides = row_major_strides(leaf.shape, self.dtype.size)
         block = self.dtype.size * math.prod(leaf.shape)
         self._leaf, self._is_soa = leaf, True
         self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())
@@ -208,8 +212,8 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     if find_element(element) is None:
         raise ValueError(f"Invalid data type {element!r}")
     extents = () if shape is None else to_shape(shape)
-    layout_tree.check_extents(extents)
-    origin = layout_tree.to_origin(offset, extents)
+    check_extents(extents)
+    origin = to_origin(offset, extents)
     kinds = kinds or (ScalarField, MatrixField, MatrixField)
     made = _declare(element, name, axes, is_soa, kinds)
     leaves = list(made._leaves())

@@ -318,6 +318,8 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             if source.strides == describe_container(self)[1]:
                 self._flush(source)  # directly from its memory
                 return
+        if self._cells is not None:
+            return self._cells.overwrite(self, source)
         elements = self._fetch(None, True)
         copy_array(elements, source)
         self._flush(elements)

@@ -17,76 +17,36 @@ from typing import Any, ClassVar
 
 from .. import _runtime
 from .._base import options as _options
-from .._base.compat import SparseNodes, also_named
+from .._base.compat import also_named
 from .._base.dtypes import to_shape
-from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
+from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, user_frame
+from .._base.imports import load
 from .._base.namespaces import forwarded
+from .axes import check_extents, row_major_strides, to_origin
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
-_MAX_AXES = 12
 
 
-class Axis(int):
-    """One axis of the index space: 0 for the first index."""
-
-    def __repr__(self) -> str:
-        return f"Axis({int(self)})"
-
-
-def axes(*numbers: int) -> list[Axis]:
-    """Return the axes with these `numbers`. Raises `ValueError` for any that is not in 0 to 11."""
-    if not all(0 <= number < _MAX_AXES for number in numbers):
-        raise ValueError(f"axes are numbered 0 to {_MAX_AXES - 1}, got {numbers}")
-    return [Axis(number) for number in numbers]
-
-
-AXES = {
-    "".join(letters): axes(*("ijkl".index(letter) for letter in letters))
-    for count in (1, 2, 3, 4)
-    for letters in itertools.combinations("ijkl", count)
-}
-
-
-def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Returns the byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost.
-
-    Raises:
-        QuadrantsMemoryError: the last item has no 64-bit address.
-    """
-    strides, step = [0] * len(shape), item
-    for axis in reversed(order or range(len(shape))):
-        strides[axis] = step
-        step *= shape[axis]
-    if step >= 2**63:
-        raise QuadrantsMemoryError(f"cannot allocate {step} bytes: a container of this shape does not fit into memory")
-    return tuple(strides)
-
-
-def check_extents(extents: tuple[int, ...]) -> None:
-    """Raises for a negative extent, for an extent beyond the range of indices, and for too many axes."""
-    if any(not 0 <= extent <= 2**31 - 1 for extent in extents):
-        raise QuadrantsRuntimeError(f"Every dimension of a Quadrants field should be positive and at most 2**31 - 1, got {extents}")
-    if len(extents) > _MAX_AXES:
-        raise QuadrantsRuntimeError(f"Too many dimensions: a field has at most {_MAX_AXES}, got {len(extents)}")
-
-
-def to_origin(offset: Any, extents: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Returns an `offset` argument as the lowest index of each axis, or None."""
-    if offset is None:
-        return None
-    origin = to_shape(offset)
-    if len(origin) != len(extents):
-        raise QuadrantsSyntaxError(f"The dimensionality of shape and offset must be the same ({len(extents)} != {len(origin)})")
-    if any(first < -(2**31) or first + extent >= 2**31 for first, extent in zip(origin, extents, strict=True)):
-        raise QuadrantsRuntimeError(f"Indices of a field are 32-bit integers, got offset {origin} for shape {extents}")
-    return origin
-
-
-class NodeMethods(SparseNodes):
+class NodeMethods:
     """Methods of `qd.root`, nodes and builders: they add arrays of cells and fields."""
 
     def _node(self) -> SNode:
         raise NotImplementedError
+
+    @staticmethod
+    def _read_axes(kind: str, axes: Any, dimensions: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
+        extents = to_shape(dimensions)
+        extents = extents * len(numbers) if len(extents) == 1 else extents
+        if len(extents) != len(numbers) or len(set(numbers)) != len(numbers):
+            raise ValueError(f"{kind} needs one extent for each of different axes, got axes {numbers} and extents {extents}")
+        check_extents(extents)
+        if kind != "dense" and 0 in extents:
+            raise QuadrantsRuntimeError(f"Every dimension of a {kind} node should be positive, got {extents}")
+        return numbers, extents
+
+    def _add(self, kind: str, axes: Any, dimensions: Any) -> SNode:
+        return SNode(kind, self._node(), *self._read_axes(kind, axes, dimensions))
 
     @also_named(indices="axes")
     def dense(self, axes: Any, dimensions: Any) -> SNode:
@@ -95,13 +55,72 @@ class NodeMethods(SparseNodes):
         `dimensions` has an extent for each axis, or one integer for all axes. Raises `ValueError` for an axis that occurs twice or has no
         extent.
         """
-        numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
-        extents = to_shape(dimensions)
-        extents = extents * len(numbers) if len(extents) == 1 else extents
-        if len(extents) != len(numbers) or len(set(numbers)) != len(numbers):
-            raise ValueError(f"dense needs one extent for each of different axes, got axes {numbers} and extents {extents}")
-        check_extents(extents)
-        return SNode("dense", self._node(), numbers, extents)
+        return self._add("dense", axes, dimensions)
+
+    @also_named(indices="axes")
+    def pointer(self, axes: Any, dimensions: Any) -> SNode:
+        """Add an array of cells like `dense`, which are inactive, and take no memory, until an element in them is written; return its node.
+
+        `axes` and `dimensions` are those of `dense`. Raises its exceptions.
+        """
+        return self._add("pointer", axes, dimensions)
+
+    @also_named(indices="axes")
+    def bitmasked(self, axes: Any, dimensions: Any) -> SNode:
+        """Add an array of cells like `pointer` and return its node; loops expect that most neighbors of an active cell are active.
+
+        `axes` and `dimensions` are those of `dense`. Raises its exceptions.
+        """
+        return self._add("bitmasked", axes, dimensions)
+
+    @also_named(indices="axes")
+    def hash(self, axes: Any, dimensions: Any) -> SNode:
+        """Add an array of cells like `pointer`, for a large space of indices of which a small part is active: nested `pointer` nodes of at
+        most 4,096 cells. Return the innermost.
+
+        `axes` and `dimensions` are those of `dense`. Raises its exceptions.
+        """
+        numbers, extents = self._read_axes("hash", axes, dimensions)
+        parts: list[tuple[int, ...]] = []
+        while math.prod(extents) > 4096:
+            parts.append(tuple(next((k for k in range(16, 1, -1) if extent % k == 0), extent) for extent in extents))
+            extents = tuple(extent // k for extent, k in zip(extents, parts[-1], strict=True))
+        made: Any = self
+        for part in [extents, *reversed(parts)]:
+            made = SNode("pointer", made._node(), numbers, part)
+        return made
+
+    _hash = hash
+
+    @also_named(index="axis")
+    def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> SNode:
+        """Add to each cell of this node a list of up to `dimension` elements along `axis`, and return its node.
+
+        Memory is provided for `chunk_size` elements at a time, by default for all; it is rounded to a divisor of the capacity. Raises
+        `AssertionError` for more than one axis.
+        """
+        assert isinstance(axis, int) or len(axis) == 1, "a dynamic node has exactly one axis"
+        chunk = int(dimension if chunk_size is None else chunk_size)
+        if not 0 < int(dimension) < 2**31 or not 0 < chunk < 2**31:
+            raise QuadrantsRuntimeError(
+                f"a dynamic node has 1 to 2**31 - 1 elements and a positive chunk size, got {dimension} and {chunk}"
+            )
+        node = self._add("dynamic", axis, dimension)
+        node._chunk = chunk
+        return node
+
+    @also_named(indices="axes")
+    def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
+        """Would return an array of integers of `max_num_bits` bits along `axes`, with extents `dimensions`. Raises
+        `QuadrantsRuntimeError`.
+        """
+        raise QuadrantsRuntimeError("Quant_array SNode is not supported on this backend.")
+
+    def deactivate_all(self) -> None:
+        """Deactivate all cells below this node that can be deactivated; cells of dense nodes are always active."""
+        node = self._node()
+        if node._tree._is_final:
+            load("quadrants._sparse").deactivate_all(node)
 
     def place(self, *fields: Any, offset: Any = None) -> Any:
         """Place `fields`, also of structs, or lists of them, in the cells and return this node. `offset` is the lowest index of each axis.
@@ -109,6 +128,8 @@ class NodeMethods(SparseNodes):
         Raises `QuadrantsRuntimeError` for a field that has a place.
         """
         node = self._node()
+        if not node._children:
+            node._payload = fields[0] if len(fields) == 1 else None
         leaves = list(_leaves_of(fields))
         origin = to_origin(offset, node.shape)
         for field in leaves:
@@ -127,7 +148,19 @@ class NodeMethods(SparseNodes):
 
 
 class SNode(NodeMethods):
-    """A node of a tree: the root, an array of cells ("dense"), or the place of a field in each cell ("place")."""
+    """A node of a tree: the root, an array of cells ("dense", "pointer", "bitmasked", "dynamic"), or the place of a field in each cell
+    ("place").
+    """
+
+    _chunk = 0  # elements that a dynamic node allocates together
+    _payload: Any = None  # what was placed in the cells, if one field or struct
+    # Set by `sparse_trees.build`: the cells of a sparse node; those of the next sparse node above or here; how loops visit cells.
+    _cells: Any = None
+    _around: Any = None
+    _loop: Any = None
+    _digits: Any = ()
+    _encode: Any = ()
+    _own_digits: Any = ()
 
     def __init__(
         self,
@@ -142,7 +175,7 @@ class SNode(NodeMethods):
         self._face: Any = self  # the public object of a root: `qd.root`
         self._tree: SNodeTree = above._tree if above is not None else SNodeTree(self)
         self._levels = [*above._levels, *zip(axes, dimensions, strict=True)] if above is not None else []
-        self._dimensions = dimensions
+        self._dimensions, self._own_axes = dimensions, axes
         self._cell_bytes = self._offset_bytes_in_parent_cell = 0
         self._extents: dict[int, int] = {}
         for axis, extent in sorted(self._levels):
@@ -262,13 +295,13 @@ class SNode(NodeMethods):
             field._place(self.shape, strides, component, buffer, start, self._offset, tilings)
             field._place_declared_parts()
 
-    def _find_strides(self, steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _find_strides(self, steps: tuple[int, ...], nested: Any = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Returns the stride of each axis within the innermost node that divides it; then axis, length and jump that
-        nodes above add to it.
+        nodes above add to it. `nested` are (axis, extent) of the levels to which the `steps` belong.
         """
         lengths, reached, strides = dict.fromkeys(self._extents, 1), dict[int, int](), dict[int, int]()
         tilings: list[int] = []
-        levels = list(zip(self._levels, steps, strict=True))[::-1]
+        levels = list(zip(nested or self._levels, steps, strict=True))[::-1]
         for (axis, extent), step in levels:
             if extent == 1:
                 continue
@@ -309,6 +342,10 @@ class SNodeTree:
             if field._whole is not None:
                 field._whole._release()
 
+    def __str__(self) -> str:
+        self._check()
+        return load("quadrants._sparse").describe(self.root)
+
     def _check(self) -> None:
         if self._is_destroyed:
             raise QuadrantsRuntimeError("SNode tree has been destroyed")
@@ -338,14 +375,22 @@ def finalize(root: SNode) -> None:
                 text = f"the field {field._name!r} has needs_{which}=True, but its {storage} is not placed: place x.{which} too"
                 raise QuadrantsRuntimeError(text)
     sizes = [container._measure()[0] for container in root._children]
-    if max(sizes, default=0) > sys.maxsize:
+    are_sparse = [_is_sparse(container) for container in root._children]
+    if max((size for size, is_sparse in zip(sizes, are_sparse, strict=True) if not is_sparse), default=0) > sys.maxsize:
         raise QuadrantsMemoryError("a container of this shape does not fit into memory")
     root._tree._is_final = True
     _roots.add(root)
-    for container, size in zip(root._children, sizes, strict=True):
-        container._lay_out(_runtime.Buffer(max(1, size)), 0, ())
+    for container, size, is_sparse in zip(root._children, sizes, are_sparse, strict=True):
+        if is_sparse:
+            load("quadrants._sparse").build(container)
+        else:
+            container._lay_out(_runtime.Buffer(max(1, size)), 0, ())
     for whole in {id(field._whole): field._whole for field in _fields_below(root) if field._whole is not None}.values():
         whole._place_parts()
+
+
+def _is_sparse(node: SNode) -> bool:
+    return node._kind not in ("dense", "place") or any(map(_is_sparse, node._children))
 
 
 def _leaves_of(items: Any) -> Iterator[Any]:
@@ -368,11 +413,15 @@ def _lacks(node: SNode, which: str) -> bool:
 
 def _mirror(node: SNode, target: SNode, which: str) -> None:
     for child in [child for child in node._children if _lacks(child, which)]:
-        if child._kind == "dense":
+        if child._kind == "place":
+            target.place(getattr(child._field(), which), offset=child._offset)
+        elif target is node or _is_sparse(child):  # the shadow has the cells of its field
+            if not node._tree._is_final and (_is_sparse(child) or node._kind != "root"):
+                _mirror(child, child, which)
+                continue
+        if child._kind == "dense" and not _is_sparse(child):
             twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
             _mirror(child, twin, which)
-        else:
-            target.place(getattr(child._field(), which), offset=child._offset)
 
 
 class FieldsBuilder(NodeMethods):

@@ -16,10 +16,10 @@ from .._base.errors import QuadrantsRuntimeError
 from .._base.namespaces import forwarded
 from .._values import types as _types
 from .._values.types import Layout, MatrixType, StructTypeBase, make_element
+from .axes import row_major_strides, to_origin
 from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, restore, scalar_dtype
 from .device_arrays import DeviceArray, find_device_array
 from .interop import element_dtype, find_array
-from .layout_tree import row_major_strides, to_origin
 
 
 class Ndarray(ContainerMethods, _runtime.NdarrayBase):

@@ -21,6 +21,7 @@ class Func:
     _qd_func = True  # a mark for modules below this one
     source: FunctionSource | None = None  # set for a function inside another one; others are read from their files
     requires_top_level = False
+    host: Callable[..., Any] | None = None  # what a call from Python does
     __qualname__: str
 
     def __init__(self, function: Callable[..., Any], is_real_function: bool = False, depth: int = 1):
@@ -50,6 +51,8 @@ class Func:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if (result := call_with_operand(self, arguments, named)) is not None:
             return result[0]
+        if self.host is not None:
+            return self.host(*arguments, **named)
         raise QuadrantsAssertionError(f"'{self.name}' is a qd.func and cannot be called from Python scope: call it in a kernel")
 
     def __reduce__(self) -> str:

@@ -8,11 +8,12 @@ import enum
 import functools
 import sys
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from quadrants._base.errors import QuadrantsTypeError
+from quadrants._base.imports import load
 from quadrants._library import indices as _indices
 
 from . import host_objects, intrinsics, objects, scalars, values
@@ -20,6 +21,18 @@ from .scalars import options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
 _OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim", "_offset")
+
+
+class _ListAt(NamedTuple):
+    """A list of a field in a dynamic node: `x`, or `x[i]` without the axis of the list."""
+
+    node: Any
+    index: list[Any]
+
+    def method(self, evaluator: Any, name: str) -> Any:
+        """Returns `append`, `length` or `deactivate` of the list."""
+        function = getattr(load("quadrants._sparse.trees"), name)
+        return lambda *values: evaluator.call(function, self.node, self.index, *values)
 
 
 class Accesses:
@@ -91,6 +104,10 @@ class Accesses:
 
     def member(self, base: Any, name: str) -> Any:
         """Returns the place of a member or component, or the attribute of a compile-time object."""
+        if isinstance(base, _ListAt):
+            return base.method(self, name)
+        if name in ("append", "length", "deactivate") and (listed := getattr(base, "_list", None)) is not None:
+            return _ListAt(listed, []).method(self, name)
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
             return part if part is not None else intrinsics.vector_attribute(self, base, name)
@@ -152,6 +169,10 @@ class Accesses:
     def element(self, base: Any, index: Any) -> Any:
         """Returns the place of an element or component, or the item of a compile-time container."""
         tensor = self.tensor(base)
+        if tensor is not None and (listed := getattr(tensor.owner, "_list", None)) is not None:
+            places = list(index) if isinstance(index, (tuple, list)) else [index]
+            if len(places) == len(tensor.shape) - 1 and not any(isinstance(place, Vec) for place in places):
+                return _ListAt(listed, places)
         if tensor is not None:
             return values.tensor_element(tensor, index, lenient=self.dry > 0)
         if isinstance(base, (list, tuple)) and isinstance(index, np.generic):

@@ -63,7 +63,7 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         return Tensor(members, container.shape, "struct", container.struct_methods, origin=origin)
     if not label and getattr(container, "_primal", None) == "grad":
         scalars.refuse_gradients()
-    view = container.view()
+    view = container.view() if container._cells is None else container._fetch()
     dynamic = isinstance(container, _runtime.NdarrayBase)
     memory = scalars.memory(view, container, container._name or f"argument {label}")
     tensor = Tensor(memory, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
@@ -72,7 +72,9 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
 
 
 def cells(node: SNode) -> Iterator[tuple[int, ...]]:
-    """Yields the indices of all cells of a node, the last axis fastest."""
+    """Yields the indices of all cells of a node, the last axis fastest, or of the active cells."""
+    if node._loop is not None:
+        return values.active_indices(node._loop)
     return itertools.product(*(range(*ends) for ends in node._box))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from quadrants._base.dtypes import BF16_BITS, from_bf16, to_bf16
 from quadrants._base.errors import QuadrantsAssertionError
+from quadrants._base.imports import load
 from quadrants._containers.buffer_view import BufferView
 from quadrants._values.matrix import _swizzle as find_swizzle
 
@@ -74,6 +75,15 @@ class Rounding(np.ndarray):
         super().__setitem__(key, value)
 
 
+class SparsePlace(np.ndarray):
+    """An element of a sparse field, or a part of it: a write activates its cell."""
+
+    activate: Callable[[], None] | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.activate = getattr(source, "activate", None)
+
+
 class Index(tuple):
     """A compile-time index vector, from an unrolled loop: a tuple for indexing, a vector in arithmetic."""
 
@@ -91,6 +101,11 @@ class StructValue:
 
     def __repr__(self) -> str:
         return repr(self.members)
+
+
+def active_indices(loop: Any) -> Iterator[tuple[int, ...]]:
+    """Yields the indices of the active cells of a field or node."""
+    return iter(load("quadrants._sparse.host").list_indices(loop))
 
 
 class Tensor:
@@ -119,6 +134,18 @@ class Tensor:
 
     def element(self, indices: tuple[int, ...]) -> Any:
         """Returns the place of one element."""
+        if (cells := getattr(self.owner, "_cells", None)) is not None:
+            return self._sparse_element(cells, indices)
+        return self._element(indices)
+
+    def _sparse_element(self, cells: Any, indices: tuple[int, ...]) -> Any:
+        place = self._element(indices)
+        memory = (place.data if isinstance(place, Vec) else place).view(SparsePlace)
+        index = tuple(int(at) + first for at, first in zip(indices, self.origin or (0,) * len(indices), strict=True))
+        memory.activate = functools.partial(self.owner._activate, index)
+        return Vec(memory, clamps=self.clamps) if memory.ndim else memory
+
+    def _element(self, indices: tuple[int, ...]) -> Any:
         if isinstance(self.data, dict):
             return StructValue({name: member.element(indices) for name, member in self.data.items()}, self.methods)
         part = self.data[(*indices, ...)]
@@ -126,7 +153,12 @@ class Tensor:
         return Vec(part, clamps=self.clamps) if part.ndim else part
 
     def indices(self) -> Iterator[tuple[int, ...]]:
-        """Yields all indices, the last axis fastest."""
+        """Yields all indices, the last axis fastest, or those in active cells."""
+        whole = self
+        while isinstance(whole.data, dict):
+            whole = next(iter(whole.data.values()))
+        if (loop := getattr(whole.owner, "_loop", None)) is not None:
+            return active_indices(loop)
         origin = self.origin or (0,) * len(self.shape)
         return itertools.product(*(range(first, first + extent) for first, extent in zip(origin, self.shape, strict=True)))
 
@@ -292,6 +324,8 @@ def write(place: Any, value: Any) -> None:
     if not memory.flags.writeable:
         raise ReadOnlyError("the kernel writes an array that was passed, and it is read-only")
     source = value.data if isinstance(value, Vec) else typed(value, target.dtype)
+    if isinstance(memory, SparsePlace) and memory.activate is not None:
+        memory.activate()
     target[...] = cast(source, target.dtype)
     if isinstance(place, Vec) and place.home:
         place.home[0][place.home[1]] = target

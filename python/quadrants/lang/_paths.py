@@ -26,7 +26,7 @@ _CONTENTS = {
     "lang._py_tensor": "PyTensor=Tensor create_tensor=tensor",
     "lang.any_array": "AnyArray=_values.types.NdarrayType",
     "_lib": "",
-    "_lib.core": "Arch _base.dtypes.DataType _containers.layout_tree.Axis DeviceCapability Extension=extension",
+    "_lib.core": "Arch _base.dtypes.DataType _containers.axes.Axis DeviceCapability Extension=extension",
     "_tensor_wrapper": "MatrixTensor Tensor VectorTensor wrap",
     "_snode.fields_builder": "FieldsBuilder",
     "types.annotations": "Template template",

@@ -35,6 +35,7 @@ from .._base.dtypes import is_signed as is_signed
 from .._values.types import is_tensor as is_tensor
 from .._values.types import matrix as matrix
 from .._values.types import ref as ref
+from .._values.types import sparse_matrix_builder as sparse_matrix_builder
 from .._values.struct import struct as struct
 from .._values.types import vector as vector
 from . import primitive_types as primitive_types

@@ -77,6 +77,50 @@ llvm::Value *BodyEmitter::readClock() {
   return clock;
 }
 
+/// The part of `start + position` whose tile is that of the sum: `start` is a multiple of the length of tiles, and `position` the index of
+/// a loop over a part of a tile. Null for other indices.
+static Value findTileStart(Value index, int64_t length) {
+  auto sum = index.getDefiningOp<ir::BinaryOp>();
+  if (!sum || sum.getBinaryKind() != ir::BinaryKind::add) return {};
+  auto position = dyn_cast<BlockArgument>(sum.getRhs());
+  auto loop = position ? dyn_cast<ir::ForOp>(position.getOwner()->getParentOp()) : ir::ForOp();
+  if (!loop || !loop.getStep().empty()) return {};
+  std::optional<int64_t> lower = ir::findInteger(loop.getLower()[position.getArgNumber()]),
+                         upper = ir::findInteger(loop.getUpper()[position.getArgNumber()]);
+  auto start = sum.getLhs().getDefiningOp<ir::BinaryOp>();
+  if (!start || start.getBinaryKind() != ir::BinaryKind::mul || !lower || *lower < 0 || !upper || *upper > length) return {};
+  std::optional<int64_t> factor = ir::findInteger(start.getRhs());
+  return factor && *factor % length == 0 ? sum.getLhs() : Value();
+}
+
+/// The place of an element. A tile that is the same for all lanes becomes an axis of its own, so that lanes along a row of the tile access
+/// consecutive elements.
+static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
+  Tensor tensor = body.values.getTensor(element.getTensor());
+  Components indices = body.values.getScalars(element.getIndices());
+  llvm::SmallVector<Type, 4> types(element.getIndices().getTypes());
+  ir::TensorType type = tensor.type;
+  if (type.getTiles().empty() || !type.getOrigin().empty()) return body.memory.getElement(tensor, indices, types);
+  llvm::SmallVector<int64_t, 4> extents(type.getExtents()), strides(type.getStrides()), tiles;
+  for (const layout::Tiling &tiling : ir::getTilings(type)) {
+    auto axis = size_t(tiling.axis);
+    Value start = indices[axis].kind.isUniform() ? Value() : findTileStart(element.getIndices()[axis], tiling.length);
+    Component first = start ? body.values.getScalar(start) : Component();
+    if (!start || !first.kind.isUniform()) {
+      tiles.append({tiling.axis, tiling.length, tiling.jump});
+      continue;
+    }
+    auto *length = llvm::ConstantInt::get(first.value->getType(), uint64_t(tiling.length));
+    indices.push_back({body.builder.CreateUDiv(first.value, length)});
+    types.push_back(types[axis]);
+    extents.push_back(extents[axis] / tiling.length);
+    strides.push_back(tiling.jump);
+  }
+  tensor.type =
+      ir::TensorType::get(type.getContext(), type.getElement(), extents, strides, type.getComponentStride(), type.getOrigin(), tiles);
+  return body.memory.getElement(tensor, indices, types);
+}
+
 void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { values.setValue(op->getResult(0), std::move(components)); };
   if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), sites.inlinedCalls));
@@ -109,10 +153,7 @@ void BodyEmitter::emitOp(Operation *op) {
         for (llvm::Value *slot : storage->slots)
           builder.CreateStore(llvm::UndefValue::get(cast<llvm::AllocaInst>(slot)->getAllocatedType()), slot);
       })
-      .Case([&](ir::ElementOp element) {
-        Components indices = values.getScalars(element.getIndices());
-        values.setPlace(element, memory.getElement(values.getTensor(element.getTensor()), indices, element.getIndices().getTypes()));
-      })
+      .Case([&](ir::ElementOp element) { values.setPlace(element, getElement(*this, element)); })
       .Case([&](ir::ComponentOp component) {
         Components indices = values.getScalars(component.getIndices());
         values.setPlace(component, memory.getComponent(values.getPlace(component.getRef()), indices, component.getIndices().getTypes()));

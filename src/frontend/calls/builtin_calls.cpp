@@ -93,6 +93,7 @@ Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand
   Type type = place.getType();
   if (operation == "cas") {
     if (!single || isa<VectorType>(type)) fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
+    sparseCells().activate(place);
     return makeComputed(emitter.widened(
         create<ir::CompareExchangeOp>(type, single->ref, conversions.convert(given[1], type), conversions.convert(given[2], type))));
   }
@@ -259,6 +260,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
     stoppedGradients().stopGradient(bindAll()[0]);
     return makeObject(nb::none());
   }
+  if (name == "no_activate") sparseCells().assumeActive(arguments.positional);
   if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
   if (name.starts_with("atomic_")) return callOrdered(name, arguments, [&] { return callAtomic(name, bindAll()); });
   auto kind = ir::findKind<BinaryKind>(name);

@@ -112,6 +112,7 @@ Operand Attributes::tensorAttribute(const Operand &base, nb::handle name) {
   bool isExternal = text == "grad" && !found.is_none() && !session.python.isTensor(found) && !session.python.isTensor(object);
   if (isExternal) return signature().makeExternalArray(found, path, size_t(ir::getAxisCount(conversions.toTensor(base).type.getElement())));
   session.tracker.read(path, found);
+  if (text == "_cells") path = session.tracker.findFirstPath(path, found);
   return makeObject(found, path);
 }
 
@@ -279,6 +280,8 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
     return conversions.makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
   }
   if (!isPackage) session.tracker.read(path, found);
+  if ((text == "_cells" || text == "cells" || text == "above") && findAttribute(found, nb::str("serial")))
+    path = session.tracker.findFirstPath(path, found);
   PythonObject value{nb::borrow(unwrapTensor(found)), path, members};
   value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);
   return value;

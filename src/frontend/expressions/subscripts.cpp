@@ -151,9 +151,12 @@ Operand Subscripts::subscriptTensor(const Tensor &tensor, const std::vector<Oper
       fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels. (the extent is known at run time only)");
     operands.push_back(indexValue(indices[axis], axis));
   }
+  if (isField)
+    if (std::optional<Place> visited = sparseCells().findVisited(tensor, operands)) return *visited;
   Place place{create<ir::ElementOp>(ir::RefType::get(type.getElement()), conversions.getInput(tensor.input, type), operands)};
   place.isElement = true;
   place.isClamped = tensor.isClamped;
+  if (isField) sparseCells().markElement(place, tensor, operands);
   return place;
 }
 

@@ -3,14 +3,18 @@
 
 #include "frontend/function_part.h"
 
+#include <functional>
+
 namespace qd::frontend {
 
 /// The iterations of a loop: a box of indices.
 struct Box {
   std::vector<mlir::Value> lower, upper, steps;
-  std::vector<int32_t> axes;  ///< order of the loops, outermost first; empty: in order of the axes
-  bool isGrouped = false;     ///< the loop variable is an index vector
-  bool isNdrange = false;     ///< its loop variables can be assigned
+  std::vector<int32_t> axes; ///< order of the loops, outermost first; empty: in order of the axes
+  bool isGrouped = false;    ///< the loop variable is an index vector
+  bool isNdrange = false;    ///< its loop variables can be assigned
+  /// Compiles the body for the indices of the op, which are not those of the loop; empty: `loopOver` does.
+  std::function<void(nb::handle node, mlir::ValueRange indices)> visit;
   std::vector<bool> isBiased; ///< per axis: the bounds and the indices of the op are `biased`; empty: none
 };
 
@@ -34,6 +38,8 @@ public:
   Operand makeNdrange(const Arguments &arguments);
   Operand makeZip(const Arguments &arguments);
 
+  void checkIndices(const Box &box, nb::handle target);
+
 private:
   Box boxOfRange(const Range &range, nb::handle target);
   mlir::Value clipped(const Operand &value); ///< a u64 as an i64; clips counts that no loop can reach
@@ -43,7 +49,6 @@ private:
   /// The first index and the end of each axis of a container, or of the cells of a node.
   std::vector<std::pair<mlir::Value, mlir::Value>> listBounds(Operand container);
   size_t countTargets(nb::handle target);
-  void checkIndices(const Box &box, nb::handle target);
   mlir::Type boundType(llvm::ArrayRef<Operand> bounds);
 };
 

@@ -139,6 +139,7 @@ void Loops::visitFor(nb::handle at) {
     if (!conversions.isConstant(test) && !test.isStatic) iterable = loopRanges().chooseRange(iterNode, operators().truth(test, "if"));
   }
   if (!iterable.isGiven()) iterable = expressions().visit(iterNode);
+  if (sparseCells().visitLoop(at, iterable)) return;
   if (std::optional<Box> box = loopRanges().findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
   unroll(at, iterable);
 }
@@ -203,6 +204,7 @@ void Loops::loopOver(nb::handle at, Box box) {
   Branch body = statements().runBranch(op.getBody(), [&] {
     nesting.isInsideParallel |= isParallel;
     context.loops.push_back({isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential, breakFlag});
+    if (box.visit) return box.visit(at, block.getArguments());
     std::vector<Operand> indices(rank);
     for (size_t position = 0; position < rank; ++position) {
       size_t axis = box.axes.empty() ? position : size_t(box.axes[position]);

@@ -14,6 +14,7 @@ public:
   void visitLoopControl(NodeKind kind);
   void bindLoopVariable(nb::handle target, const Operand &value);
   void configureLoop(const Arguments &arguments);
+  void loopOver(nb::handle node, Box box);
 
 private:
   /// The callee of the `qd.graph.do_while(flag)` in the test of a while loop; null for any other loop.
@@ -23,7 +24,6 @@ private:
   /// Counts the rounds of a do_while and fails the launch above the limit.
   void checkRounds(const Operand &rounds, const Operand &flag);
   void unroll(nb::handle node, const Operand &iterable);
-  void loopOver(nb::handle node, Box box);
   /// Like bindLoopVariable, with a variable for each index that the body assigns.
   void bindIndices(nb::handle target, const Operand &value, nb::handle body);
   void checkLoopTarget(nb::handle target);

@@ -52,6 +52,7 @@ Binding *Variables::findTarget(nb::handle target) {
 }
 
 void Variables::forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
+  sparseCells().activate(place);
   if (auto *single = place.find<Place>()) return act(single->ref, value);
   const auto &components = place.get<Components>();
   for (size_t position = 0; position < size_t(ir::getComponentCount(components.type)); ++position) {

@@ -33,10 +33,10 @@ PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
 static PyObject *newBuffer(PyTypeObject *, PyObject *args, PyObject *) {
   return guard([&]() -> PyObject * {
     Py_ssize_t bytes;
-    int isHost = 0;
-    if (!PyArg_ParseTuple(args, "n|p:Buffer", &bytes, &isHost)) return nullptr;
+    int isHost = 0, isReserved = 0;
+    if (!PyArg_ParseTuple(args, "n|pp:Buffer", &bytes, &isHost, &isReserved)) return nullptr;
     if (bytes < 0) throw Error(ErrorKind::Value, "a buffer cannot have a negative size");
-    return wrapBuffer(isHost ? runtime::Buffer::allocate(size_t(bytes)) : allocateBuffer(size_t(bytes)));
+    return wrapBuffer(isHost ? runtime::Buffer::allocate(size_t(bytes)) : allocateBuffer(size_t(bytes), isReserved));
   });
 }
 
@@ -73,6 +73,21 @@ static PyObject *borrowDevice(PyObject *, PyObject *args) {
   });
 }
 
+static runtime::Buffer &getBuffer(PyObject *self) { return *reinterpret_cast<BufferObject *>(self)->buffer.get(); }
+
+static PyObject *discard(PyObject *self, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    unsigned long long begin, end;
+    if (!PyArg_ParseTuple(args, "KK:discard", &begin, &end)) return nullptr;
+    getBuffer(self).discard(size_t(begin), size_t(end));
+    Py_RETURN_NONE;
+  });
+}
+
+static PyObject *countPresent(PyObject *self, PyObject *) {
+  return guard([&] { return PyLong_FromSize_t(getBuffer(self).countPresent()); });
+}
+
 static void deleteBuffer(PyObject *self) {
   reinterpret_cast<BufferObject *>(self)->buffer.~BufferRef();
   PyTypeObject *type = Py_TYPE(self);
@@ -86,6 +101,8 @@ void addBufferType(PyObject *module) {
                                         {}};
   static PyMethodDef bufferMethods[] = {
       {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and the offset of the first element in it."},
+      {"discard", discard, METH_VARARGS, "Give the whole pages between two offsets of reserved memory back; they count as zero then."},
+      {"count_present", countPresent, METH_NOARGS, "Number of bytes that the system has provided."},
       {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that owns it, writable."},
       {}};
   PyType_Slot bufferSlots[] = {
@@ -93,7 +110,8 @@ void addBufferType(PyObject *module) {
       slot(Py_tp_methods, bufferMethods),
       slot(Py_tp_dealloc, deleteBuffer),
       slot(Py_tp_members, bufferMembers),
-      {Py_tp_doc, const_cast<char *>("(bytes, host=False): zeroed, aligned memory that several containers and views may share.")},
+      {Py_tp_doc, const_cast<char *>("(bytes, host=False, reserved=False): zeroed, aligned memory that several containers and views may "
+                                     "share; reserved memory is provided at the first access.")},
       {}};
   bufferType = addType(module, {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots});
 }

@@ -137,6 +137,7 @@ static bool fillElements(PyObject *self, const unsigned char *bytes, size_t coun
 bool fillWithNumber(PyObject *self, PyObject *value) {
   if (!isNumber(value)) return false;
   requireAlive(self);
+  if (reinterpret_cast<TensorObject *>(self)->isSparse) return false; // only active cells are filled
   uint64_t number = 0;
   writeScalar(getTensor(self).layout.element.scalar, &number, value);
   return fillElements(self, reinterpret_cast<unsigned char *>(&number), 1);
@@ -149,6 +150,7 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
     if (isNumber(value)) return PyBool_FromLong(fillWithNumber(self, value));
     if (!PyArray_CheckExact(value)) Py_RETURN_FALSE;
     requireAlive(self);
+    if (reinterpret_cast<TensorObject *>(self)->isSparse) Py_RETURN_FALSE;
     const layout::ValueType &element = getTensor(self).layout.element;
     size_t size = getByteSize(element.scalar), count = size_t(element.componentCount());
     auto *array = reinterpret_cast<PyArrayObject *>(value);
@@ -179,6 +181,7 @@ static bool copyOnDevice(PyObject *self, PyObject *other) {
 PyObject *tryCopy(PyObject *self, PyObject *given) {
   return guard([&]() -> PyObject * {
     requireAlive(self);
+    if (reinterpret_cast<TensorObject *>(self)->isSparse) Py_RETURN_FALSE;
     PyObject *other = unwrap(given);
     if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(copyOnDevice(self, other));
     Elements source;

@@ -167,6 +167,11 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     uint64_t converted;
     if (!object.tensor.data) requireAlive(self);
     unsigned char *address = findElement(object, key); // a wrong index is reported before a wrong value
+    if (object.isSparse) {
+      Ref::adopt(PyObject_CallMethod(self, "_activate", "(O)", makeKey(key).get()));
+      if (!object.tensor.data) requireAlive(self);
+      address = findElement(object, key);
+    }
     runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
     bool runsNothing = !isWriteWatched() && (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value));
     if (isScalar && runsNothing && !memory) {

@@ -198,6 +198,11 @@ void requireAlive(PyObject *self) {
     throw Error(ErrorKind::Runtime, "the runtime was reset by another thread while the container got its memory");
 }
 
+static PyObject *markSparse(PyObject *self, PyObject *) {
+  tensorObject(self).isSparse = true;
+  Py_RETURN_NONE;
+}
+
 static PyObject *releaseTensor(PyObject *self, PyObject *) {
   getTensor(self).release();
   Py_RETURN_NONE;
@@ -242,6 +247,8 @@ static PyObject *makeView(PyObject *self, PyObject *) {
     if (tensor.buffer->getMemory())
       throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
+    if (tensorObject(self).isSparse)
+      throw Error(ErrorKind::Value, "Zero-copy not available: a write through the array would activate no cell of the sparse field");
     if (!tensor.layout.tilings.empty())
       throw Error(ErrorKind::Value, "Zero-copy not available: the field lies in tiles, along which there is no stride");
     TapeContext::noteView(self);
@@ -387,7 +394,7 @@ static PyObject *getOffset(TensorObject &object) {
 }
 
 static PyObject *hasView(TensorObject &object) {
-  return PyBool_FromLong(!object.tensor.buffer->getMemory() && object.tensor.layout.tilings.empty());
+  return PyBool_FromLong(!object.tensor.buffer->getMemory() && object.tensor.layout.tilings.empty() && !object.isSparse);
 }
 
 static PyObject *getDeviceNumber(TensorObject &object) {
@@ -502,7 +509,7 @@ static PyObject *listTensors(PyObject *, PyObject *) {
       const runtime::BufferRef buffer = object.tensor.buffer;
       PyObject *file = object.code ? reinterpret_cast<PyCodeObject *>(object.code)->co_filename : Py_None;
       if (buffer)
-        append(list, Ref::adopt(Py_BuildValue("(OnnOi)", container.get(), Py_ssize_t(buffer->getData()), Py_ssize_t(buffer->getSize()),
+        append(list, Ref::adopt(Py_BuildValue("(OnnOi)", container.get(), Py_ssize_t(buffer->getData()), Py_ssize_t(buffer->countPresent()),
                                               file, object.line)));
     }
     return list.release();
@@ -552,6 +559,7 @@ void addTensorTypes(PyObject *module) {
       {"_copy_out", copyOut, METH_NOARGS, "The elements as a new NumPy array; None when that needs a conversion."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Place a container that was made without a shape in memory."},
       {"_mark_shadow", markShadow, METH_O, "Mark the container as a shadow of another one: 1 its gradient, 2 its tangent."},
+      {"_mark_sparse", markSparse, METH_NOARGS, "Let writes of an element call `_activate`, which activates its cell."},
       {"_release", releaseTensor, METH_NOARGS, "Release the memory; views keep theirs."},
       {}};
   PyType_Slot slots[] = {

@@ -19,6 +19,7 @@ struct TensorObject {
   PyObject *shape;               ///< the extents as a tuple, made on request
   PyObject *code;                ///< user function that allocated the memory, null when unknown
   int line;                      ///< line of the allocation
+  bool isSparse;                 ///< a write of an element activates a cell
   bool isSubview;                ///< a subview; another container owns the memory
   uint8_t shadow;                ///< 1: the gradient of another container, 2: its tangent
   bool isReplaced;               ///< a gradient that the last call of a tape overwrote without reading it

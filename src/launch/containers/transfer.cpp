@@ -48,17 +48,18 @@ private:
 };
 } // namespace
 
-runtime::BufferRef allocateBuffer(size_t bytes) {
+runtime::BufferRef allocateBuffer(size_t bytes, bool isReserved) {
   std::shared_ptr<runtime::DeviceMemory> memory = getState().memory; // destructors of garbage may reset the runtime
-  if (!memory) return runtime::Buffer::allocate(bytes);
+  if (!memory) return isReserved ? runtime::Buffer::reserve(bytes) : runtime::Buffer::allocate(bytes);
+  auto allocate = [&] { return isReserved ? memory->reserve(bytes) : memory->allocate(bytes); };
   try {
-    return memory->allocate(bytes);
+    return allocate();
   } catch (const Error &error) {
     if (error.kind != ErrorKind::Memory) throw;
   }
   PyGC_Collect();
   try {
-    return memory->allocate(bytes);
+    return allocate();
   } catch (const Error &error) {
     if (error.kind != ErrorKind::Memory) throw;
     Ref report = call("quadrants.memory", "report", nullptr);

@@ -11,7 +11,7 @@
 namespace qd::launch {
 
 /// Allocates zeroed memory for containers of the runtime. Collects garbage and retries before it fails.
-runtime::BufferRef allocateBuffer(size_t bytes);
+runtime::BufferRef allocateBuffer(size_t bytes, bool isReserved = false);
 
 /// Waits for a stream of the device (null: the default one) while other Python threads run. Ctrl-C ends the wait but not the work: throws
 /// PythonError.

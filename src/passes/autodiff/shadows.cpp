@@ -18,13 +18,13 @@ Value Shadows::get(OpBuilder &builder, Block &start, TensorArgumentOp container)
   auto shadow = container->getAttrOfType<ArrayAttr>(kShadow);
   if (!shadow) return {};
   auto offset = uint32_t(cast<IntegerAttr>(shadow[0]).getInt());
-  Value &value = made[offset];
+  const Type type = cast<TypeAttr>(shadow[1]).getValue();
+  Value &value = made[{offset, type}];
   if (value) return value;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&start);
-  return value =
-             TensorArgumentOp::create(builder, container.getLoc(), cast<TypeAttr>(shadow[1]).getValue(), offset,
-                                      (container.getName() + suffix).str(), container.getPosition(), cast<BoolAttr>(shadow[2]).getValue());
+  return value = TensorArgumentOp::create(builder, container.getLoc(), type, offset, (container.getName() + suffix).str(),
+                                          container.getPosition(), cast<BoolAttr>(shadow[2]).getValue());
 }
 
 Value getSamePart(OpBuilder &builder, PlaceOpInterface part, Value base, ValueRange indices) {

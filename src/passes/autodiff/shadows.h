@@ -17,7 +17,7 @@ public:
 
 private:
   llvm::StringRef suffix;
-  llvm::DenseMap<uint32_t, mlir::Value> made; ///< by offset in the argument block
+  llvm::DenseMap<std::pair<uint32_t, mlir::Type>, mlir::Value> made; ///< by offset in the argument block and type
 };
 
 /// The same part of another base: for a place with a shadow, the shadow of its part.

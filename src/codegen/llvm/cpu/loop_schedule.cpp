@@ -147,6 +147,11 @@ bool walksRows(ir::ForOp loop) {
   return consecutive > 0 && others <= 2 * loads;
 }
 
+/// Whether the loop runs over the blocks of a list. Its last axis is a row of elements that follow each other in memory.
+bool visitsBlocks(ir::ForOp loop) {
+  return loop.getRank() > 1 && llvm::any_of(loop.getBody().getOps<ir::LoadOp>(), [](ir::LoadOp op) { return op->hasAttr(ir::kDistinct); });
+}
+
 bool mustRunAlone(Operation *op) {
   auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
   return isa<ir::PrintOp, ir::ClaimOp>(op) || (access && access.isExchange());
@@ -185,6 +190,9 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it prints, is checked for races, or compares and exchanges";
   else
     schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
+
+  std::optional<int64_t> row = getLength(loop, loop.getRank() - 1);
+  if (visitsBlocks(loop) && row && *row < int64_t(schedule.lanes)) schedule.lanes = unsigned(*row);
 
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(schedule.lanes);

@@ -1,0 +1,179 @@
+"""Nodes whose cells may be inactive. Kernels and the frontend call these functions; `docs/design/sparse.md` has the idea.
+
+The cells of a node are numbered in memory order, and the fields below it have memory for all of them, which the system provides page by
+page at the first access. `Cells` records which cells are active, and keeps a list of them for loops.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import quadrants as qd
+
+from .. import _runtime
+from . import copies
+
+_GROUP = 128  # candidates that one iteration of `refresh` looks at
+_KEPT = 16 << 20  # bytes of inactive cells that a field always keeps
+_MEASURED = 64 << 30  # addresses among which pages are counted; of more, all are given back
+_STALE, _LISTED = 0, 1  # elements of `Cells.state`
+
+
+def make_array(dtype: Any, count: int, buffer: Any = None) -> qd.ScalarField:
+    """Returns a field of `count` numbers whose memory is provided at the first access; `buffer` shares the memory of another field."""
+    size = max(1, count * dtype.size)
+    made = qd.ScalarField(dtype, (), (count,), None, None, buffer or _runtime.Buffer(size, False, True))
+    made._element_type = dtype
+    return made
+
+
+_serials = itertools.count()
+
+
+@qd.func
+def index_at(loop: qd.template(), number):
+    """Returns the index of the cell with a number."""
+    return qd.Vector(
+        [
+            qd.cast(sum([number % p // w % e * f for p, w, e, f in qd.static(loop.decode[k])]) + qd.static(loop.origin[k]), qd.i32)
+            for k in qd.static(range(len(loop.decode)))
+        ]
+    )
+
+
+class Cells:
+    """The activity of the cells of one node. The subclasses differ in what they record for a cell."""
+
+    kind: str
+    scanned: int  # cells that one candidate of `refresh` covers
+    listed: int  # cells of one block of the list
+
+    def __init__(self, node: Any, above: Cells | None, total: int, per_above: int):
+        self.serial = next(_serials)  # the same in each process that makes the same trees
+        self.node, self.above, self.total, self.per_above = node, above, total, per_above
+        self.inner: tuple[Cells, ...] = ()  # the next such nodes below
+        self.raws: tuple[qd.ScalarField, ...] = ()  # memory of the fields below that are in no node of `inner`, as numbers
+        self.sizes: tuple[int, ...] = ()  # numbers of each such field in one cell
+        self.plains: tuple[Any, ...] = ()  # for the interpreter: these fields, without activation
+        self.counter = self.own_counter = qd.i32 if total < 2**31 else qd.i64
+        self.peak = self.last_count = 0
+
+    def _make_list(self) -> None:
+        candidates = self.total // self.scanned
+        above = self.above
+        self.per_block = 0 if above is None else candidates // (above.total // above.listed)
+        self.candidate_count = candidates
+        self.state = make_array(qd.i32, 4)
+        self.sums = make_array(qd.i32, -(-candidates // _GROUP))
+        self.blocks = make_array(self.counter, self.total // self.listed)
+        if above is not None:
+            above.inner += (self,)
+
+    @qd.func
+    def note_change(self):
+        """Marks the list as no longer complete."""
+        if self.state[_STALE] == 0:
+            qd.atomic_or(self.state[_STALE], 1)
+
+    @qd.func
+    def find_candidate(self, t):
+        """Returns the t-th candidate: all of them, or those in active cells of the node above."""
+        found = qd.cast(t, self.counter)
+        if qd.static(self.above is not None):
+            block = qd.cast(self.above.blocks[t // qd.static(max(1, self.per_block))], self.counter)
+            found = block * qd.static(self.per_block) + t % qd.static(max(1, self.per_block))
+        return found
+
+    @qd.func
+    def refresh(self):
+        """Rebuilds the list of active cells if it is not complete: counts, adds up, and writes, in the order of the cells."""
+        if qd.static(self.above is not None):
+            self.above.refresh()
+        candidates = qd.cast(qd.static(self.candidate_count), self.counter)
+        if qd.static(self.above is not None):
+            candidates = qd.cast(self.above.state[_LISTED], self.counter) * qd.static(self.per_block)
+        groups = qd.cast((candidates + (_GROUP - 1)) // _GROUP, qd.i32) * qd.min(self.state[_STALE], 1)
+        for g in range(groups):
+            found = 0
+            for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
+                found += self.count_blocks(self.find_candidate(t))
+            self.sums[g] = found
+        total = 0
+        qd.loop_config(serialize=True)
+        for g in range(groups):
+            found = self.sums[g]
+            self.sums[g] = total
+            total += found
+        if self.state[_STALE] != 0:
+            self.state[_LISTED] = total
+            self.state[_STALE] = 0
+        for g in range(groups):
+            place = self.sums[g]
+            for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
+                place = self.list_blocks(self.find_candidate(t), place)
+
+    @qd.func
+    def clear_cell(self, n):
+        """Sets everything in a cell to zero and deactivates the cells in it."""
+        if qd.static(len(self.plains) > 0):
+            for k in qd.static(range(len(self.plains))):
+                for o in range(n * qd.static(self.sizes[k]), (n + 1) * qd.static(self.sizes[k])):
+                    self.plains[k][index_at(self.plains[k]._loop, o)] = 0
+        else:
+            for k in qd.static(range(len(self.raws))):
+                for o in range(n * qd.static(self.sizes[k]), (n + 1) * qd.static(self.sizes[k])):
+                    self.raws[k][o] = 0
+        for k in qd.static(range(len(self.inner))):
+            self.inner[k].clear_within(n)
+
+    # -- from Python
+
+    fill = staticmethod(copies.fill)
+    overwrite = staticmethod(copies.overwrite)
+
+    @staticmethod
+    def encode(digits: Any, index: Any) -> int:
+        """Returns the number of the cell that has an index."""
+        if not isinstance(index, (tuple, list)):
+            index = (index,)
+        number = 0
+        for position, origin, divisor, extent, weight in digits:
+            steps = (int(index[position]) - origin) // divisor
+            number += (steps % extent if extent else steps) * weight
+        return number
+
+    def give_back(self) -> None:
+        """Returns memory of cells that are all inactive to the system, unless the last round of activations used a tenth of it."""
+        for raw, size in zip(self.raws, self.sizes, strict=False):  # the interpreter has no raw memory
+            buffer = raw._buffer
+            used = self.last_count * size * raw.dtype.size
+            if buffer.nbytes > _KEPT and (buffer.nbytes > _MEASURED or buffer.count_present() > max(_KEPT, 10 * used)):
+                buffer.discard(0, buffer.nbytes)
+
+    def list_below(self) -> list[Cells]:
+        """Returns these cells and those of all sparse nodes below."""
+        return [self, *(one for inner in self.inner for one in inner.list_below())]
+
+    def observe(self) -> int:
+        """Returns the number of active cells, and notes it if it is the largest so far."""
+        count = self.count_active()
+        self.peak, self.last_count = max(self.peak, count), count
+        return count
+
+    def count_active(self) -> int:
+        """Returns the number of active cells."""
+        raise NotImplementedError
+
+    def note_host_change(self) -> None:
+        """Marks the list as no longer complete."""
+        self.state[_STALE] = 1
+
+    def complete_list(self) -> None:
+        """Rebuilds the list if it is not complete."""
+        _refresh(self)
+
+
+@qd.kernel
+def _refresh(cells: qd.Template):
+    cells.refresh()

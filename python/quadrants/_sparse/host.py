@@ -1,0 +1,119 @@
+"""Sparse nodes from Python: activity of cells, arrays that are copied into active cells, deactivation of whole trees, occupancy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+from .cells import Cells
+
+
+def _find(node: Any, index: Any) -> tuple[Cells | None, int]:
+    """Returns the cells of a node, and the number of the cell or list at an index."""
+    qd.sync()  # finalizes the tree
+    shape = node._above.shape if node._kind == "dynamic" else node.shape
+    index = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+    if len(index) != len(shape) or any(not 0 <= place < extent for place, extent in zip(index, shape, strict=True)):
+        raise IndexError(f"index {list(map(int, index))} is out of range for the cells of {node!r}, of shape {shape}")
+    return node._cells, Cells.encode(node._own_digits, index)
+
+
+def is_active(node: Any, index: Any) -> bool:
+    """Whether a cell is active; for a list, whether it has elements."""
+    cells, number = _find(node, index)
+    return cells is None or cells.host_has_content(number)
+
+
+def activate(node: Any, index: Any) -> None:
+    """Activates a cell."""
+    cells, number = _find(node, index)
+    if cells is not None:
+        cells.host_ensure(number)
+
+
+def deactivate(node: Any, index: Any) -> None:
+    """Deactivates a cell, or empties a list."""
+    cells, number = _find(node, index)
+    if cells is not None:
+        _remove(cells, number)
+
+
+def length(node: Any, index: Any) -> int:
+    """Returns the number of elements of a list."""
+    cells, number = _find(node, index)
+    return cells.host_length(number)  # type: ignore[union-attr]
+
+
+def append(node: Any, index: Any, val: Any) -> int:
+    """Appends an element to a list."""
+    place = length(node, index)
+    if place == node._dimensions[0]:
+        return -1
+    index = (index,) if isinstance(index, (int, np.integer)) else tuple(index)
+    whole = tuple(place if axis == node._own_axes[0] else index[number] for axis, number in node._list_axes)
+    node._payload[whole] = val
+    return place
+
+
+@qd.kernel
+def _remove(cells: qd.Template, n: qd.i64):
+    cells.remove(qd.cast(n, qd.static(cells.own_counter)))
+
+
+@qd.kernel
+def _clear(cells: qd.Template):
+    cells.refresh()
+    for t in range(cells.state[1]):
+        cells.clear_block(cells.blocks[t])
+
+
+def deactivate_all(node: Any) -> None:
+    """Deactivates all cells below a node, and gives memory back that was not in use before the previous call either."""
+    for cells in find_cells(node):
+        for one in cells.list_below():
+            one.observe()
+        _clear(cells)
+        for one in cells.list_below():
+            one.give_back()
+
+
+def find_cells(node: Any) -> list[Cells]:
+    """Returns the cells of the uppermost sparse nodes at or below a node."""
+    if node._cells is not None:
+        return [node._cells]
+    return [cells for child in node._children for cells in find_cells(child)]
+
+
+def deactivate_all_snodes() -> None:
+    """Deactivate all cells of all trees that can be deactivated."""
+    qd.sync()  # finalizes the tree
+    for root in qd.FieldsBuilder._finalized_roots():
+        deactivate_all(root)
+
+
+def describe(node: Any, indent: str = "") -> str:
+    """Returns the nodes of a finalized tree with their occupancy, as text."""
+    lines = [f"{indent}{node._kind} {list(node.shape)}"]
+    if node._cells is not None:
+        total = math.prod(node.shape)
+        lines[0] += f": {node._cells.observe():,} of {total:,} {'elements' if node._kind == 'dynamic' else 'cells'} active"
+    if (field := node._field()) is not None:
+        lines[0] = f"{indent}{field._name}: {field.dtype}{f' {field.element_shape}' if field.element_shape else ''}"
+        if field._state == "alive" and field._buffer is not None:
+            lines[0] += f", {field._buffer.count_present():,} bytes"
+    return "\n".join([*lines, *(describe(child, indent + "  ") for child in node._children)])
+
+
+def list_indices(loop: Any) -> list[tuple[int, ...]]:
+    """Returns the indices of the cells that a loop visits, for the interpreter."""
+    cells = loop.cells.list_numbers().astype(np.int64)
+    numbers = (cells[:, None] * loop.below + np.arange(loop.below)).reshape(-1)
+    axes = [
+        sum(numbers % period // weight % extent * divisor for period, weight, extent, divisor in digits) + first
+        for digits, first in zip(loop.decode, loop.origin, strict=True)
+    ]
+    return list(zip(*(np.broadcast_to(axis, numbers.shape).tolist() for axis in axes), strict=True))

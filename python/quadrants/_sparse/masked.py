@@ -1,0 +1,133 @@
+"""Nodes with a bit for each cell: `pointer` and `bitmasked`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+from .cells import Cells, make_array
+
+
+class Masked(Cells):
+    """Cells with a bit each: `pointer` lists every active cell, `bitmasked` without nodes below lists groups with an active cell."""
+
+    def __init__(self, kind: str, node: Any, above: Cells | None, total: int, per_above: int, padded: int, lists_groups: bool):
+        super().__init__(node, above, total, per_above)
+        self.kind, self.scanned = kind, min(32, padded)
+        self.listed = self.scanned if lists_groups else 1
+        self.bits = make_array(qd.u32, -(-total // 32))
+        self._make_list()
+
+    @qd.func
+    def holds(self, n):
+        """Whether the cell is active."""
+        return (self.bits[n >> 5] >> qd.cast(n & 31, qd.u32)) & qd.u32(1) != 0
+
+    @qd.func
+    def holds_in(self, block, position):
+        """Whether the cell at a position of a block is active."""
+        first = block * qd.static(self.listed)
+        word = self.bits[first >> 5] >> qd.cast(first & 31, qd.u32)  # the same for all lanes
+        return (word >> qd.cast(position, qd.u32)) & qd.u32(1) != 0
+
+    @qd.func
+    def reach(self, n):
+        """Activates the cell, and those above."""
+        if qd.static(self.above is not None):
+            if not self.above.holds(n // self.per_above):
+                self.above.reach(n // self.per_above)
+        qd.atomic_or(self.bits[n >> 5], qd.u32(1) << qd.cast(n & 31, qd.u32))
+        self.note_change()
+
+    @qd.func
+    def remove(self, n):
+        """Deactivates the cell."""
+        bit = qd.u32(1) << qd.cast(n & 31, qd.u32)
+        if qd.atomic_and(self.bits[n >> 5], ~bit) & bit != 0:
+            self.note_change()
+            self.clear_cell(n)
+
+    has_content = holds
+
+    @qd.func
+    def ensure(self, n):
+        """Activates the cell if it is not active."""
+        if not self.holds(n):
+            self.reach(n)
+
+    @qd.func
+    def read_unit(self, unit):
+        """Returns the bits of the cells of a candidate."""
+        first = unit * qd.static(self.scanned)
+        word = self.bits[first >> 5] >> qd.cast(first & 31, qd.u32)
+        return word & qd.cast(qd.static(2**self.scanned - 1), qd.u32)
+
+    @qd.func
+    def count_blocks(self, unit):
+        """Number of blocks of a candidate."""
+        count = qd.math.popcnt(self.read_unit(unit))
+        if qd.static(self.listed > 1):
+            count = qd.min(count, 1)
+        return count
+
+    @qd.func
+    def list_blocks(self, unit, place):
+        """Appends the blocks of a candidate to the list."""
+        word = self.read_unit(unit)
+        if qd.static(self.listed > 1):
+            if word != 0:
+                self.blocks[place] = unit
+                place += 1
+        else:
+            for k in range(qd.static(self.scanned)):
+                if (word >> qd.cast(k, qd.u32)) & qd.u32(1) != 0:
+                    self.blocks[place] = unit * qd.static(self.scanned) + k
+                    place += 1
+        return place
+
+    @qd.func
+    def clear_within(self, n):
+        """Deactivates the cells in a cell of the node above."""
+        units = qd.static(self.per_above // self.scanned)
+        for unit in range(n * units, (n + 1) * units):
+            word = self.read_unit(unit)
+            if word != 0:
+                for k in range(qd.static(self.scanned)):
+                    if (word >> qd.cast(k, qd.u32)) & qd.u32(1) != 0:
+                        self.remove(unit * qd.static(self.scanned) + k)
+
+    @qd.func
+    def clear_block(self, block):
+        """Deactivates the cells of a block of the list."""
+        for k in range(qd.static(self.listed)):
+            self.remove(block * qd.static(self.listed) + k)
+
+    def host_holds(self, n: int) -> bool:
+        """Whether the cell is active."""
+        return bool(self.bits[n >> 5] >> (n & 31) & 1)
+
+    def host_reach(self, n: int) -> None:
+        """Activates the cell, and those above."""
+        if self.above is not None:
+            self.above.host_reach(n // self.per_above)
+        if not self.host_holds(n):
+            self.bits[n >> 5] = self.bits[n >> 5] | 1 << (n & 31)
+            self.note_host_change()
+
+    host_has_content, host_ensure = host_holds, host_reach
+
+    def count_active(self) -> int:
+        """Returns the number of active cells."""
+        self.complete_list()
+        words = self.bits.to_numpy() if self.listed > 1 else None
+        return int(self.state[1]) if words is None else int(np.unpackbits(words.view(np.uint8)).sum(dtype=np.int64))
+
+    def list_numbers(self) -> np.ndarray:
+        """Returns the numbers of the active cells, for the interpreter."""
+        words = self.bits.view()
+        used = np.flatnonzero(words)
+        rows, bits = np.nonzero(np.unpackbits(words[used].view(np.uint8), bitorder="little").reshape(-1, 32))
+        return used[rows] * 32 + bits

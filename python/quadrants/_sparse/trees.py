@@ -1,0 +1,274 @@
+"""Lays out trees with sparse nodes, and what kernels and Python do with the cells of a node: `qd.activate`, `qd.append`, loops, reports."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import quadrants as qd
+
+from .. import _runtime
+from .._base import options as _options
+from .._base.errors import QuadrantsMemoryError
+from .._containers.axes import row_major_strides
+from . import host
+from .cells import Cells, make_array
+from .lists import Lists
+from .masked import Masked
+from .numbers import number_of, touch  # noqa: F401 (the frontend calls it here)
+
+_MAX_BYTES = 2**46  # of addresses that a field may take
+
+
+class Digit:
+    """One factor of the number of a cell: `extent` steps of `weight` cells along an axis; a step is `divisor` indices long."""
+
+    def __init__(self, axis: int, extent: int, weight: int, period: int):
+        self.axis, self.extent, self.weight, self.divisor = axis, extent, weight, 1
+        self.period = period  # cells of its node in one cell above, with padding
+
+    def scaled(self, factor: int) -> Digit:
+        """Returns the digit in the number of a cell of a node below."""
+        return Digit(self.axis, self.extent, self.weight * factor, self.period * factor)
+
+    def divided(self, factor: int) -> Digit:
+        """Returns the digit in the number of a cell of a node above, with the same divisor."""
+        made = Digit(self.axis, self.extent, self.weight // factor, self.period // factor)
+        made.divisor = self.divisor
+        return made
+
+
+class Loop:
+    """How a loop visits the cells of a node: the blocks of a list, and the cells in each block."""
+
+    def __init__(self, node: Any, cells: Cells, digits: list[Digit], total: int, origin: tuple[int, ...]):
+        self.cells = cells
+        self.total = total
+        self.below = total // cells.total  # cells of the node in one of `cells`
+        self.block = cells.listed * self.below
+        self.checks = cells.listed > 1
+        self.decode = _decoding(digits, node)
+        positions = {axis: position for position, axis in enumerate(node._extents)}
+        inner, outer = digits[len(cells.node._digits) :], digits[: len(cells.node._digits)]
+        has_rows = cells.listed == 1 and inner and inner[-1].extent % 8 == 0  # rows fill vectors
+        self.inner = tuple((positions[d.axis], d.extent, d.weight, d.divisor) for d in inner) if has_rows else ()
+        self.outer = _decoding([d.divided(self.below) for d in outer], node)
+        self.origin, self.shape = origin, node.shape
+        self.counter = qd.i32 if total < 2**31 else qd.i64
+        self.encode = _encoding(digits, node, origin, len(cells.node._digits), self.below)
+
+
+def _decoding(digits: list[Digit], node: Any) -> tuple[tuple[tuple[int, int, int, int], ...], ...]:
+    """Returns for each axis of a node (period, weight, extent, divisor) of its digits."""
+    return tuple(tuple((d.period, d.weight, d.extent, d.divisor) for d in digits if d.axis == axis) for axis in node._extents)
+
+
+def _encoding(digits: list[Digit], node: Any, origin: Any, count: int, below: int) -> tuple[tuple[int, ...], ...]:
+    """Returns (position, origin, divisor, extent or 0 for the outermost, weight) of the first `count` digits of a node; `below` cells of
+    the node are one unit.
+    """
+    positions = {axis: position for position, axis in enumerate(node._extents)}
+    outermost = {d.axis: d for d in reversed(digits)}
+    return tuple(
+        (
+            positions[d.axis],
+            origin[positions[d.axis]],
+            d.divisor,
+            0 if outermost[d.axis] is d else d.extent,
+            d.weight // below,
+        )
+        for d in digits[:count]
+    )
+
+
+def _append(digits: list[Digit], axes: Any, extents: Any, size: int) -> list[Digit]:
+    """Returns the digits of the cells of a node below, which has `size` cells in each cell above."""
+    scaled = [d.scaled(size) for d in digits]
+    weights = [math.prod(extents[k + 1 :]) for k in range(len(extents))]
+    return scaled + [Digit(axis, extent, weight, size) for axis, extent, weight in zip(axes, extents, weights, strict=True)]
+
+
+def _set_divisors(digits: list[Digit]) -> None:
+    reached: dict[int, int] = {}
+    for d in reversed(digits):
+        d.divisor = reached.get(d.axis, 1)
+        reached[d.axis] = d.divisor * d.extent
+
+
+def pad(count: int) -> int:
+    """Returns the number of cells with padding: units of bits are parts of a word, or whole words."""
+    return -(-count // 32) * 32 if count > 32 else 1 << (count - 1).bit_length()
+
+
+def fit_chunk(extent: int, chunk: int) -> int:
+    """Returns the number of elements in a chunk: a divisor of the capacity, near the wanted number."""
+    divisors = [k for k in range(min(chunk, extent), 0, -1) if extent % k == 0]
+    return divisors[0] if divisors[0] * 4 > chunk or divisors[0] == extent else extent
+
+
+def build(container: Any) -> None:
+    """Lays out the nodes and fields of a container of a root."""
+    _number(container, [], 1, None, 1)
+
+
+def _number(node: Any, digits: list[Digit], total: int, above: Cells | None, lists: int) -> None:
+    """Numbers the cells of a node and of those below; `above` are the cells of the next sparse node above."""
+    if node._kind == "place":
+        return _place(node, digits, total, above)
+    axes, extents = node._own_axes, node._dimensions
+    count = math.prod(extents)
+    if node._kind == "dynamic":
+        chunk = fit_chunk(count, node._chunk)
+        if any(d.axis == axes[0] for d in digits):
+            chunk = count
+        lists, blocks = total, count // chunk
+        digits = [Digit(d.axis, d.extent, d.weight * chunk, d.period * chunk) for d in digits]
+        digits += [Digit(axes[0], blocks, total * chunk, total * count)] if blocks > 1 else []
+        digits.append(Digit(axes[0], chunk, 1, chunk))
+        total *= count
+    else:
+        size = pad(count) if node._kind != "dense" else count
+        digits, total = _append(digits, axes, extents, size), total * size
+    if total > _MAX_BYTES:
+        raise QuadrantsMemoryError(f"a tree of {total} cells does not fit into the address space")
+    _set_divisors(digits)
+    node._digits = digits
+    if node._kind in ("pointer", "bitmasked"):
+        per_above = total // (above.total if above else 1)
+        is_leaf = node._kind == "bitmasked" and all(child._kind == "place" for child in node._children)
+        above = Masked(node._kind, node, above, total, per_above, size, is_leaf)
+    elif node._kind == "dynamic":
+        above = Lists(node, above, lists, count, chunk, lists // (above.total if above else 1))
+        node._list_axes = tuple((axis, list(node._above._extents).index(axis) if axis != axes[0] else 0) for axis in node._extents)
+    node._cells = above if node._kind != "dense" else None
+    node._around = above
+    zeros = (0,) * len(node.shape)
+    node._encode = _encoding(digits, node, zeros, len(digits), 1)
+    node._own_digits = node._above._encode if node._kind == "dynamic" else node._encode
+    if above is not None:
+        origin = tuple(first for first, _ in node._box)
+        node._loop = Loop(node, above, digits, total, origin)
+    for child in node._children:
+        _number(child, digits, total, above, lists)
+
+
+def _place(node: Any, digits: list[Digit], total: int, above: Cells | None) -> None:
+    field = node._field()
+    if field is None or field._whole is not None:
+        return
+    count = math.prod(field.element_shape)
+    cell = field.dtype.size * count
+    if total * cell > _MAX_BYTES:
+        raise QuadrantsMemoryError(f"the field {field._name!r} takes {total * cell} bytes of addresses, which do not exist")
+    field._is_soa = False
+    buffer = _runtime.Buffer(max(1, total * cell), False, True)
+    is_interpreted = (_options.current or {}).get("arch") == "python"
+    if is_interpreted:  # NumPy has no tiles
+        strides, tilings = row_major_strides(node.shape, cell), ()
+    else:
+        levels = [(d.axis, d.extent) for d in digits]
+        strides, tilings = node._find_strides(tuple(d.weight * cell for d in digits), levels)
+    field._place(node.shape, strides, field.dtype.size, buffer, 0, node._offset, tilings)
+    field._place_declared_parts()
+    if above is None:
+        return
+    _attach(field, node, digits, total, above)
+    for part in field.__dict__.get("vars", ()) if count > 1 or field.element_shape else ():
+        _attach(part, node, digits, total, above)
+    if is_interpreted:
+        plain = type(field)(field.dtype, field.element_shape, node.shape, strides, field.dtype.size, buffer, 0, node._offset, tilings)
+        plain._element_type, plain._loop = field._element_type, field._loop
+        above.plains += (plain,)
+    else:
+        above.raws += (make_array(field.dtype, total * count, buffer),)
+    above.sizes += ((1 if above.plains else count) * (total // above.total),)
+
+
+def _attach(field: Any, node: Any, digits: list[Digit], total: int, above: Cells) -> None:
+    """Lets writes of a field activate cells."""
+    origin = node._offset or (0,) * len(node.shape)
+    field._cells = above
+    field._cell_digits = _encoding(digits, node, origin, len(above.node._digits), total // above.total)
+    shared = node._above._loop
+    field._loop = shared if shared.origin == origin else Loop(node._above, above, digits, total, origin)
+    if node._above._kind == "dynamic":
+        field._list = node._above
+    field._mark_sparse()
+
+
+@qd.func
+def refresh(loop: qd.template()):
+    """Completes the list of a loop."""
+    loop.cells.refresh()
+
+
+@qd.func
+def is_listed(loop: qd.template(), block, position):
+    """Whether the cell at a position of a listed block is active."""
+    return loop.cells.holds_in(block, position // qd.static(loop.below))
+
+
+@qd.func
+def is_visited(loop: qd.template(), n):
+    """Whether a cell of the sparse node of a loop is active."""
+    return loop.cells.holds(n)
+
+
+@qd.func
+def find(node: qd.template(), I):  # noqa: E741
+    """Returns the number of the cell `I` of a node, or of the list at `I`."""
+    return number_of(node._own_digits, node._cells.own_counter, I)
+
+
+@qd.func
+def is_active(node: qd.template(), I):  # noqa: E741
+    """Return whether the cell `I` of a node, in indices of the node, is active; for a `dynamic` node, whether the list at `I` has
+    elements. Cells of dense nodes are.
+    """
+    result = True
+    if qd.static(node._cells is not None):
+        result = node._cells.has_content(find(node, I))
+    return result
+
+
+@qd.func
+def activate(node: qd.template(), I):  # noqa: E741
+    """Activate the cell `I` of a node, in indices of the node, and the cells above it. What was inactive holds zeros."""
+    if qd.static(node._cells is not None):
+        node._cells.ensure(find(node, I))
+
+
+@qd.func
+def deactivate(node: qd.template(), I):  # noqa: E741
+    """Deactivate the cell `I` of a node, in indices of the node, and the cells in it; for a `dynamic` node, empty the list at `I`."""
+    if qd.static(node._cells is not None):
+        node._cells.remove(find(node, I))
+
+
+@qd.func
+def length(node: qd.template(), I):  # noqa: E741
+    """Return the number of elements, an i32, of the list at the index `I` of a `dynamic` node, without the axis of the list."""
+    return node._cells.length(find(node, I))
+
+
+@qd.func
+def append(node: qd.template(), I, val):  # noqa: E741
+    """Append `val`, an element of the field that is placed in a `dynamic` node, to the list at the index `I`, without the axis of the list.
+
+    Return the position of the new element, an i32, or -1 if the list was full. Other iterations may append at the same time.
+    """
+    place = node._cells.extend(find(node, I))
+    if place >= 0:
+        node._payload[_with_place(node, I, place)] = val
+    return place
+
+
+@qd.func
+def _with_place(node: qd.template(), I, place):  # noqa: E741
+    return qd.Vector(
+        [place if qd.static(axis == node._own_axes[0]) else I[qd.static(number)] for axis, number in qd.static(node._list_axes)]
+    )
+
+
+for _function in (is_active, activate, deactivate, length, append):
+    _function.host = getattr(host, _function.__name__)
