@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "out" / "nightly"
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 SECONDS_OF_A_DAY = 86_400
+# Emulated AMD GPUs, one of each family, and the suites that run on them.
+AMD_TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+AMD_SUITES = ["statements", "structs", "loops", "operators", "vectors", "functions"]
 
 
 class Skipped(Exception):
@@ -37,6 +40,20 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "gradients": [python, "-m", "tests.python.autodiff.compare_programs", "--count", "1000", *first],
         "tapes": [python, "-m", "tests.python.autodiff.random_tapes", "--count", "5000", *first],
         "loops": [python, "-m", "tests.python.language.random_loops", "--count", "2000", *first],
+        "amd-corpus": [python, "-m", "pytest", "tests/python/compile/test_amdgpu.py", "--every-target"],
+        **{
+            f"amd-{target}": [
+                python,
+                "tests/emulators/gcn/run.py",
+                target,
+                "-m",
+                "pytest",
+                "-n",
+                "2",
+                *(f"tests/python/language/test_{suite}.py" for suite in AMD_SUITES),
+            ]
+            for target in AMD_TARGETS
+        },
         "allocations": [python, "-m", "tests.python.host.allocation_failures", "--every", "10"],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -30,7 +31,7 @@ def build(*options: str) -> Path:
     library = find_folder() / key / "libamdhip64.so"
     if not library.exists():
         library.parent.mkdir(exist_ok=True)
-        made = library.with_suffix(f".{id(library)}")
+        made = library.with_suffix(f".{os.getpid()}")
         flags = (
             "-std=c++20 -O2 -w -ffp-contract=off -fwrapv -fno-strict-aliasing -fno-math-errno -fPIC -shared -fvisibility=default".split()
         )

@@ -83,6 +83,11 @@ OVERRIDES = {
     "S_BCNT0_I32_B64": "D0.i32 = 64 - __builtin_popcountll(S0.u64); w->scc = D0.i32 != 0",
     "S_FMAC_F32": "D0.f32 = fmaf(S0.f32, S1.f32, D0.f32)",
     "S_FMAC_F16": "D0.f16 = (f16)fma((f64)S0.f16, (f64)S1.f16, (f64)D0.f16)",
+    # Of gfx906 to gfx90a; the table of gfx940 does not have them.
+    "V_MAD_F32": "D0.f32 = S0.f32 * S1.f32 + S2.f32",
+    "V_MAC_F32": "D0.f32 = S0.f32 * S1.f32 + D0.f32",
+    "V_MADMK_F32": "D0.f32 = S0.f32 * SIMM32.f32 + S1.f32",
+    "V_MADAK_F32": "D0.f32 = S0.f32 * S1.f32 + SIMM32.f32",
     "V_SAD_U32": "D0.u32 = (S0.u32 > S1.u32 ? S0.u32 - S1.u32 : S1.u32 - S0.u32) + S2.u32",
     "V_BFI_B32": "D0.u32 = (S0.u32 & S1.u32) | (~S0.u32 & S2.u32)",
 }
