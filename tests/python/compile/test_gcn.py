@@ -227,3 +227,84 @@ def test_an_unknown_instruction_stops_with_address_and_name(tmp_path: Path, monk
             x.to_numpy()
     assert "gcn: unknown instruction at 0x" in (text := capfd.readouterr().err)
     assert "v_cvt_off_f32_i4" in text
+
+
+@qd.kernel
+def reverse_in_blocks(x: qd.types.ndarray(qd.i32, 1)) -> qd.i32:
+    qd.loop_config(block_dim=128)
+    for i in range(256):
+        tile = qd.simt.block.SharedArray((128,), qd.i32)
+        tile[i % 128] = x[i] * 3 + 1
+        qd.simt.block.sync()
+        x[i] = tile[127 - i % 128]
+    return 0
+
+
+@qd.kernel
+def add_up(x: qd.types.ndarray(qd.i32, 1)) -> qd.i32:
+    total = 0
+    for i in x:
+        total += x[i]
+    return total
+
+
+def is_right(kernel: Any) -> bool:
+    """Whether a kernel computes what it should."""
+    values = np.random.default_rng(3).integers(-1000, 1000, 5000).astype(np.int32)
+    x = qd.ndarray(qd.i32, 5000)
+    x.from_numpy(values)
+    result = kernel(x)
+    if kernel is add_up:
+        return result == values.sum()
+    expected = values.copy()
+    expected[:256] = (values[:256] * 3 + 1).reshape(2, 128)[:, ::-1].ravel()
+    return np.array_equal(x.to_numpy(), expected)
+
+
+# Processor, kernel, the instruction that is wrong, what stands in its place, and which of those that match.
+MISTAKES = [
+    ("gfx942", reverse_in_blocks, r"s_barrier", "s_nop 0", 0),
+    ("gfx942", reverse_in_blocks, r"v_xor_b32_e32 (v\d+), 0x1fc, (v\d+)", r"v_xor_b32_e32 \1, 0x1f8, \2", 0),
+    ("gfx942", reverse_in_blocks, r"ds_write_b32 (v\d+), (v\d+)", r"ds_write_b32 \1, \2 offset:4", 0),
+    ("gfx942", reverse_in_blocks, r"ds_write_b32 (v\d+), (v\d+)", r"ds_write_b32 \2, \1", 0),
+    ("gfx942", reverse_in_blocks, r"ds_read_b32 (v\d+), (v\d+)", r"ds_read_b32 \1, \2 offset:4", 0),
+    ("gfx942", reverse_in_blocks, r"v_mad_u64_u32 (.*), 3, 1", r"v_mad_u64_u32 \1, 3, 2", 0),
+    ("gfx942", reverse_in_blocks, r"v_lshl_or_b32 (v\d+), (s\d+), 7, (v\d+)", r"v_lshl_or_b32 \1, \2, 6, \3", 0),
+    ("gfx942", reverse_in_blocks, r"v_and_b32_e32 (v\d+), 0x3ff, (v\d+)", r"v_and_b32_e32 \1, 0x1f, \2", 0),
+    ("gfx942", reverse_in_blocks, r"s_load_dword (s\d+), (s\[4:5\]), 0x50", r"s_load_dword \1, \2, 0x54", 0),
+    ("gfx942", reverse_in_blocks, r"global_store_dword (v\[\d+:\d+\]), (v\d+), off", r"global_store_dword \1, \2, off offset:4", 0),
+    ("gfx942", add_up, r"ds_bpermute_b32 (v\d+), (v\d+), (v\d+) offset:128", r"ds_bpermute_b32 \1, \2, \3 offset:124", 0),
+    ("gfx942", add_up, r"ds_bpermute_b32 (v\d+), (v\d+), (v\d+) offset:64", r"ds_bpermute_b32 \1, \2, \3 offset:32", 0),
+    ("gfx942", add_up, r"v_add_u32_e32 (v\d+), (v\d+), (v\d+)", r"v_sub_u32_e32 \1, \2, \3", 0),
+    ("gfx942", add_up, r"global_load_dword (v\d+), (v\[\d+:\d+\]), off offset:1536", r"global_load_dword \1, \2, off offset:1540", 0),
+    ("gfx1100", reverse_in_blocks, r"s_barrier", "s_nop 0", 0),
+    ("gfx1100", reverse_in_blocks, r"ds_load_b32 (v\d+), (v\d+)", r"ds_load_b32 \1, \2 offset:4", 0),
+    ("gfx1100", reverse_in_blocks, r"ds_store_b32 (v\d+), (v\d+)", r"ds_store_b32 \2, \1", 0),
+    ("gfx1100", reverse_in_blocks, r"v_xor_b32_e32 (v\d+), 0x1fc, (v\d+)", r"v_xor_b32_e32 \1, 0x1f8, \2", 0),
+    ("gfx1100", reverse_in_blocks, r"s_load_b32 (s\d+), (s\[4:5\]), 0x50", r"s_load_b32 \1, \2, 0x54", 0),
+    ("gfx1100", add_up, r"ds_store_b32 (v\d+), (v\d+)", r"ds_store_b32 \1, \2 offset:4", 0),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_mistakes_in_the_code_are_noticed(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, kernel, pattern, replacement, which = MISTAKES[number]
+    edits = []
+
+    def plant(code: bytes) -> bytes:
+        edits.append(pattern)
+        return gcn.assemble.edit(target, code, pattern, replacement, which)
+
+    with amd_emulation.running(target, monkeypatch, plant):
+        try:
+            assert not is_right(kernel)
+        except RuntimeError as error:
+            assert "a kernel has faulted: hipErrorIllegalAddress" in str(error)
+    assert edits
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+def test_the_same_programs_without_mistakes(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with amd_emulation.running(target, monkeypatch):
+        assert is_right(reverse_in_blocks)
+        assert is_right(add_up)
