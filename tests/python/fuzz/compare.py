@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import linecache
+import os
 import pickle
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from .program import Program, Statement
 from .surroundings import ProgramGenerator
 
 ROOT = Path(__file__).parents[3]
-BACKENDS = ("cpu", "python")
+# FUZZ_ARCH names another processor than the CPU for compiled programs.
+BACKENDS = (os.environ.get("FUZZ_ARCH", "cpu"), "python")
 _modules = itertools.count()
 
 
