@@ -1,7 +1,6 @@
 /* emulated_grid.c: a grid of threads, one thread after the other, on the processor.
  *
- * Blocks run in turn. A thread that waits for others (a barrier, a shuffle) hands over to the next one; when all threads of the block wait,
- * they go on, in order. What is in shared memory is a variable, since there is one block at a time: blocks that wait for each other run
+ * Blocks run in turn. A thread that waits for others (a barrier, a shuffle) hands over to the next one until all of them have arrived. What is in shared memory is a variable, since there is one block at a time: blocks that wait for each other run
  * together and have none. */
 #include <math.h>
 #include <stdint.h>
@@ -57,25 +56,47 @@ void emulated_grid_barrier(void *arrivals, void *failed, unsigned count) {
   while (round == own_round) wait_for_all();
 }
 
-void emulated_barrier(unsigned barrier) { (void)barrier, wait_for_all(); }
+/* Threads that wait for each other: those of a block, or of a subgroup. */
+typedef struct {
+  unsigned arrived, round;
+} Team;
+static Team block_teams[kMostThreads], subgroup_teams[kMostThreads];
 
-void emulated_subgroup_barrier(unsigned mask) { (void)mask, wait_for_all(); }
+static void arrive(Team *team, unsigned count) {
+  unsigned own_round = team->round;
+  if (++team->arrived == count) team->arrived = 0, ++team->round;
+  while (team->round == own_round) wait_for_all();
+}
+
+static void wait_for_subgroup(void) {
+  unsigned first = thread / SUBGROUP * SUBGROUP;
+  arrive(&subgroup_teams[number() - thread + first], block_size - first < SUBGROUP ? block_size - first : SUBGROUP);
+}
+
+void emulated_barrier(unsigned barrier) { (void)barrier, arrive(&block_teams[block - first_block], block_size); }
+
+void emulated_subgroup_barrier(unsigned mask) { (void)mask, wait_for_subgroup(); }
 
 unsigned emulated_shuffle(Mask mask, unsigned value, unsigned lane, unsigned clamp) {
   if (mask == 1) return value; /* single_threaded: see emulated_active */
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[number()] = value;
-  wait_for_all();
+  wait_for_subgroup();
   value = exchanged[number() - thread % SUBGROUP + lane % SUBGROUP];
-  wait_for_all();
+  wait_for_subgroup();
   return value;
 }
 
 Mask emulated_ballot(Mask mask, unsigned char vote) {
   Mask votes = 0;
-  for (unsigned lane = 0; lane < SUBGROUP; ++lane)
-    votes |= (Mask)emulated_shuffle(mask, vote & 1, lane, 0) << lane;
+  static unsigned char given[kMostThreads];
+  (void)mask;
+  given[number()] = vote & 1;
+  wait_for_subgroup();
+  for (unsigned lane = 0; lane < SUBGROUP && thread - thread % SUBGROUP + lane < block_size; ++lane)
+    votes |= (Mask)given[number() - thread % SUBGROUP + lane] << lane;
+  wait_for_subgroup();
   return votes;
 }
 
@@ -83,9 +104,9 @@ unsigned emulated_shuffle_down(Mask mask, unsigned value, unsigned distance, uns
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[number()] = value;
-  wait_for_all();
+  wait_for_subgroup();
   if (thread % SUBGROUP + distance < SUBGROUP) value = exchanged[number() + distance];
-  wait_for_all();
+  wait_for_subgroup();
   return value;
 }
 
