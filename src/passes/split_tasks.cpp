@@ -25,7 +25,7 @@ namespace qd::passes {
 namespace {
 
 // An expression of at most this many ops is recomputed in each task that uses it, and takes no slot.
-constexpr unsigned kCheapOps = 8;
+constexpr unsigned kCheapOps = 16;
 
 bool isParallelLoop(Operation &op) {
   auto loop = dyn_cast<ForOp>(op);
@@ -41,6 +41,23 @@ bool isCheap(Operation *op) {
   if (auto binary = dyn_cast<BinaryOp>(op))
     return isScalar(binary.getType()) && binary.getBinaryKind() != BinaryKind::pow && binary.getBinaryKind() != BinaryKind::atan2;
   return false;
+}
+
+/// Replaces a variable that is assigned once, before it is read, by its value: the host then knows the sizes of loops over it.
+void forwardAssignedOnce(Block &block) {
+  for (LocalOp local : llvm::make_early_inc_range(block.getOps<LocalOp>())) {
+    StoreOp store;
+    for (Operation *user : local->getUsers())
+      if (auto found = dyn_cast<StoreOp>(user)) store = store ? StoreOp() : found;
+    if (!store || store->getBlock() != &block) continue;
+    auto isLaterLoad = [&](Operation *user) { return isa<LoadOp>(user) && store->isBeforeInBlock(block.findAncestorOpInBlock(*user)); };
+    if (!llvm::all_of(local->getUsers(), [&](Operation *user) { return user == store || isLaterLoad(user); })) continue;
+    for (Operation *user : llvm::make_early_inc_range(local->getUsers())) {
+      if (user != store) user->replaceAllUsesWith(ValueRange{store.getValue()});
+      user->erase();
+    }
+    local->erase();
+  }
 }
 
 class Splitter {
@@ -79,6 +96,7 @@ private:
   }
 
   void collectDefinitions(Block &block) {
+    forwardAssignedOnce(block);
     for (Operation &op : block) {
       if (auto repeat = dyn_cast<RepeatOp>(op)) collectDefinitions(repeat.getBody().front());
       definitions.push_back(&op);
@@ -86,11 +104,14 @@ private:
     }
   }
 
-  /// Number of ops that recomputing the op takes, counted up to kCheapOps + 1.
+  /// Number of ops that recomputing the op in another task takes, counted up to kCheapOps + 1.
   unsigned computeCost(Operation *op) const {
     if (isa<TensorArgumentOp, SharedOp>(op)) return 1;
     unsigned cost = isCheap(op) ? 1 : kCheapOps + 1;
-    for (Value operand : op->getOperands()) cost += costs.lookup(operand);
+    for (Value operand : op->getOperands()) {
+      unsigned part = costs.lookup(operand);
+      cost += part > kCheapOps ? 1 : part; // a value that takes a slot is read from there
+    }
     return std::min(cost, kCheapOps + 1);
   }
 

@@ -139,3 +139,23 @@ qd.kernel @repeated_tasks [] attributes {argument_bytes = 0 : i32} {
   } : !qd.ref<i1>
   qd.print ["after"]
 }
+
+// -----
+
+// A variable that is assigned once, before it is read, is its value: no task stores it, and the loop's bound is a cheap expression.
+// CHECK-LABEL: qd.kernel @variable_assigned_once
+// CHECK-NOT: scratch_bytes
+// CHECK: qd.task parallel {
+// CHECK: %[[N:.*]] = qd.argument 0 : si32
+// CHECK: qd.for parallel ({{.*}}) to (%[[N]])
+qd.kernel @variable_assigned_once [] attributes {argument_bytes = 4 : i32} {
+  %n = qd.argument 0 : si32
+  %variable = qd.local : !qd.ref<si32>
+  qd.store %n, %variable : !qd.ref<si32>
+  %zero = qd.constant 0 : si32
+  %end = qd.load %variable : !qd.ref<si32>
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.yield
+  }
+}

@@ -27,7 +27,7 @@ constexpr uint64_t kMaxChunks = 1024;
 constexpr uint64_t kWantedChunks = 32;
 /// A loop with reductions polls for cancellation after this many chunks of the usual size; no chunk of another loop is longer.
 constexpr uint64_t kChunksPerStrip = 16;
-/// Chunks are multiples of this, the maximum number of lanes.
+/// Chunks of loops that run in lanes are multiples of this, the maximum number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
@@ -115,6 +115,7 @@ void ParallelTask::emit() {
 }
 
 llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
+  if (schedule.lanes == 1) return getUnsignedMax(builder, size, builder.getInt64(1));
   return builder.CreateAnd(builder.CreateAdd(size, builder.getInt64(kChunkUnit)), builder.getInt64(~(kChunkUnit - 1)));
 }
 
