@@ -74,7 +74,7 @@ std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
 nb::tuple getDeviceLimits() {
   launch::requireActive();
   runtime::DeviceLimits limits = launch::getState().device->getLimits();
-  return nb::make_tuple(limits.subgroupSize, limits.sharedBytes);
+  return nb::make_tuple(limits.subgroupSize, limits.sharedBytes, limits.blocksProgress);
 }
 
 /// The name of the target, with its processor after a colon.
@@ -242,7 +242,8 @@ NB_MODULE(_runtime, m) {
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "The target of compilation, as _compiler.compile accepts it.");
   m.def("find_problem", bindings::findProblem, "arch"_a, "options"_a, "Why there is no device of this name; empty when there is one.");
-  m.def("device_limits", bindings::getDeviceLimits, "Of the current device: (lanes of a subgroup, bytes that a block shares or 0).");
+  m.def("device_limits", bindings::getDeviceLimits,
+        "Of the current device: (lanes of a subgroup, bytes that a block shares or 0, whether blocks that others wait for progress).");
   using launch::TapeContext;
   auto own = [](launch::Ref &&found) { return found ? nb::steal(found.release()) : nb::none(); };
   nb::class_<TapeContext>(m, "TapeContext", "The state of a tape or a forward mode (docs/design/tapes.md).")

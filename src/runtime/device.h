@@ -44,7 +44,8 @@ public:
 /// Numbers of a device that programs see.
 struct DeviceLimits {
   unsigned subgroupSize = QD_SUBGROUP_SIZE;
-  unsigned sharedBytes = 0; ///< memory that the threads of a block share; 0: no limit
+  unsigned sharedBytes = 0;    ///< memory that the threads of a block share; 0: no limit
+  bool blocksProgress = false; ///< a block of a grid that has started goes on while other blocks wait for it
 };
 
 class Device {

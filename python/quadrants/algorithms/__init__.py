@@ -1,13 +1,15 @@
 """Parallel algorithms over one-dimensional arrays, written in the kernel language: reductions, scans, compaction, sorting.
 
-Functions that are not deprecated are called in kernels, at the top level, where their loops become tasks of the kernel. Their scratch
-memory is an array of `u32` (`u64` for reductions and scans of eight-byte data) with at least the number of elements that the function
-`*_scratch_slots` returns.
+`reduce`, `scan`, `sort`, `argmin`, `argmax`, `unique`, `histogram` and `segmented_reduce` are called from Python, with whole containers.
+The others, and `sort` with more arguments, are called in kernels, at the top level, where their loops become tasks of the kernel. Their
+scratch memory is an array of `u32` (`u64` for reductions and scans of eight-byte data) with at least the number of elements that the
+function `*_scratch_slots` returns.
 """
 
 # ruff: noqa: F401 (what is imported here is what the package offers)
 
 from ._algorithms import PrefixSumExecutor, parallel_sort
+from ._host import argmax, argmin, histogram, reduce, scan, segmented_reduce, unique
 from ._radix_sort import sort
 from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add, reduce_by_key_max, reduce_by_key_min

@@ -16,7 +16,7 @@ from ._scratch import check_depth
 
 Constant = qd.template()  # annotation of compile-time arguments
 MAX_BLOCKS = 1024
-_FOLD_TYPES = ("i32", "u32", "f32", "i64", "u64", "f64")
+_FOLD_TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
 
 
 def check_fold(dtype: Any, log256_max_n: Any) -> None:

@@ -2,8 +2,162 @@
 
 import quadrants as qd
 
-from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialize_folds
-from ._reduce import fold_blocks
+from .._base import device as _device
+from ..simt import subgroup
+from ..simt._primitives import thread_idx
+from ._blocks import Constant, at, block_count, check_fold, identity, specialize_folds
+from ._tiles import (
+    BLOCK,
+    before_tile,
+    clear_words,
+    count_tiles,
+    fold_before,
+    from_word,
+    load_rows,
+    publish,
+    rows_of,
+    scan_rows,
+    scan_totals,
+    store_rows,
+    take_tile,
+    to_word,
+    wait,
+)
+
+# Of a chunk, and their elements. Runs do not begin at multiples of 4 KB, which would share the same few lines of a cache.
+_RUNS, _RUN = 4, 4128
+
+
+@qd.func(requires_top_level=True)
+def _scan_in_one_pass(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
+    rows = qd.static(rows_of(dtype))
+    size = qd.static(BLOCK * rows_of(dtype))
+    clear_words(scratch, 8 * ((n - 1) // size) + qd.min((n - 1) // size, 1))
+    qd.loop_config(block_dim=BLOCK)
+    for _ in range(((n - 1) // size + 1) * BLOCK):
+        tiles = count_tiles(n, size)
+        tile = take_tile(scratch, 0, tiles)
+        values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
+        scanned, own = scan_rows(values, rows, dtype, op, inclusive)
+        before, total = fold_before(own, dtype, op)
+        before = op(before_tile(scratch, tile, tiles, total, dtype, op), before)
+        for k in qd.static(range(rows)):
+            scanned[k] = op(before, scanned[k])
+        store_rows(out, scanned, tile * size, n - tile * size, rows)
+
+
+@qd.func(requires_top_level=True)
+def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
+    rows = qd.static(rows_of(dtype))
+    size = qd.static(BLOCK * rows_of(dtype))
+    qd.loop_config(block_dim=BLOCK)
+    for i in range(((n - 1) // size + 1) * BLOCK):
+        tile = i // BLOCK
+        values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
+        total = values[0]
+        for k in qd.static(range(1, rows)):
+            total = op(total, values[k])
+        _, total = fold_before(subgroup._reduce_all(total, None, op), dtype, op)
+        if thread_idx() == 0:
+            scratch[at(scratch, tile)] = to_word(total, dtype)
+    scan_totals(scratch, (n - 1) // size + 1, dtype, op)
+    qd.loop_config(block_dim=BLOCK)
+    for i in range(((n - 1) // size + 1) * BLOCK):
+        tile = i // BLOCK
+        values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
+        scanned, own = scan_rows(values, rows, dtype, op, inclusive)
+        before, _ = fold_before(own, dtype, op)
+        before = op(from_word(scratch[at(scratch, tile)], dtype), before)
+        for k in qd.static(range(rows)):
+            scanned[k] = op(before, scanned[k])
+        store_rows(out, scanned, tile * size, n - tile * size, rows)
+
+
+@qd.func
+def _scan_run(arr, out, first, end, before, op: Constant, inclusive: Constant):
+    """Scans neighboring elements, and returns the fold of all of them and what was before."""
+    running = before
+    for i in range(first, end):
+        value = arr[at(arr, i)]
+        if qd.static(inclusive):
+            running = op(running, value)
+            out[at(out, i)] = running
+        else:
+            out[at(out, i)] = running
+            running = op(running, value)
+    return running
+
+
+@qd.func(requires_top_level=True)
+def _scan_on_threads(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
+    """Each thread takes the next chunk, which its cache holds: it folds the chunk, waits for the fold of those before, and scans it.
+
+    A chunk is cut into runs that are scanned side by side, so that a processor has several additions under way.
+    """
+    size = qd.static(_RUNS * _RUN)
+    clear_words(scratch, qd.select(n > size, 2 * ((n - 1) // size) + 3, 0))
+    qd.loop_config(block_dim=1)
+    for _ in range((n - 1) // size + 1):
+        chunk = 0
+        if n > size:
+            chunk = qd.i32(qd.atomic_add(scratch[at(scratch, 0)], 1))
+        first = chunk * size
+        left = n - first
+        before = dtype(qd.static(identity(op, dtype)))
+        if chunk == 0 or left < size:
+            if chunk > 0:
+                before = wait(scratch, 2 * chunk - 1, dtype)
+            before = _scan_run(arr, out, first, first + qd.min(left, size), before, op, inclusive)
+            if left > size:
+                publish(scratch, 1, before, dtype)
+        else:
+            running = qd.Vector.zero(dtype, _RUNS)
+            for k in qd.static(range(_RUNS)):
+                running[k] = before
+            for i in range(_RUN):
+                for k in qd.static(range(_RUNS)):
+                    running[k] = op(running[k], arr[at(arr, first + (qd.static(k * _RUN) + i))])
+            before = wait(scratch, 2 * chunk - 1, dtype)
+            for k in qd.static(range(_RUNS)):
+                own = running[k]
+                running[k] = before
+                before = op(before, own)
+            publish(scratch, 2 * chunk + 1, before, dtype)
+            for i in range(_RUN):
+                for k in qd.static(range(_RUNS)):
+                    value = arr[at(arr, first + (qd.static(k * _RUN) + i))]
+                    if qd.static(inclusive):
+                        running[k] = op(running[k], value)
+                        out[at(out, first + (qd.static(k * _RUN) + i))] = running[k]
+                    else:
+                        out[at(out, first + (qd.static(k * _RUN) + i))] = running[k]
+                        running[k] = op(running[k], value)
+
+
+@qd.func(requires_top_level=True)
+def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Constant, inclusive: Constant):
+    """Store in `out[i]` the {what} of {elements}, for all i < n; {empty} if there are none. `out` is `arr` or does not overlap it.
+
+    Args: `arr`, `out`: 1-D arrays of `dtype` (i8…i64, u8…u64, f16, f32, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
+    `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
+    qd.static(check_fold(dtype, log256_max_n))
+    if qd.static(not _device.HAS_GRIDS):
+        _scan_on_threads(arr, out, scratch, n, dtype, op, inclusive)
+    elif qd.static(_device.BLOCKS_PROGRESS):
+        _scan_in_one_pass(arr, out, scratch, n, dtype, op, inclusive)
+    else:
+        _scan_in_two_passes(arr, out, scratch, n, dtype, op, inclusive)
+
+
+def _specialize(kind, inclusive, elements):
+    doc = _scan.__doc__.replace("{elements}", elements)
+    return specialize_folds(_scan, kind + "_scan_{}", doc, inclusive=inclusive)
+
+
+exclusive_scan_add, exclusive_scan_min, exclusive_scan_max = _specialize("exclusive", False, "`arr[0:i]`")
+inclusive_scan_add, inclusive_scan_min, inclusive_scan_max = _specialize("inclusive", True, "`arr[0:i + 1]`")
 
 
 @qd.func(requires_top_level=True)
@@ -17,40 +171,3 @@ def scan_counts(scratch, n):
         scratch[slot] = total
         total += count
     return total
-
-
-@qd.func(requires_top_level=True)
-def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Constant, inclusive: Constant):
-    """Store in `out[i]` the {what} of {elements}, for all i < n; {empty} if there are none. `out` may be `arr`.
-
-    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
-    `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
-    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
-    """
-    qd.static(check_fold(dtype, log256_max_n))
-    fold_blocks(arr, scratch, n, dtype, op)
-    total = dtype(qd.static(identity(op, dtype)))
-    qd.loop_config(serialize=True)
-    for block in range(block_count(n)):
-        value = qd.bit_cast(scratch[at(scratch, block)], dtype)
-        scratch[at(scratch, block)] = qd.bit_cast(total, qd.static(carrier(dtype)))
-        total = op(total, value)
-    for block in range(block_count(n)):
-        running = qd.bit_cast(scratch[at(scratch, block)], dtype)
-        for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
-            value = arr[at(arr, i)]
-            if qd.static(inclusive):
-                running = op(running, value)
-                out[at(out, i)] = running
-            else:
-                out[at(out, i)] = running
-                running = op(running, value)
-
-
-def _specialize(kind, inclusive, elements):
-    doc = _scan.__doc__.replace("{elements}", elements)
-    return specialize_folds(_scan, kind + "_scan_{}", doc, inclusive=inclusive)
-
-
-exclusive_scan_add, exclusive_scan_min, exclusive_scan_max = _specialize("exclusive", False, "`arr[0:i]`")
-inclusive_scan_add, inclusive_scan_min, inclusive_scan_max = _specialize("inclusive", True, "`arr[0:i + 1]`")

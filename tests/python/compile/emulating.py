@@ -109,5 +109,4 @@ def start(monkeypatch: pytest.MonkeyPatch, folder: Path, target: str = "cuda") -
 
     monkeypatch.setattr(_compiler, "compile", compile_emulated)
     if target != "cuda":
-        _, shared_bytes = _runtime.device_limits() if _runtime.statistics()["active"] else (0, 48 << 10)
-        monkeypatch.setattr(_runtime, "device_limits", lambda: (SUBGROUPS[target], shared_bytes))
+        monkeypatch.setattr(_runtime, "device_limits", lambda: (SUBGROUPS[target], 48 << 10, False))

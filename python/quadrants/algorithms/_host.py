@@ -1,0 +1,295 @@
+"""Algorithms that Python calls with whole containers; they launch kernels with the algorithms of this package."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+from .._base import device as _device
+from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype
+from .._containers.field import Field
+from .._containers.tensor import Tensor
+from .._language.fold_operators import BY_NAME
+from ..simt import subgroup
+from ..simt._primitives import block_idx
+from ._blocks import Constant, at, check_fold, identity
+from ._radix_sort import from_sortable, to_sortable
+from ._radix_sort import sort as _sort_in_kernel
+from ._reduce import reduce_add, reduce_max, reduce_min
+from ._reduce_by_key import reduce_by_key_add
+from ._scan import _scan
+from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots, sort_scratch_slots
+
+_Array = qd.types.ndarray(ndim=1)
+_REDUCTIONS = {"add": reduce_add, "min": reduce_min, "max": reduce_max}
+
+
+@qd.kernel
+def _reduce_kernel(arr: _Array, out: _Array, n: qd.i32, algorithm: Constant, dtype: Constant):
+    algorithm(arr, out, out, n, dtype, 4)
+
+
+@qd.kernel
+def _scan_kernel(arr: _Array, out: _Array, scratch: _Array, n: qd.i32, op: Constant, inclusive: Constant, dtype: Constant):
+    _scan(arr, out, scratch, n, dtype, 4, op, inclusive)
+
+
+@qd.func
+def _reverse(key, dtype: Constant):
+    """Maps keys to keys of the opposite order, and back."""
+    return from_sortable(~to_sortable(key, dtype), dtype)
+
+
+@qd.kernel
+def _sort_kernel(
+    keys: _Array, tmp_keys: _Array, values: _Array, tmp_values: _Array, scratch: _Array, n: qd.types.ndarray(ndim=0), has_values: Constant,
+    descending: Constant, dtype: Constant
+):  # fmt: skip
+    bits = qd.static(8 * dtype.size)
+    if qd.static(descending):
+        for i in range(n[()]):
+            keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)
+    _sort_in_kernel(keys, tmp_keys, values, tmp_values, scratch, n, dtype, has_values, bits, 4)
+    if qd.static(descending):
+        for i in range(n[()]):
+            keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)
+
+
+@qd.kernel
+def _runs_kernel(keys: _Array, ones: _Array, keys_out: _Array, counts: _Array, runs: _Array, scratch: _Array, n: qd.i32):
+    reduce_by_key_add(keys, ones, keys_out, counts, runs, scratch, n, qd.i32, 4)
+
+
+@qd.kernel
+def _find_kernel(arr: _Array, wanted: _Array, n: qd.i32) -> qd.i32:
+    place = n
+    for i in range(n):
+        if arr[at(arr, i)] == wanted[0]:
+            qd.atomic_min(place, i)
+    return place
+
+
+@qd.kernel
+def _histogram_kernel(arr: _Array, edges: _Array, counts: _Array, n: qd.i32, bins: qd.i32):
+    for i in range(n):
+        value = qd.f64(arr[at(arr, i)])
+        if edges[0] <= value <= edges[bins]:
+            number = qd.min(qd.i32((value - edges[0]) / (edges[bins] - edges[0]) * bins), bins - 1)
+            # Rounding may be off by one bin: the edges decide.
+            if value < edges[number]:
+                number -= 1
+            elif number < bins - 1 and value >= edges[number + 1]:
+                number += 1
+            counts[number] += 1
+
+
+@qd.func(requires_top_level=True)
+def _reduce_segments_on_grid(arr, offsets, out, segments, dtype: Constant, op: Constant):
+    """A subgroup folds a segment, so that its lanes read neighboring elements."""
+    qd.loop_config(block_dim=_device.SUBGROUP_SIZE)
+    for _ in range(segments * _device.SUBGROUP_SIZE):
+        total = dtype(qd.static(identity(op, dtype)))
+        begin, end = offsets[at(offsets, block_idx())], offsets[at(offsets, block_idx() + 1)]
+        for i in range(begin + subgroup.invocation_id(), end, qd.static(_device.SUBGROUP_SIZE)):
+            total = op(total, arr[at(arr, i)])
+        total = subgroup._reduce_all(total, None, op)
+        if subgroup.invocation_id() == 0:
+            out[at(out, block_idx())] = total
+
+
+@qd.kernel
+def _segments_kernel(arr: _Array, offsets: _Array, out: _Array, segments: qd.i32, op: Constant, dtype: Constant):
+    if qd.static(_device.HAS_GRIDS):
+        _reduce_segments_on_grid(arr, offsets, out, segments, dtype, op)
+    else:
+        for segment in range(segments):
+            total = dtype(qd.static(identity(op, dtype)))
+            for i in range(offsets[at(offsets, segment)], offsets[at(offsets, segment + 1)]):
+                total = op(total, arr[at(arr, i)])
+            out[at(out, segment)] = total
+
+
+def _view(given: Any, name: str, writes: bool = False) -> Any:
+    """Returns a container that kernels take as an argument: of fields a view, of lists and what else NumPy reads an array."""
+    container = given._unwrap() if isinstance(given, Tensor) else given
+    if isinstance(container, Field):
+        container = container[:]
+    if not hasattr(container, "shape"):
+        if writes:
+            raise TypeError(f"{name} must be a field, an ndarray or an array, got {type(given).__name__}")
+        container = np.asarray(container)
+    if len(container.shape) != 1:
+        raise ValueError(f"{name} must have one axis, got the shape {tuple(container.shape)}")
+    if container.shape[0] >= 1 << 31:
+        raise ValueError(f"{name} must have less than 2**31 elements, got {container.shape[0]}")
+    return container
+
+
+def _dtype_of(container: Any, name: str) -> Any:
+    """Returns the type of the elements, which must be numbers that algorithms can fold."""
+    if getattr(container, "element_shape", ()) != ():
+        raise TypeError(f"{name} must have scalar elements, got elements of shape {container.element_shape}")
+    dtype = find_dtype(container.dtype)
+    if dtype is None:
+        raise TypeError(f"{name} must be of a data type of qd, got {container.dtype}")
+    check_fold(dtype, 1)
+    return dtype
+
+
+def _operator(op: Any) -> str:
+    if op not in _REDUCTIONS:
+        raise ValueError(f"op must be one of {', '.join(map(repr, _REDUCTIONS))}, got {op!r}")
+    return op
+
+
+def _make_like(container: Any, dtype: Any, length: int) -> Any:
+    """Returns an array of the library of `container`: of NumPy, torch or an ndarray."""
+    if isinstance(container, np.ndarray):
+        return np.empty(length, to_numpy_dtype(dtype))
+    if type(container).__module__.split(".")[0] == "torch":
+        return container.new_empty(length, dtype=qd.ndarray(dtype, 0).to_torch().dtype)
+    return qd.ndarray(dtype, length)
+
+
+def reduce(arr: Any, op: str = "add") -> Any:
+    """Return the sum, minimum or maximum of all elements of an array, a number.
+
+    Args: `arr`: a field, ndarray, tensor, torch tensor or NumPy array with one axis, of i8…i64, u8…u64, f16, f32 or f64. Sums have
+    its type. `op`: "add", "min" or "max". Of no elements the result is 0, the largest or the smallest value of the type.
+    The order of additions depends on the number of elements only. Raises TypeError and NotImplementedError for other elements, ValueError
+    for other shapes and operators.
+    """
+    container = _view(arr, "arr")
+    dtype = _dtype_of(container, "arr")
+    out = qd.ndarray(dtype, 1)
+    _reduce_kernel(container, out, container.shape[0], _REDUCTIONS[_operator(op)], dtype)
+    return out[0]
+
+
+def scan(arr: Any, op: str = "add", *, inclusive: bool = True, out: Any = None) -> Any:
+    """Return the running sums, minima or maxima of an array (Merrill and Garland, 2016; see `exclusive_scan_add`).
+
+    Args: `arr`, `op`: as for `reduce`. `inclusive`: whether an element counts to its own result. `out`: where the results go, of the shape
+    and type of `arr`, which it may be; default: a new array of the same library (of fields, tensors and lists: an ndarray).
+    Raises as `reduce`, and ValueError for an `out` of another shape or type.
+    """
+    container = _view(arr, "arr")
+    dtype, length = _dtype_of(container, "arr"), container.shape[0]
+    target = _make_like(container, dtype, length) if out is None else _view(out, "out", writes=True)
+    if target.shape[0] != length or _dtype_of(target, "out") is not dtype:
+        raise ValueError(f"out must have {length} elements of {dtype}, got {target.shape[0]} of {target.dtype}")
+    scratch = qd.ndarray(qd.u64 if dtype.size == 8 else qd.u32, exclusive_scan_scratch_slots(length))
+    _scan_kernel(container, target, scratch, length, BY_NAME[_operator(op)][0], bool(inclusive), dtype)
+    return target if out is None else out
+
+
+def _sort(keys: Any, values: Any = None, *, stable: bool = True, descending: bool = False) -> None:
+    """Sorts containers in place; see `sort`. The sort is stable, whatever `stable` says."""
+    container = _view(keys, "keys", writes=True)
+    dtype, length = _dtype_of(container, "keys"), container.shape[0]
+    moved = container if values is None else _view(values, "values", writes=True)
+    if moved.shape[0] != length:
+        raise ValueError(f"values must have as many elements as keys: {length} expected, got {moved.shape[0]}")
+    if length < 2:
+        return
+    if dtype.size == 1:  # the sort takes two digits at a time
+        raise NotImplementedError(f"keys must have 16 bits at least, got {dtype}")
+    spare = qd.ndarray(dtype, length)
+    other = spare if values is None else qd.ndarray(_element_of(moved), length)
+    count = qd.ndarray(qd.i32, ())
+    count[()] = length
+    scratch = qd.ndarray(qd.u32, sort_scratch_slots(length))
+    _sort_kernel(container, spare, moved, other, scratch, count, values is not None, bool(descending), dtype)
+
+
+_sort_in_kernel.host = _sort
+
+
+def _element_of(container: Any) -> Any:
+    return getattr(container, "_element_type", None) or to_dtype(find_dtype(container.dtype))
+
+
+def _find(arr: Any, op: str) -> int:
+    container = _view(arr, "arr")
+    dtype, length = _dtype_of(container, "arr"), container.shape[0]
+    if length == 0:
+        raise ValueError("an array without elements has no least or greatest one")
+    best = qd.ndarray(dtype, 1)
+    _reduce_kernel(container, best, length, _REDUCTIONS[op], dtype)
+    return _find_kernel(container, best, length)
+
+
+def argmin(arr: Any) -> int:
+    """Return the index, counted from 0, of the first least element of `arr`, an array as for `reduce`.
+
+    Raises as `reduce`, and ValueError for an array without elements. An array with NaN has its length as result if no number equals the
+    minimum.
+    """
+    return _find(arr, "min")
+
+
+def argmax(arr: Any) -> int:
+    """Return the index, counted from 0, of the first greatest element of `arr`, an array as for `reduce`. Raises as `argmin`."""
+    return _find(arr, "max")
+
+
+def unique(arr: Any, *, return_counts: bool = False) -> Any:
+    """Return the distinct elements of an array in ascending order, and how often each occurs if `return_counts`: ndarrays, counts of i32.
+
+    Args: `arr`: as for `sort`; it is unchanged. Raises as `reduce`, and NotImplementedError for keys of eight bits. Every NaN is distinct.
+    """
+    container = _view(arr, "arr")
+    dtype, length = _dtype_of(container, "arr"), container.shape[0]
+    keys, found, ones, counts = (qd.ndarray(kind, length) for kind in (dtype, dtype, qd.i32, qd.i32))
+    ones.fill(1)
+    keys.from_numpy(np.asarray(container.to_numpy() if hasattr(container, "to_numpy") else container))
+    _sort(keys)
+    runs = qd.ndarray(qd.i32, 1)
+    _runs_kernel(keys, ones, found, counts, runs, qd.ndarray(qd.u32, reduce_by_key_scratch_slots(length)), length)
+    number = int(runs[0])
+    return (found[:number], counts[:number]) if return_counts else found[:number]
+
+
+def histogram(arr: Any, bins: int = 10, range: tuple[float, float] | None = None) -> tuple[Any, Any]:
+    """Return how many elements of an array fall into each of `bins` intervals of equal width, an ndarray of i32, and the edges of the
+    intervals, a NumPy array of f64.
+
+    Args: `arr`: as for `reduce`. `bins`: at least 1. `range`: the first and the last edge; default: the least and the greatest element. An
+    interval contains its lower edge, and the last one its upper edge, too; other elements and NaN do not count, as in `numpy.histogram`.
+    Raises as `reduce`, and ValueError for other numbers of bins and for a range that is no range of finite numbers.
+    """
+    container = _view(arr, "arr")
+    _dtype_of(container, "arr")
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, got {bins}")
+    if range is None:
+        range = (reduce(arr, "min"), reduce(arr, "max")) if container.shape[0] else (0, 1)
+    low, high = map(float, range)
+    if not (low <= high and math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"range must be two finite numbers in order, got {low} and {high}")
+    edges = np.linspace(*((low - 0.5, high + 0.5) if low == high else (low, high)), bins + 1)
+    given, counts = qd.ndarray(qd.f64, bins + 1), qd.ndarray(qd.i32, bins)
+    given.from_numpy(edges)
+    counts.fill(0)
+    _histogram_kernel(container, given, counts, container.shape[0], bins)
+    return counts, edges
+
+
+def segmented_reduce(arr: Any, offsets: Any, op: str = "add") -> Any:
+    """Return the sum, minimum or maximum of each segment of an array: of `arr[offsets[s]:offsets[s + 1]]` for every s.
+
+    Args: `arr`, `op`: as for `reduce`. `offsets`: one integer more than there are segments, in ascending order, up to the length of `arr`;
+    their values are not checked. The result is a new array of the library of `arr`. Raises as `reduce`, and ValueError for offsets without
+    elements.
+    """
+    container, limits = _view(arr, "arr"), _view(offsets, "offsets")
+    dtype, segments = _dtype_of(container, "arr"), limits.shape[0] - 1
+    if segments < 0:
+        raise ValueError("offsets must have at least one element")
+    out = _make_like(container, dtype, segments)
+    _segments_kernel(container, limits, out, segments, BY_NAME[_operator(op)][0], dtype)
+    return out

@@ -1,0 +1,149 @@
+"""Algorithms that Python calls with whole containers, against NumPy."""
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants import algorithms
+
+
+@pytest.fixture(params=["cpu", "python"], autouse=True)
+def backend(request):
+    qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
+    yield request.param
+    qd.reset()
+
+
+def field_of(data):
+    field = qd.field(qd.i32 if data.dtype.kind == "i" else qd.f32, len(data), offset=3)
+    field.from_numpy(data)
+    return field
+
+
+def ndarray_of(data):
+    array = qd.ndarray(qd.i32 if data.dtype.kind == "i" else qd.f32, len(data))
+    array.from_numpy(data)
+    return array
+
+
+def torch_of(data):
+    return pytest.importorskip("torch").from_numpy(data.copy())
+
+
+def tensor_of(data):
+    tensor = qd.tensor(qd.i32 if data.dtype.kind == "i" else qd.f32, len(data), backend=qd.Backend.FIELD)
+    tensor.from_numpy(data)
+    return tensor
+
+
+CONTAINERS = {"field": field_of, "ndarray": ndarray_of, "torch": torch_of, "NumPy": np.copy, "tensor": tensor_of}
+
+
+@pytest.fixture(params=CONTAINERS)
+def make(request, backend):
+    if backend == "python" and request.param != "NumPy":
+        pytest.skip("the containers of both are the same")
+    return CONTAINERS[request.param]
+
+
+def as_numpy(given):
+    return given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
+
+
+DATA = np.random.default_rng(4).permutation(np.repeat(np.arange(-20, 20, dtype=np.int32), 4))
+
+
+def test_reductions_and_places(make):
+    x = make(DATA)
+    assert [algorithms.reduce(x, op) for op in ("add", "min", "max")] == [DATA.sum(), -20, 19]
+    assert algorithms.argmin(x) == DATA.argmin() and algorithms.argmax(x) == DATA.argmax()
+
+
+@pytest.mark.parametrize("op, fold", [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+def test_scans(make, op, fold):
+    expected = fold.accumulate(DATA, dtype=np.int32)
+    x = make(DATA)
+    made = algorithms.scan(x, op)
+    assert np.array_equal(as_numpy(made), expected)
+    assert type(made) is type(x) or isinstance(made, qd.Ndarray)
+    assert np.array_equal(as_numpy(algorithms.scan(x, op, inclusive=False))[1:], expected[:-1])
+    assert algorithms.scan(x, op, out=x) is x
+    assert np.array_equal(as_numpy(x), expected)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorts(make, descending):
+    keys, values = make(DATA), make(np.arange(len(DATA), dtype=np.int32))
+    algorithms.sort(keys, values, descending=descending)
+    order = np.argsort(-DATA if descending else DATA, kind="stable")
+    assert np.array_equal(as_numpy(keys), DATA[order])
+    assert np.array_equal(as_numpy(values), order)
+
+
+def test_descending_floats_and_sixteen_bits():
+    data = np.array([0.5, -0.0, np.inf, 0.0, -3, -np.inf], np.float16)
+    algorithms.sort(data, descending=True)
+    assert [str(key) for key in data] == ["inf", "0.5", "0.0", "-0.0", "-3.0", "-inf"]
+
+
+def test_distinct_elements(make):
+    x = make(DATA)
+    found, counts = algorithms.unique(x, return_counts=True)
+    assert np.array_equal(found.to_numpy(), np.arange(-20, 20)) and (counts.to_numpy() == 4).all()
+    assert np.array_equal(as_numpy(x), DATA)
+    assert np.array_equal(algorithms.unique(x).to_numpy(), np.arange(-20, 20))
+
+
+@pytest.mark.parametrize("bins, limits", [(10, None), (7, (-5.5, 9.25)), (40, (-20, 20)), (1, (3, 3))])
+def test_histograms(make, bins, limits):
+    counts, edges = algorithms.histogram(make(DATA), bins, limits)
+    expected, wanted = np.histogram(DATA, bins, limits)
+    assert np.array_equal(counts.to_numpy(), expected)
+    assert np.array_equal(edges, wanted)
+
+
+def test_segments(make):
+    offsets = np.array([0, 5, 5, 17, len(DATA)], np.int32)
+    found = as_numpy(algorithms.segmented_reduce(make(DATA), offsets))
+    assert found.tolist() == [DATA[a:b].sum() for a, b in zip(offsets, offsets[1:], strict=False)]
+
+
+def test_empty_arrays():
+    empty = np.zeros(0, np.float32)
+    assert algorithms.reduce(empty) == 0 and algorithms.reduce(empty, "min") == np.inf
+    assert len(algorithms.scan(empty)) == 0 and len(algorithms.unique(empty).to_numpy()) == 0
+    algorithms.sort(empty)
+    assert algorithms.histogram(empty, 3)[0].to_numpy().tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="without elements"):
+        algorithms.argmin(empty)
+
+
+@pytest.mark.parametrize(
+    "error, text, call",
+    [
+        (ValueError, "op must be one of", lambda: algorithms.reduce(DATA, "mean")),
+        (ValueError, "one axis", lambda: algorithms.scan(np.zeros((2, 3), np.int32))),
+        (ValueError, "out must have 3 elements", lambda: algorithms.scan(np.zeros(3, np.int32), out=np.zeros(2, np.int32))),
+        (ValueError, "out must have 3 elements of i32", lambda: algorithms.scan(np.zeros(3, np.int32), out=np.zeros(3, np.float32))),
+        (ValueError, "as many elements as keys", lambda: algorithms.sort(np.zeros(3, np.int32), np.zeros(2, np.int32))),
+        (NotImplementedError, "16 bits", lambda: algorithms.sort(np.zeros(3, np.int8))),
+        (NotImplementedError, "dtype must be one of", lambda: algorithms.reduce(np.zeros(3, bool))),
+        (TypeError, "data type of qd", lambda: algorithms.reduce(np.zeros(3, complex))),
+        (TypeError, "scalar elements", lambda: algorithms.reduce(qd.Vector.ndarray(2, qd.f32, 3))),
+        (TypeError, "keys must be a field", lambda: algorithms.sort([3, 1, 2])),
+        (ValueError, "bins must be", lambda: algorithms.histogram(DATA, 0)),
+        (ValueError, "finite numbers in order", lambda: algorithms.histogram(DATA, 3, (2, 1))),
+        (ValueError, "at least one element", lambda: algorithms.segmented_reduce(DATA, np.zeros(0, np.int32))),
+    ],
+)
+def test_bad_arguments(error, text, call):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_equal_input_gives_equal_bits(backend):
+    if backend == "python":
+        pytest.skip("the interpreter has one thread")
+    data = np.random.default_rng(1).standard_normal(100_000).astype(np.float32)
+    assert algorithms.reduce(data) == algorithms.reduce(data.copy())
+    assert np.array_equal(algorithms.scan(data), algorithms.scan(data.copy()))
