@@ -85,7 +85,7 @@ struct Input {
   /// Another input aliases this one, and the code accounts for that. Without this flag, a field overlaps no other input of the launch, and
   /// an updated array no other updated array.
   bool mayAlias = false;
-  /// Tensor: an array that overlaps no other input. Iterations of a serial loop that writes it run at the same time.
+  /// Tensor: an array that overlaps no other input: writes of it do not change what is read from others, and serial loops may widen.
   bool isUnaliased = false;
   uint32_t manyAxes = 0, fewAxes = 0; ///< tensor: axes (bits) that have kManyElements or more, and those that may not
   Region read, written; ///< tensor: for tapes; an addition reads nothing. Derived: `read` before the launch, `written` without being read

@@ -65,7 +65,9 @@ static bool hasSerialLoops(Block &block) {
 void Session::addSpecializationFacts() {
   if (request.mode != support::AutodiffMode::None) return; // serial loops of derived kernels stay serial
   auto kernels = module->getOps<ir::KernelOp>();
-  if (llvm::none_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); })) return;
+  bool areSerial = llvm::any_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); });
+  bool haveArrays = llvm::any_of(tensorArguments, [](auto pair) { return !pair.first.getField(); });
+  if (!areSerial && !haveArrays) return;
   nb::list objects;
   llvm::DenseMap<uint32_t, uint32_t> manyAxes;
   llvm::DenseSet<uint32_t> shared;
@@ -84,7 +86,7 @@ void Session::addSpecializationFacts() {
   for (nb::handle number : python.listShared(objects)) shared.insert(tracker.getContainers()[nb::cast<size_t>(number)].input);
   Builder builder(&ctx);
   for (auto [op, input] : tensorArguments) {
-    op->setAttr(ir::kManyAxes, builder.getI32IntegerAttr(int32_t(manyAxes.lookup(input))));
+    if (areSerial) op->setAttr(ir::kManyAxes, builder.getI32IntegerAttr(int32_t(manyAxes.lookup(input))));
     if (shared.contains(input)) op->setAttr(ir::kShares, UnitAttr::get(&ctx));
   }
 }

@@ -31,6 +31,14 @@ SmallVector<Value, 1> listReadPlaces(Operation *op) { return listPlaces(op, &Mem
 
 SmallVector<Value, 1> listWrittenPlaces(Operation *op) { return listPlaces(op, &MemoryAccessOpInterface::writes); }
 
+SmallVector<TensorArgumentOp, 1> listWrittenContainers(Operation *op) {
+  SmallVector<Value, 1> places = isa<CallOp>(op) ? SmallVector<Value, 1>(op->getOperands()) : listWrittenPlaces(op);
+  SmallVector<TensorArgumentOp, 1> containers;
+  for (Value place : places)
+    if (TensorArgumentOp argument = findContainer(place)) containers.push_back(argument);
+  return containers;
+}
+
 bool writesContainer(Operation *op) {
   auto access = dyn_cast<MemoryAccessOpInterface>(op);
   return access && access.writes() && isOfContainer(access.getRef());

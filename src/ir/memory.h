@@ -19,6 +19,8 @@ inline TensorArgumentOp findContainer(mlir::Value place) { return findBase(place
 /// The places that an operation may read or write: that of an access, or all that a call is given.
 llvm::SmallVector<mlir::Value, 1> listReadPlaces(mlir::Operation *op);
 llvm::SmallVector<mlir::Value, 1> listWrittenPlaces(mlir::Operation *op);
+/// The container arguments that an operation may write: those of the places that it writes, and all that a call is given.
+llvm::SmallVector<TensorArgumentOp, 1> listWrittenContainers(mlir::Operation *op);
 /// Whether the operation stores to a container or updates one. A call does not, although the called function may.
 bool writesContainer(mlir::Operation *op);
 /// Whether all uses of a place, or of parts of it, are loads.

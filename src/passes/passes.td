@@ -38,6 +38,14 @@ def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   }];
 }
 
+def AssumeUnaliased : QdPass<"qd-assume-unaliased"> {
+  let summary = "kernel => kernel whose written arrays are unaliased.";
+  let description = [{
+    Lists written arrays that share no memory with other inputs of the launch which is compiled for. Targets with grids only: a thread
+    has no other work while it waits for a load again that a store to another array cannot have changed.
+  }];
+}
+
 def CheckBounds : QdPass<"qd-check-bounds"> {
   let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components.";
   let description = [{

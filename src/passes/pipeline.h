@@ -19,7 +19,7 @@ struct PipelineOptions {
   bool checkRaces = false;     ///< check that no two iterations of a parallel loop write one element; not on targets with grids
   bool checkBounds = false;    ///< check indices of containers and matrices
   bool privatize = true;       ///< privatize reductions and small containers in parallel loops
-  bool widen = false;          ///< run several independent iterations of serial loops at once
+  bool specialize = false;     ///< assume facts about the containers of the launch, which every launch checks
   bool verify = false;         ///< run the verifier after each pass
 };
 

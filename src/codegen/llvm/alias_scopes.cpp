@@ -1,8 +1,10 @@
 // alias_scopes.cpp: alias metadata of accesses to containers
 //
-// Each field has a scope, and all arrays together have one, because arrays may share memory. The scratch block has a scope of its own.
+// Each field that the kernel writes has a scope, and so has each written array that is known to be unaliased. All other arrays together have
+// one, because they may share memory, and so have all fields that are only read. The scratch block has a scope of its own.
 #include "codegen/llvm/alias_scopes.h"
 
+#include "ir/attributes.h"
 #include "ir/memory.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -17,15 +19,21 @@ namespace qd::codegen {
 constexpr size_t kMaxAliasScopes = 64;
 
 AliasScopes::AliasScopes(ModuleOp source, llvm::LLVMContext &ctx) : ctx(ctx) {
-  source->walk([&](ir::TensorArgumentOp argument) {
-    if (argument.getField()) fieldScopes.try_emplace(argument.getOffset(), int(fieldScopes.size()));
+  llvm::SmallDenseSet<int32_t> unaliased;
+  for (auto kernel : source.getOps<ir::KernelOp>())
+    if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(ir::kUnaliased)) unaliased.insert_range(offsets.asArrayRef());
+  source->walk([&](Operation *op) {
+    for (ir::TensorArgumentOp argument : ir::listWrittenContainers(op))
+      if (argument.getField() || unaliased.contains(int32_t(argument.getOffset())))
+        ownScopes.try_emplace(argument.getOffset(), int(ownScopes.size()));
   });
-  arrayScope = int(fieldScopes.size());
-  scratchScope = arrayScope + 1;
-  size_t count = fieldScopes.size() + 2;
+  arrayScope = int(ownScopes.size());
+  readScope = arrayScope + 1;
+  scratchScope = arrayScope + 2;
+  size_t count = ownScopes.size() + 3;
   if (count > kMaxAliasScopes) {
-    fieldScopes.clear();
-    arrayScope = scratchScope = -1;
+    ownScopes.clear();
+    arrayScope = readScope = scratchScope = -1;
     return;
   }
   llvm::MDBuilder metadata(ctx);
@@ -41,9 +49,8 @@ AliasScopes::AliasScopes(ModuleOp source, llvm::LLVMContext &ctx) : ctx(ctx) {
 }
 
 int AliasScopes::getScope(ir::TensorArgumentOp argument) {
-  if (!argument.getField()) return arrayScope;
-  auto found = fieldScopes.find(argument.getOffset());
-  return found == fieldScopes.end() ? -1 : found->second;
+  auto found = ownScopes.find(argument.getOffset());
+  return found != ownScopes.end() ? found->second : argument.getField() ? readScope : arrayScope;
 }
 
 void AliasScopes::mark(llvm::Instruction *instruction, int scope, std::optional<unsigned> lane) {
@@ -56,13 +63,8 @@ void AliasScopes::mark(llvm::Instruction *instruction, int scope, std::optional<
 }
 
 void AliasScopes::addWritten(ir::TaskOp task, const ir::CallGraph &calls) {
-  auto write = [&](Value place) {
-    if (ir::TensorArgumentOp argument = ir::findContainer(place)) writtenScopes.insert(getScope(argument));
-  };
   calls.contains(task.getBody(), [&](Operation *op) {
-    llvm::for_each(ir::listWrittenPlaces(op), write);
-    // Writes of called functions to containers among their arguments are not analyzed.
-    if (isa<ir::CallOp>(op)) llvm::for_each(op->getOperands(), write);
+    for (ir::TensorArgumentOp argument : ir::listWrittenContainers(op)) writtenScopes.insert(getScope(argument));
     return false;
   });
 }

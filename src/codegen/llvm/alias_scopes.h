@@ -42,8 +42,8 @@ public:
 
 private:
   llvm::LLVMContext &ctx;
-  std::map<uint32_t, int> fieldScopes; ///< key: offset in the argument block
-  int arrayScope = -1, scratchScope = -1;
+  std::map<uint32_t, int> ownScopes; ///< of written containers that share no memory with others; key: offset in the argument block
+  int arrayScope = -1, readScope = -1, scratchScope = -1;
   std::vector<llvm::MDNode *> scopeLists, otherLists;
   std::set<int> writtenScopes; ///< scopes that the current task, and tasks merged with it, write
 };

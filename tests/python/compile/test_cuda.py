@@ -157,8 +157,37 @@ def test_memory_is_accessed_as_global_memory_and_read_only_where_nothing_writes(
     ptx = copy_between_fields()
     assert "ld.global.nc.b32" in ptx
     assert "st.global.b32" in ptx
-    # Two arrays may be one.
-    assert "ld.global.nc" not in copy_between_arrays()
+    # The arrays of this launch share no memory.
+    assert "ld.global.nc" in copy_between_arrays()
+
+
+def test_arrays_that_share_memory_are_read_again_after_each_store() -> None:
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f32, 1)) -> None:
+        for i in y:
+            for _ in qd.static(range(4)):
+                y[i] = y[i] * 0.5 + x[i]
+
+    x, y = qd.ndarray(qd.f32, 100), qd.ndarray(qd.f32, 100)
+    apart, shared = make_ptx(kernel, x, y), make_ptx(kernel, x, x)
+    assert (apart.count("ld.global"), apart.count("st.global")) == (2, 1)
+    assert (shared.count("ld.global"), shared.count("st.global")) == (5, 4)
+
+
+def test_kernels_with_many_containers_use_the_read_only_cache() -> None:
+    read = [qd.field(qd.f32, 64) for _ in range(80)]
+    x = qd.field(qd.f32, 64)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            total = 0.0
+            for k in qd.static(range(80)):
+                total += read[k][i]
+            x[i] = total
+
+    ptx = make_ptx(kernel)
+    assert ptx.count("ld.global.nc") == 80 and ptx.count("ld.global.") == 80
 
 
 def test_sums_are_combined_by_shuffles_and_counts_in_shared_memory() -> None:
@@ -197,6 +226,9 @@ def test_neighboring_columns_are_one_access() -> None:
     # Whether they are one array does not matter: iterations are in no order.
     ptx = make_ptx(of_arrays, *(qd.ndarray(qd.f32, (4096, 4096)) for _ in range(2)))
     assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.v4.b32") >= 6
+    assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.nc.v4.b32") == 6
+    shared = qd.ndarray(qd.f32, (4096, 4096))
+    ptx = make_ptx(of_arrays, shared, shared)
 
 
 def test_whole_vectors_are_read_written_and_added() -> None:
