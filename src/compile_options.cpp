@@ -22,7 +22,8 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.checkRaces = options.getBool(Option::check_races);
   result.privatize = options.getBool(Option::make_thread_local);
   // A failed check must report the first failing iteration.
-  result.specialize = options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
+  result.specialize =
+      options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
   result.verify = options.getBool(Option::verify);
   return result;
 }

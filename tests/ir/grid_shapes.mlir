@@ -27,13 +27,14 @@ qd.kernel @columns [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// A transposed access is at no constant offset: eight rows of one column.
+// A transposed access is at no constant offset: eight rows of one column, and blocks take tiles of 4 groups of rows and 32 columns.
+// The number of steps is rounded up to whole tiles, and threads outside of the loop are idle.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK-NOT: griddepcontrol
 // CHECK-NOT: columns:
+// CHECK: inside:
 // CHECK-COUNT-8: store float
 // CHECK-NOT: store float
-// CHECK: ret void
 qd.kernel @rows [] attributes {argument_bytes = 16 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>
   %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>

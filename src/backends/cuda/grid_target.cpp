@@ -16,9 +16,6 @@ namespace I = llvm::Intrinsic;
 using qd::cuda::kMaxBlockThreads;
 using qd::cuda::kSubgroupSize;
 
-/// Threads per multiprocessor that suffice if each has much work: they then get at least 64 registers.
-constexpr unsigned kThreadsWithRegisters = 1024;
-
 llvm::CallInst *callWord(codegen::GridTarget::Builder &at, unsigned intrinsic, llvm::ArrayRef<llvm::Value *> operands = {}) {
   return at.CreateIntrinsic(at.getInt32Ty(), intrinsic, operands);
 }
@@ -39,9 +36,10 @@ public:
     entry.addParamAttrs(0, attributes);
   }
   void setBlockSize(llvm::Function &entry, unsigned threads) const override { entry.addFnAttr("nvvm.maxntid", std::to_string(threads)); }
-  /// The assembler limits registers for a full multiprocessor, unless this attribute allows fewer threads.
-  void preferRegisters(llvm::Function &entry, unsigned blockSize) const override {
-    entry.addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
+  /// Without this attribute the assembler orders loads so that a full multiprocessor has enough registers. With it, it uses all registers
+  /// that so many threads leave, and spills what does not fit.
+  void preferRegisters(llvm::Function &entry, unsigned blockSize, unsigned threads) const override {
+    entry.addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, threads / blockSize)));
   }
 
   llvm::Value *getNumber(Builder &at, codegen::ThreadNumber number) const override {

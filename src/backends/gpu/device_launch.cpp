@@ -20,6 +20,8 @@ using support::ErrorKind;
 
 // Size of a launch's print buffer in words; further prints are dropped.
 static constexpr size_t kPrintWords = 128 << 10;
+/// Maximum number of blocks with private copies of containers: each of them costs a merge, and more blocks never run at a time.
+static constexpr int64_t kMaxCopies = 2048;
 
 //--- What failed ---
 
@@ -111,9 +113,10 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
     int64_t inBlock = int64_t(deviceTask.blockSize) * deviceTask.perThread;
     blocks = std::clamp<int64_t>(iterations <= 0 ? 1 : (iterations - 1) / inBlock + 1, 1, INT32_MAX);
   }
-  if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
   int64_t sharedBytes = deviceTask.sharedBytes.isKnown() ? deviceTask.sharedBytes.evaluate(arguments) : 0;
   if (sharedBytes < 0 || sharedBytes > memory->api.maxCopyBytes) sharedBytes = 0;
+  if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
+  if (sharedBytes) blocks = std::min(blocks, kMaxCopies);
   return {task.function,    unsigned(blocks), 1,       1,      deviceTask.blockSize, 1, 1, unsigned(sharedBytes),
           kernelParameters, nullptr,          nullptr, nullptr};
 }

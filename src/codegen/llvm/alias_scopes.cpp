@@ -1,7 +1,7 @@
 // alias_scopes.cpp: alias metadata of accesses to containers
 //
-// Each field that the kernel writes has a scope, and so has each written array that is known to be unaliased. All other arrays together have
-// one, because they may share memory, and so have all fields that are only read. The scratch block has a scope of its own.
+// Each field that the kernel writes has a scope, and so has each written array that is known to be unaliased. All other arrays together
+// have one, because they may share memory, and so have all fields that are only read. The scratch block has a scope of its own.
 #include "codegen/llvm/alias_scopes.h"
 
 #include "ir/attributes.h"

@@ -9,6 +9,7 @@
 // runs when they are short.
 #include "codegen/llvm/body.h"
 #include "codegen/llvm/lane_rules.h"
+#include "ir/memory.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/MDBuilder.h"
@@ -132,16 +133,28 @@ llvm::Value *ControlFlow::findLongNest(ir::ForOp op) {
 
 //--- Loops ---
 
-/// Number of iterations of an inner loop to unroll; 0: LLVM decides. Long loops with a short body are unrolled on targets whose threads
-/// have no other work while they wait. LLVM unrolls loops with a small constant number of iterations completely.
+/// Whether an operation reads memory of a container or, with `orShared`, of a block.
+static bool loads(Operation *op, bool orShared) {
+  return llvm::any_of(ir::listReadPlaces(op), [&](Value place) {
+    return ir::isOfContainer(place) && (orShared || !ir::findBase(place).getDefiningOp<ir::SharedOp>());
+  });
+}
+
+/// Number of iterations of an inner loop to unroll; 0: LLVM decides. Loops with a short body are unrolled on targets whose threads have no
+/// other work while they wait: completely, if they have a small constant number of iterations, which LLVM's own limits would reject. Loads
+/// in branches do not wait together: unrolling would only make such loops longer to begin and end.
 unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
-  int64_t size = module.functions.getSize(op.getBody());
+  int64_t size = std::max<int64_t>(module.functions.getSize(op.getBody()), 1);
   if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
-  std::optional<int64_t> lower = ir::findInteger(op.getLower().back()), upper = ir::findInteger(op.getUpper().back());
-  if (lower && upper && *upper - *lower <= kUnrolledSize) return 0;
   auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
   if (module.calls.contains(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;
-  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMaxUnrolledRounds);
+  std::optional<int64_t> lower = ir::findInteger(op.getLower().back()), upper = ir::findInteger(op.getUpper().back());
+  std::optional<int64_t> step = op.getStep().empty() ? 1 : ir::findInteger(op.getStep().back());
+  auto isLoad = [](Operation *inner) { return loads(inner, /*orShared=*/true); };
+  if (ir::containsOp(op, [&](Operation *inner) { return isa<ir::IfOp>(inner) && ir::containsOp(inner, isLoad); }))
+    return lower && upper ? 0 : 1;
+  if (lower && upper && step == 1 && *upper - *lower <= kUnrolledTotal / size) return *upper - *lower > 1 ? unsigned(*upper - *lower) : 0;
+  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / size))), 4u, kMaxUnrolledRounds);
 }
 
 namespace {
@@ -360,7 +373,8 @@ private:
     llvm::Instruction *back = ended ? endRoundOfStrip(next, ended) : builder.CreateBr(header);
     if (unsigned rounds = axis + 1 == op.getRank() ? control.chooseUnrolling(op) : 0) {
       in.setUnrolling(back, rounds);
-      in.module.grids.needsManyRegisters = true;
+      in.module.grids.needsManyRegisters |=
+          rounds > 1 && ir::containsOp(op, [](Operation *inner) { return loads(inner, /*orShared=*/false); });
     }
     if (!ended) return;
     in.moveTo(ended);

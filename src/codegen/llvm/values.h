@@ -30,7 +30,7 @@ struct Tensor {
   int scope = -1;           ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
   bool isPrivate = false;   ///< no other thread accesses the data: atomics need not be atomic
   bool isShared = false;    ///< the data lie in the shared memory of a block
-  int64_t alignment = 0;    ///< every element lies at a multiple of this many bytes, and has that size; 0: unknown
+  int64_t alignment = 0;    ///< every element lies at a multiple of this many bytes, and consists of parts of that size; 0: unknown
   int64_t rowAlignment = 0; ///< the data and all strides but the last are multiples of this many bytes; 0: unknown
 };
 

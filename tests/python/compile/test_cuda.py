@@ -1,5 +1,6 @@
 """PTX for kernels of every kind, made without a device. `pytest --assemble=sm_90` does the same with every kernel of the suite."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -225,10 +226,94 @@ def test_neighboring_columns_are_one_access() -> None:
 
     # Whether they are one array does not matter: iterations are in no order.
     ptx = make_ptx(of_arrays, *(qd.ndarray(qd.f32, (4096, 4096)) for _ in range(2)))
-    assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.v4.b32") >= 6
     assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.nc.v4.b32") == 6
     shared = qd.ndarray(qd.f32, (4096, 4096))
     ptx = make_ptx(of_arrays, shared, shared)
+    assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.v4.b32") >= 6
+
+
+def test_transposed_accesses_are_tiles_of_a_block() -> None:
+    x, y = qd.field(qd.f32, (4096, 4096)), qd.field(qd.f32, (4096, 4096))
+
+    @qd.kernel
+    def kernel() -> None:
+        for i, j in y:
+            y[i, j] = x[j, i]
+
+    ptx = make_ptx(kernel)
+    # Eight rows of a column; a warp takes the columns given by the lowest three bits of its threads.
+    assert ptx.count("st.global") == 8 and ptx.count("ld.global.nc") == 8
+    assert re.search(r"and.b32\s+%r\d+, %r\d+, 7;", ptx)
+
+
+def test_short_loops_of_constant_length_are_unrolled() -> None:
+    x, y = qd.field(qd.f32, 100_000), qd.field(qd.f32, 100_000)
+
+    @qd.kernel
+    def kernel() -> None:
+        qd.loop_config(block_dim=256)
+        for i in range(100_000):
+            part = qd.simt.block.SharedArray((16, 16), qd.f32)
+            part[i % 256 // 16, i % 16] = x[i]
+            qd.simt.block.sync()
+            total = 0.0
+            for k in range(16):
+                total += part[i % 16, k] * part[k, i % 256 // 16]
+            y[i] = total
+
+    ptx = make_ptx(kernel)
+    assert ptx.count("ld.shared") == 32 and ptx.count("fma.rn.f32") == 16
+    assert ".minnctapersm" not in ptx  # such loads are short: more threads are better than more registers
+
+
+def test_loops_that_load_under_an_if_are_not_unrolled() -> None:
+    near, x = qd.field(qd.i32, 100_000), qd.field(qd.f32, 100_000)
+
+    @qd.kernel
+    def kernel(begin: qd.i32, end: qd.i32) -> None:
+        for i in x:
+            total = 0.0
+            for k in range(begin, end):
+                if near[k] != i:
+                    total += x[near[k]]
+            x[i] = total
+
+    ptx = make_ptx(kernel, 0, 5)
+    assert ptx.count("ld.global") == 2 and ".minnctapersm" not in ptx
+
+
+def test_registers_are_limited_where_many_threads_help() -> None:
+    long, short = qd.field(qd.f32, 1 << 22), qd.field(qd.f32, 4096)
+
+    @qd.func
+    def add_up(x: qd.template(), steps: qd.i32) -> qd.f32:
+        total = 0.0
+        for k in range(steps):
+            total += x[k] * x[k]
+        return total
+
+    @qd.kernel
+    def of_long(steps: qd.i32) -> None:
+        for i in long:
+            long[i] = add_up(short, steps)
+
+    @qd.kernel
+    def of_short(steps: qd.i32) -> None:
+        for i in short:
+            short[i] = add_up(long, steps)
+
+    @qd.kernel
+    def of_much(steps: qd.i32) -> None:
+        for i in long:
+            total = 0.0
+            for _ in qd.static(range(20)):
+                total = total * add_up(short, steps)
+            long[i] = total
+
+    # Blocks of 128 threads that a multiprocessor must have room for: 64 registers for each thread, or up to 255.
+    assert ".minnctapersm 8" in make_ptx(of_long, 9)
+    assert ".minnctapersm 1\n" in make_ptx(of_short, 9)  # there are no more threads
+    assert ".minnctapersm 2\n" in make_ptx(of_much, 9)
 
 
 def test_whole_vectors_are_read_written_and_added() -> None:
@@ -245,6 +330,20 @@ def test_whole_vectors_are_read_written_and_added() -> None:
     for access in ("ld.global.v4.b32", "st.global.v4.b32", "red.relaxed.gpu.global.add.v2.f32"):
         assert access in ptx
     assert "v2.f32" not in make_ptx(kernel, target="cuda:sm_80")
+
+
+@pytest.mark.parametrize(("shape", "dtype", "access"), [((4, 4), qd.f32, "v4.b32"), ((2, 3), qd.f32, "v2.b32"), ((3, 2), qd.f64, "v2.b64")])
+def test_matrices_are_read_and_written_several_components_at_a_time(shape: tuple[int, int], dtype: Any, access: str) -> None:
+    x, y = (qd.Matrix.field(*shape, dtype, 100_000) for _ in range(2))
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in y:
+            y[i] = y[i] + x[i]
+
+    ptx = make_ptx(kernel)
+    count = shape[0] * shape[1] // int(access[1])
+    assert ptx.count(f"ld.global.nc.{access}") == count and ptx.count(f"st.global.{access}") == count
 
 
 def test_tasks_wait_for_those_before_them_where_they_may_be_launched_early() -> None:

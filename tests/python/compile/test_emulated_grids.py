@@ -77,6 +77,55 @@ def test_boxes_with_steps_and_lower_bounds() -> None:
     np.testing.assert_array_equal(x.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (1, 1), (8, 32), (31, 33), (257, 100), (1300, 1)])
+def test_transposed_accesses(shape: tuple[int, int]) -> None:
+    values = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
+    x, y = qd.ndarray(qd.i32, shape), qd.ndarray(qd.i32, shape[::-1])
+    if values.size:
+        x.from_numpy(values)
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.i32, 2), y: qd.types.ndarray(qd.i32, 2)) -> None:
+        for i, j in y:
+            y[i, j] += x[j, i] + 1
+
+    kernel(x, y)
+    np.testing.assert_array_equal(y.to_numpy(), values.T + 1)
+
+
+def test_transposed_outer_axis_with_lower_bounds() -> None:
+    x, y = qd.field(qd.i32, (40, 9, 50)), qd.field(qd.i32, (50, 9, 40))
+    values = np.arange(40 * 9 * 50, dtype=np.int32).reshape(40, 9, 50)
+    x.from_numpy(values)
+
+    @qd.kernel
+    def kernel(low: qd.i32) -> None:
+        for i, j, k in qd.ndrange((low, 47), (1, 8), (3, 40)):
+            y[i, j, k] = x[k, j, i]
+
+    kernel(5)
+    expected = np.zeros((50, 9, 40), np.int32)
+    expected[5:47, 1:8, 3:40] = values.transpose(2, 1, 0)[5:47, 1:8, 3:40]
+    np.testing.assert_array_equal(y.to_numpy(), expected)
+
+
+def test_arrays_that_share_memory_get_a_version_of_their_own() -> None:
+    x, y = qd.ndarray(qd.f32, 100), qd.ndarray(qd.f32, 100)
+    x.fill(1.0)
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f32, 1)) -> None:
+        for i in y:
+            for _ in qd.static(range(3)):
+                y[i] = y[i] + x[i]
+
+    for _ in range(2):
+        kernel(x, y)
+        kernel(x, x)
+    np.testing.assert_array_equal(y.to_numpy(), np.full(100, 3.0 + 24.0))
+    np.testing.assert_array_equal(x.to_numpy(), np.full(100, 64.0))
+
+
 @pytest.mark.parametrize("count", [1, 33, 128, 1000, 70000])
 def test_reductions(count: int) -> None:
     values = np.random.default_rng(count).integers(-50, 50, count).astype(np.int32)

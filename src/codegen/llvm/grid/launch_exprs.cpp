@@ -35,8 +35,10 @@ LaunchExpr countIterations(ir::ForOp loop, const GridShape &shape) {
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
     LaunchExpr rounds = countRounds(loop, axis);
     all = combine(Kind::Mul, all, rounds);
-    unsigned group = shape.getGroup(axis, loop.getRank());
-    if (group > 1) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(group - 1)), makeConstant(group));
+    unsigned group = shape.getGroup(axis, loop.getRank()), tile = shape.getTile(axis, loop.getRank());
+    if (unsigned steps = group * tile; steps > 1)
+      rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(steps - 1)), makeConstant(steps));
+    if (tile > 1) rounds = combine(Kind::Mul, rounds, makeConstant(tile));
     product = combine(Kind::Mul, product, rounds);
   }
   if (!mayHaveTooManyIterations(loop)) return limitDepth(std::move(product));

@@ -29,7 +29,8 @@ void GridTask::collectReductions() {
     }
   }
   deviceTask.sharedBytes = countBytes(copies, module);
-  if (!reductions.empty()) deviceTask.maxBlocks = kMaxBlocks;
+  // For private copies the host limits the blocks, if the launch has any.
+  if (copies.size() < reductions.size()) deviceTask.maxBlocks = kMaxBlocks;
 }
 
 //--- Accumulators ---

@@ -75,6 +75,21 @@ static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
   return widest >= 4 ? unsigned(kBytesOfAccess / widest) : 1;
 }
 
+/// The axis, other than the last, along which an access of the loop is contiguous while the last axis strides through memory: a transposed
+/// access. Nothing if there is none.
+static std::optional<unsigned> findTransposedAxis(ir::ForOp loop) {
+  unsigned last = loop.getRank() - 1;
+  auto depends = [&](Value part, unsigned axis) { return dependsOn(part, loop.getBody().getArgument(axis)); };
+  for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
+    OperandRange indices = element.getIndices();
+    if (indices.size() < 2 || !element.getTensor().getDefiningOp<ir::TensorArgumentOp>()) continue;
+    if (depends(indices.back(), last) || llvm::none_of(indices.drop_back(), [&](Value part) { return depends(part, last); })) continue;
+    for (unsigned axis = 0; axis < last; ++axis)
+      if (isShifted(indices.back(), loop.getBody().getArgument(axis))) return axis;
+  }
+  return std::nullopt;
+}
+
 /// Bytes that an iteration loads from containers.
 static int64_t countLoadedBytes(ModuleEmitter &module, ir::ForOp loop) {
   int64_t bytes = 0;
@@ -97,7 +112,7 @@ static bool isShortBody(ModuleEmitter &module, ir::ForOp loop) {
   return allStraight && module.functions.getSize(loop.getBody()) <= kShortBody;
 }
 
-/// Number of iterations, or infinity if unknown.
+/// Number of iterations; a huge number if unknown.
 static double countKnownIterations(ir::ForOp loop) {
   double count = 1;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) count *= double(findRounds(loop, axis).value_or(INT64_MAX));
@@ -113,17 +128,23 @@ static void chooseLanes(GridShape &shape, ModuleEmitter &module, ir::ForOp loop,
     return isShort ? std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(fitting, 1)))), 1u, maxLanes) : 1;
   };
   bool drawsNumbers = module.calls.contains(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
-  if (loop.getRank() < 2 || drawsNumbers || !findStep(loop, loop.getRank() - 2)) {
+  std::optional<unsigned> transposed = findTransposedAxis(loop);
+  unsigned rowAxis = transposed.value_or(loop.getRank() - 2);
+  if (loop.getRank() < 2 || drawsNumbers || !findStep(loop, rowAxis)) {
     shape.lanes = choose(kBytesInFlight, kMaxLanes);
     return;
   }
-  unsigned rowAxis = loop.getRank() - 2, rows = choose(kBytesOfRows, kMaxRows);
+  unsigned rows = choose(kBytesOfRows, kMaxRows);
   auto isTooMany = [&] {
     return findRounds(loop, rowAxis).value_or(rows) < rows || (!module.options.lanes && iterations < double(kFullGrid) * rows);
   };
   while (rows > 1 && isTooMany()) rows /= 2;
   if (rows == 1) return;
   shape.rowAxis = rowAxis;
+  if (transposed && shape.blockSize % module.traits.subgroupSize == 0 && module.traits.subgroupSize % kTileColumns == 0) {
+    shape.tileRows = module.traits.subgroupSize / kTileColumns;
+    shape.tileColumns = shape.blockSize / module.traits.subgroupSize * kTileColumns;
+  }
   shape.columns = countColumns(module, loop);
   shape.lanes = shape.columns > 1 ? std::min(rows, kRowsOfColumns) : rows;
 }
@@ -133,12 +154,13 @@ GridShape chooseShape(ModuleEmitter &module, ir::ForOp loop, ArrayRef<Reduction>
   double iterations = countKnownIterations(loop);
   // Private copies are updated and merged one iteration at a time.
   bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
-  if (!module.isOfBlock(loop) && !hasCopies) chooseLanes(shape, module, loop, iterations);
   int64_t blockSize = loop.getBlockDim().value_or(uint32_t(module.options.blockSize));
   shape.blockSize =
       unsigned(std::clamp<int64_t>(blockSize, 1, std::min<int64_t>(module.options.maxThreads, module.traits.maxBlockThreads)));
   // Reductions of a block need whole subgroups.
   if (!reductions.empty()) shape.blockSize = unsigned(llvm::alignTo(shape.blockSize, module.traits.subgroupSize));
+  if (!module.isOfBlock(loop) && !hasCopies) chooseLanes(shape, module, loop, iterations);
+  shape.iterations = iterations;
   shape.isBrief = iterations <= double(kFullGrid);
   return shape;
 }

@@ -40,8 +40,8 @@ public:
   /// Marks a function as an entry, whose only parameter points to a QdGpuLaunch and `bytes` of memory in all.
   virtual void markEntry(llvm::Function &entry, uint64_t bytes) const = 0;
   virtual void setBlockSize(llvm::Function &entry, unsigned threads) const = 0;
-  /// The entry waits for many loads at a time: more registers per thread are better than more threads.
-  virtual void preferRegisters(llvm::Function &, unsigned /*blockSize*/) const {}
+  /// The entry waits for many loads at a time, which need registers: `threads` in flight on a multiprocessor suffice.
+  virtual void preferRegisters(llvm::Function &, unsigned /*blockSize*/, unsigned /*threads*/) const {}
 
   //--- Threads ---
   virtual llvm::Value *getNumber(Builder &at, ThreadNumber number) const = 0; ///< i32

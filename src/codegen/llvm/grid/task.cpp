@@ -21,6 +21,13 @@ constexpr int64_t kLongRow = 256;
 /// Bodies up to this size are emitted twice: for aligned elements, and for others.
 constexpr int64_t kVersionedBody = 1024;
 
+/// Threads per multiprocessor that hide latency if each has many loads in flight: 64 registers each. A task with more operations gets up to
+/// 255 registers, because spills would cost more than idle threads.
+constexpr unsigned kManyThreads = 1024, kFewThreads = 256;
+constexpr int64_t kLongTask = 256;
+/// Of a large device.
+constexpr double kMultiprocessors = 128;
+
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
 void GridTask::emit(bool isLast) {
@@ -29,13 +36,20 @@ void GridTask::emit(bool isLast) {
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
     deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
-  if (module.grids.needsManyRegisters) module.grid->preferRegisters(*body->function, shape.blockSize);
+  if (module.grids.needsManyRegisters) module.grid->preferRegisters(*body->function, shape.blockSize, countUsefulThreads());
   if (module.calls.contains(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
         return assertion && !assertion.getReports();
       }))
     module.grids.mayHaveFailed = true;
   module.artifact.tasks.push_back(std::move(deviceTask));
+}
+
+/// Threads that a multiprocessor should have room for if more registers would help each of them. Long bodies need more registers than many
+/// threads leave, and a short grid has no more threads.
+unsigned GridTask::countUsefulThreads() {
+  unsigned threads = module.functions.getSize(task.getBody()) <= kLongTask ? kManyThreads : kFewThreads;
+  return unsigned(std::min(double(threads), std::max(shape.iterations / kMultiprocessors, 1.0)));
 }
 
 llvm::Function *GridTask::makeEntry() {
@@ -176,24 +190,35 @@ void GridTask::alignRows() {
 llvm::Value *GridTask::countSteps() {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *count = at.getInt64(1);
-  for (unsigned axis = 0; axis < axes.size(); ++axis) count = at.CreateMul(count, getGroups(axis));
+  for (unsigned axis = 0; axis < axes.size(); ++axis)
+    count = at.CreateMul(count, at.CreateMul(getTiles(axis), at.getInt64(shape.getTile(axis, unsigned(axes.size())))));
   return count;
+}
+
+static llvm::Value *divideUp(llvm::IRBuilder<> &at, llvm::Value *count, unsigned size) {
+  return size == 1 ? count : at.CreateUDiv(at.CreateAdd(count, at.getInt64(size - 1)), at.getInt64(size));
 }
 
 /// Number of groups of iterations along an axis that a thread takes at a time.
 llvm::Value *GridTask::getGroups(unsigned axis) {
   llvm::IRBuilder<> &at = body->builder;
-  unsigned size = shape.getGroup(axis, unsigned(axes.size()));
-  llvm::Value *extent = axes[axis].extent;
-  return size == 1 ? extent : at.CreateUDiv(at.CreateAdd(extent, at.getInt64(size - 1)), at.getInt64(size));
+  return divideUp(at, axes[axis].extent, shape.getGroup(axis, unsigned(axes.size())));
 }
 
-/// Bytes of an element that one access can load: vectors of two or four components. 0: other elements.
+/// Number of tiles along an axis that blocks take at a time; without tiles, the number of groups.
+llvm::Value *GridTask::getTiles(unsigned axis) {
+  return divideUp(body->builder, getGroups(axis), shape.getTile(axis, unsigned(axes.size())));
+}
+
+/// Bytes of the accesses that load an element several components at a time: four or two. 0: elements that are accessed one by one.
 static int64_t getWideAccessBytes(ModuleEmitter &module, ir::TensorType type) {
   Type scalar = ir::getScalar(type.getElement());
-  int64_t count = ir::getComponentCount(type.getElement()), size = module.getByteSize(scalar), bytes = count * size;
+  int64_t count = ir::getComponentCount(type.getElement()), size = module.getByteSize(scalar);
+  int64_t group = count % 4 == 0 && 4 * size <= kBytesOfAccess ? 4 : count % 2 == 0 && 2 * size <= kBytesOfAccess ? 2 : 0;
+  if (!group) return 0;
+  int64_t bytes = group * size;
   auto isMultiple = [&](int64_t stride) { return stride != layout::kDynamic && stride % bytes == 0; };
-  bool isWhole = (count == 2 || count == 4) && bytes <= 16 && !scalar.isInteger(1) && type.getComponentStride() == size;
+  bool isWhole = !scalar.isInteger(1) && type.getComponentStride() == size;
   isWhole &= llvm::all_of(ir::getTilings(type), [&](const layout::Tiling &tiling) { return isMultiple(tiling.jump); });
   return isWhole && (type.isPacked() || llvm::all_of(type.getStrides(), isMultiple)) ? bytes : 0;
 }
@@ -211,7 +236,8 @@ llvm::Value *GridTask::findAlignedElements() {
     if (auto copy = container.getDefiningOp<ir::PrivateCopyOp>()) container = copy->getOperand(0);
     int64_t bytes =
         container.getDefiningOp<ir::TensorArgumentOp>() ? getWideAccessBytes(module, cast<ir::TensorType>(container.getType())) : 0;
-    if (!bytes || alignedTensors.contains(container)) return;
+    bool isInParts = llvm::all_of(element->getUsers(), llvm::IsaPred<ir::ComponentOp>);
+    if (!bytes || isInParts || alignedTensors.contains(container)) return;
     Tensor tensor = body->values.getTensor(container);
     llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(tensor.data, at.getInt64Ty()), at.getInt64(uint64_t(bytes - 1)));
     misaligned = misaligned ? at.CreateOr(misaligned, low) : low;
@@ -295,7 +321,7 @@ void GridTask::emitIteration(llvm::Value *flat) {
 /// Emits the iterations of neighboring rows. The last group may have fewer rows.
 void GridTask::emitRows(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
-  llvm::SmallVector<llvm::Value *, 4> digits = getDigits(flat);
+  llvm::SmallVector<llvm::Value *, 4> digits = shape.tileRows ? getDigitsInTiles(flat) : getDigits(flat);
   auto number = [&](uint64_t value) { return llvm::ConstantInt::get(flat->getType(), value); };
   llvm::Value *first = digits[*shape.rowAxis] = at.CreateMul(digits[*shape.rowAxis], number(shape.lanes), "", /*HasNUW=*/true);
   llvm::Value *rows = at.CreateTrunc(axes[*shape.rowAxis].extent, flat->getType());
@@ -312,7 +338,12 @@ void GridTask::emitRows(llvm::Value *flat) {
   llvm::Value *allRows = isEven ? at.getTrue() : at.CreateICmpULE(at.CreateAdd(first, number(shape.lanes), "", /*HasNUW=*/true), rows);
   if (shape.columns > 1) return emitColumns(digits.back(), allRows, emitSome);
   auto emitAll = [&] { isEven ? emitBody() : body->emitWhen(allRows, "rows", [&] { emitBody(); }, emitSome); };
-  idleColumns ? body->emitWhen(at.CreateICmpUGE(digits.back(), number(idleColumns)), "column", emitAll) : emitAll();
+  llvm::Value *isInside = at.CreateICmpUGE(digits.back(), number(idleColumns));
+  if (shape.tileRows) {
+    llvm::Value *columns = at.CreateTrunc(axes.back().extent, flat->getType());
+    isInside = at.CreateAnd(isInside, at.CreateAnd(at.CreateICmpULT(first, rows), at.CreateICmpULT(digits.back(), columns)));
+  }
+  idleColumns || shape.tileRows ? body->emitWhen(isInside, "inside", emitAll) : emitAll();
 }
 
 void GridTask::emitBody() {
@@ -330,6 +361,26 @@ llvm::SmallVector<llvm::Value *, 4> GridTask::getDigits(llvm::Value *numbers) {
     extents.push_back(numbers->getType()->isVectorTy() ? body->splat(extent) : extent);
   }
   return unflatten(at, numbers, extents);
+}
+
+/// The digits of a step if blocks take tiles. A subgroup has `kTileColumns` columns of all the tile's rows, and the next subgroup the next
+/// columns, so that a subgroup reaches whole sectors of memory along both axes.
+llvm::SmallVector<llvm::Value *, 4> GridTask::getDigitsInTiles(llvm::Value *flat) {
+  llvm::IRBuilder<> &at = body->builder;
+  auto number = [&](uint64_t value) { return llvm::ConstantInt::get(flat->getType(), value); };
+  llvm::SmallVector<llvm::Value *, 4> tiles;
+  for (unsigned axis = 0; axis < axes.size(); ++axis)
+    tiles.push_back(at.CreateTrunc(getUnsignedMax(at, getTiles(axis), at.getInt64(1)), flat->getType()));
+  llvm::SmallVector<llvm::Value *, 4> digits = unflatten(at, at.CreateUDiv(flat, number(shape.blockSize)), tiles);
+  llvm::Value *thread = at.CreateURem(flat, number(shape.blockSize)), *lane = at.CreateURem(thread, number(module.traits.subgroupSize));
+  llvm::Value *subgroup = at.CreateUDiv(thread, number(module.traits.subgroupSize));
+  auto move = [&](llvm::Value *&digit, unsigned size, llvm::Value *shift) {
+    digit = at.CreateAdd(at.CreateMul(digit, number(size), "", /*HasNUW=*/true), shift, "", /*HasNUW=*/true);
+  };
+  move(digits[*shape.rowAxis], shape.tileRows, at.CreateUDiv(lane, number(kTileColumns)));
+  llvm::Value *column = at.CreateAdd(at.CreateMul(subgroup, number(kTileColumns)), at.CreateURem(lane, number(kTileColumns)));
+  move(digits.back(), shape.tileColumns, column);
+  return digits;
 }
 
 /// The index is in range: the no-wrap flags let LLVM compute addresses in 64 bits.

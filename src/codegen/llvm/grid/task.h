@@ -30,11 +30,13 @@ private:
   void emitSerial(bool isLast);
   void emitParallel();
   llvm::Function *makeEntry();
+  unsigned countUsefulThreads();
   void beginEntry(const BodyFacts &facts);
   llvm::Value *hasStopped();
   void alignRows();
   llvm::Value *countSteps();
   llvm::Value *getGroups(unsigned axis);
+  llvm::Value *getTiles(unsigned axis);
   llvm::Value *findAlignedElements();
   void emitVersions(bool sharedCopies);
   void emitLoop(bool sharedCopies);
@@ -43,6 +45,7 @@ private:
   void emitBody();
   llvm::Value *getLast(llvm::Value *flat);
   llvm::SmallVector<llvm::Value *, 4> getDigits(llvm::Value *numbers);
+  llvm::SmallVector<llvm::Value *, 4> getDigitsInTiles(llvm::Value *flat);
   void setIndices(llvm::Value *flat);
   void setIndex(unsigned axis, llvm::Value *counter, LaneKind kind);
 
