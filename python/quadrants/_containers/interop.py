@@ -170,6 +170,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     _noun = "container"
     _squeezes_columns = False  # export matrices of one column as vectors
     _may_run_backward = True  # negative strides, which torch lacks
+    _cells: Any = None  # those of a field in a sparse node
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
         """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may

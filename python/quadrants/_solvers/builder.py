@@ -66,11 +66,9 @@ class SparseMatrixBuilder:
         dtype: Any = qd.f32,
         storage_format: str = "col_major",
     ):
-        self.num_rows = num_rows
-        self.num_cols = num_cols or num_rows
+        self.num_rows, self.num_cols = check_extents(num_rows, num_cols or num_rows)
         self.dtype = check_dtype(dtype)
         check_format(storage_format)
-        check_extents(self.num_rows, self.num_cols)
         if not 0 <= max_num_triplets <= MAX_TRIPLETS:
             raise ValueError(f"max_num_triplets must be between 0 and {MAX_TRIPLETS}, got {max_num_triplets}")
         self._size = max_num_triplets

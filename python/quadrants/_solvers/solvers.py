@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ class SparseSolver:
     def _find_cholmod(self, compressed: Any) -> Any:
         """Returns the solving function of CHOLMOD, or None without it."""
         try:
-            from sksparse import cholmod
+            cholmod = importlib.import_module("sksparse.cholmod")
         except ImportError:
             return None
         try:

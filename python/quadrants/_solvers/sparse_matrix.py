@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,12 @@ def check_format(storage_format: Any) -> None:
         raise QuadrantsTypeError(f"storage_format must be one of {', '.join(map(repr, STORAGE_FORMATS))}, got {storage_format!r}")
 
 
-def check_extents(height: Any, width: Any) -> None:
-    """Raises unless both are positive integers whose indices fit i32."""
+def check_extents(height: Any, width: Any) -> tuple[int, int]:
+    """Returns the numbers of rows and columns; raises unless both are positive integers whose indices fit i32."""
     for name, extent in (("rows", height), ("columns", width)):
         if not isinstance(extent, (int, np.integer)) or not 0 < extent < 2**31 - 1:
             raise ValueError(f"the number of {name} of a sparse matrix must be a positive integer below 2^31 - 1, got {extent!r}")
+    return int(height), int(width)
 
 
 def import_scipy(what: str) -> Any:
@@ -75,10 +77,10 @@ class SparseMatrix:
         check_format(storage_format)
         if sm is not None:
             source = sm if isinstance(sm, SparseMatrix) else SparseMatrix.from_scipy(sm)
-            n, m, rows, dtype = source.n, source.m, _copy(source.rows), dtype or source.dtype
+            source = source.astype(source.dtype if dtype is None else dtype)
+            n, m, rows, dtype = source.n, source.m, source.rows, source.dtype
         self.dtype = check_dtype(qd.f32 if dtype is None else dtype)
-        self.n, self.m = n, m or n
-        check_extents(self.n, self.m)
+        self.n, self.m = check_extents(n, m or n)
         self.rows = rows or Rows(qd.ndarray(qd.i32, self.n + 1), qd.ndarray(qd.i32, 0), qd.ndarray(self.dtype, 0))
 
     @property
@@ -120,11 +122,9 @@ class SparseMatrix:
 
     def to_cupy(self) -> Any:
         """Return the matrix as `cupyx.scipy.sparse.csr_matrix`, which shares the memory of this matrix on CUDA."""
-        import cupy
-        import cupyx.scipy.sparse
-
-        parts = [cupy.from_dlpack(part) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
-        return cupyx.scipy.sparse.csr_matrix(tuple(parts), shape=self.shape)
+        from_dlpack = importlib.import_module("cupy").from_dlpack
+        parts = [from_dlpack(part) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
+        return importlib.import_module("cupyx.scipy.sparse").csr_matrix(tuple(parts), shape=self.shape)
 
     def to_numpy(self) -> np.ndarray:
         """Return the dense matrix as a NumPy array."""

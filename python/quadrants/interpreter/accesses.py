@@ -27,12 +27,12 @@ class _ListAt(NamedTuple):
     """A list of a field in a dynamic node: `x`, or `x[i]` without the axis of the list."""
 
     node: Any
-    index: list[Any]
+    place: list[Any]
 
     def method(self, evaluator: Any, name: str) -> Any:
         """Returns `append`, `length` or `deactivate` of the list."""
         function = getattr(load("quadrants._sparse.trees"), name)
-        return lambda *values: evaluator.call(function, self.node, self.index, *values)
+        return lambda *values: evaluator.call(function, self.node, self.place, *values)
 
 
 class Accesses:
