@@ -50,6 +50,8 @@ void forwardAssignedOnce(Block &block) {
     for (Operation *user : local->getUsers())
       if (auto found = dyn_cast<StoreOp>(user)) store = store ? StoreOp() : found;
     if (!store || store->getBlock() != &block) continue;
+    Type type = store.getValue().getType();
+    if (ir::isValue(type) && isa<BFloat16Type>(ir::getScalar(type))) continue; // only memory rounds a bf16
     auto isLaterLoad = [&](Operation *user) { return isa<LoadOp>(user) && store->isBeforeInBlock(block.findAncestorOpInBlock(*user)); };
     if (!llvm::all_of(local->getUsers(), [&](Operation *user) { return user == store || isLaterLoad(user); })) continue;
     for (Operation *user : llvm::make_early_inc_range(local->getUsers())) {

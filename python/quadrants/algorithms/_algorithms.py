@@ -8,7 +8,7 @@ from .._base.dtypes import to_shape
 from .._base.errors import QuadrantsRuntimeTypeError, warn
 from .._containers.field import Field, ScalarField
 from ._blocks import check_fold
-from ._radix_sort import sort
+from ._radix_sort import check_sort, sort
 from ._scan import inclusive_scan_add
 from ._scratch import exclusive_scan_scratch_slots, least_depth, sort_scratch_slots
 
@@ -50,6 +50,7 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
         if given is not None and not isinstance(given, Field):
             raise QuadrantsRuntimeTypeError(f"parallel_sort takes fields, got {type(given).__name__}")
     length = _check_numbers("parallel_sort", keys)
+    check_sort(keys.dtype, 8 * keys.dtype.size, 1)
     if values is not None and values.shape != keys.shape:
         raise ValueError(f"parallel_sort takes values of the shape of the keys: {keys.shape} expected, got {values.shape}")
     if length == 0:

@@ -37,7 +37,7 @@ _TILE = 16 * BLOCK  # keys that a block moves on a device with grids; its shared
 _COUNTERS = 1024  # blocks that count the digits of all keys
 
 
-def _check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
+def check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
     check_fold(dtype, log256_max_n)
     bits = 8 * find_dtype(dtype).size
     if bits < 16:
@@ -393,7 +393,7 @@ def sort(
     compile-time integer, 1…4.
     Raises NotImplementedError for other types of keys, ValueError and TypeError for other numbers, shapes and elements.
     """
-    qd.static(_check_sort(key_dtype, end_bit, log256_max_n))
+    qd.static(check_sort(key_dtype, end_bit, log256_max_n))
     if qd.static(_device.HAS_GRIDS):
         if qd.static(not has_values or isinstance(values, qd.StructField)):
             _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, None, end_bit)

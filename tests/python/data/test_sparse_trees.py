@@ -150,6 +150,7 @@ def test_lists_grow_by_appending_and_by_writing():
     @qd.kernel
     def fill() -> qd.i32:
         place = 0
+        qd.loop_config(serialize=True)
         for k in range(7):
             place = qd.append(node, [1], k * k)
         x[2].append(5)

@@ -211,10 +211,12 @@ def test_further_names_of_parameters():
     with pytest.raises(TypeError, match="one parameter"):
         qd.root.dense(indices=qd.i, axes=qd.i, dimensions=2)
     for kind in ("pointer", "bitmasked"):
-        with pytest.raises(qd.QuadrantsRuntimeError, match="not supported"):
-            getattr(qd.root, kind)(indices=qd.i, dimensions=2)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="not supported"):
-        qd.root.dynamic(index=qd.i, dimension=2)
+        z = qd.field(qd.f32)
+        getattr(qd.root, kind)(indices=qd.i, dimensions=2).place(z)
+        assert z.shape == (2,)
+    z = qd.field(qd.f32)
+    qd.root.dynamic(index=qd.i, dimension=2).place(z)
+    assert z.shape == (2,)
     assert qd.ScalarNdarray(qd.f32, arr_shape=(2,)).shape == (2,)
     t = qd.tensor(qd.f32, 3)
     t.fill(value=2)

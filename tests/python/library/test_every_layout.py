@@ -176,7 +176,7 @@ WRONG = {
     "0-d sum": (ValueError, lambda: algorithms.PrefixSumExecutor(1).run(qd.field(qd.i32, ()))),
     "2-D sum": (ValueError, lambda: algorithms.PrefixSumExecutor(3).run(qd.field(qd.i32, (3, 3)))),
     "sum of vectors": (ValueError, lambda: algorithms.PrefixSumExecutor(4).run(qd.Vector.field(2, qd.i32, 4))),
-    "sum of small numbers": (NotImplementedError, lambda: algorithms.PrefixSumExecutor(4).run(qd.field(qd.u8, 4))),
+    "sum of truth values": (NotImplementedError, lambda: algorithms.PrefixSumExecutor(4).run(qd.field(qd.u1, 4))),
     "sum of an ndarray": (TypeError, lambda: algorithms.PrefixSumExecutor(4).run(qd.ndarray(qd.i32, 4))),
     "a negative length": (ValueError, lambda: algorithms.PrefixSumExecutor(-1)),
     "a length that is none": (TypeError, lambda: algorithms.PrefixSumExecutor(1.5)),

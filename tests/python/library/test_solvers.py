@@ -192,7 +192,7 @@ def test_exchange_with_scipy_and_torch():
     matrix = linalg.SparseMatrix.from_scipy(source)
     assert matrix.dtype is qd.f32 and (matrix.to_scipy() != source).nnz == 0
     torch = pytest.importorskip("torch")
-    assert torch.equal(matrix.to_torch().to_dense(), torch.from_numpy(source.toarray()))
+    assert torch.equal(matrix.to_torch().to_dense().cpu(), torch.from_numpy(source.toarray()))
 
 
 @pytest.mark.host_memory
