@@ -280,7 +280,7 @@ void GpuKernel::waitAndReport(StreamState &streamState, runtime::KernelRun &run)
   if (hasPrint) streamState.prints.fetch(streamState.stream, sizeof(QdGpuPrints));
   if (streamState.failure.get()) streamState.failure.fetch(streamState.stream, sizeof(QdGpuFailure));
   // If the observer cancels the run, the wait ends but the kernel continues: a grid cannot be stopped.
-  if (!memory->waitFor(streamState.stream, [&] { return run.observer->poll(), !run.context.failed; })) return;
+  if (!memory->waitFor(streamState.stream, [&] { return run.observer->poll(), !run.mustStop(); })) return;
   if (resultBytes) memcpy(run.context.result, streamState.result.get(), resultBytes);
   if (hasPrint) takePrints(streamState, run);
   takeFailure(streamState, run);

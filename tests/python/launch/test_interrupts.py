@@ -355,3 +355,20 @@ def test_waits_for_a_grid_end_with_ctrl_c(wait, compiler, driver):
         timer.join()
         driver.busy = 0
     assert five() == 5 and x[3] == 0
+
+
+def test_a_long_grid_without_a_signal_ends_with_its_result(compiler, driver):
+    compiler.attach(five, HandMade(FIVE, results=[("i32", (), 0)], tasks=[Task("five", 1)]))
+    for _ in range(3):
+        assert five() == 5
+    is_done = []
+    driver.busy = 1 << 60
+
+    def finish():
+        is_done.append(True)
+        driver.busy = 0
+
+    timer = threading.Timer(0.4, finish)  # the watchdog has asked for a look at signals by then
+    timer.start()
+    assert five() == 5 and is_done
+    timer.join()
