@@ -122,7 +122,7 @@ def bench_cupy(n):
         return total.ravel()
 
     operator = peer.LinearOperator((n**3, n**3), apply, dtype=cupy.float32)
-    run = lambda: (peer.cg(operator, b.ravel(), tol=1e-30, maxiter=100), cupy.cuda.Device().synchronize())
+    run = lambda: (peer.cg(operator, b.ravel(), rtol=1e-30, maxiter=100), cupy.cuda.Device().synchronize())
     measure(f"CuPy: cg, {n}^3, 100 iterations", run)
 
 
