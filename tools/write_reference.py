@@ -25,7 +25,7 @@ from quadrants._base import options as _options  # noqa: E402
 from quadrants._language.builtins import Builtin  # noqa: E402
 from quadrants._language.func import Func  # noqa: E402
 
-MODULES = ("qd", "qd.ad", "qd.algorithms", "qd.linalg", "qd.math", "qd.memory", "qd.sparse", "qd.tools", "qd.types")
+MODULES = ("qd", "qd.ad", "qd.algorithms", "qd.gui", "qd.linalg", "qd.math", "qd.memory", "qd.sparse", "qd.tools", "qd.types")
 _OPERANDS = {
     "Any": "integers and floats",
     "Real": "floats; integers are converted",

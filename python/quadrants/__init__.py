@@ -49,6 +49,7 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 # Modules written in the kernel language are loaded when one of their names is first used: most programs need none of them.
 _LAZY_NAMES = {
     "linalg": "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig",
+    "_viz.gui": "GUI",
     "_library.math_functions": "acosh asinh atanh cbrt copysign expm1 hypot log1p log10",
     "_library.indices": "get_addr rescale_index",
     "_sparse.trees": "activate append deactivate is_active length",
@@ -62,7 +63,21 @@ _LAZY_NAMES = {
     **_compat.LAZY_NAMES,
 }
 _LAZY = {name: module for module, names in _LAZY_NAMES.items() for name in names.split()}
-_MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "profiler", "simt", "sparse", "tools")
+_MODULES = (
+    "ad",
+    "algorithms",
+    "experimental",
+    "graph",
+    "gui",
+    "interop",
+    "linalg",
+    "math",
+    "memory",
+    "profiler",
+    "simt",
+    "sparse",
+    "tools",
+)
 
 del annotations
 

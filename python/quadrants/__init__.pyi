@@ -98,6 +98,7 @@ from . import ad as ad
 from . import algorithms as algorithms
 from . import experimental as experimental
 from . import graph as graph
+from . import gui as gui
 from . import interop as interop
 from . import linalg as linalg
 from . import math as math
@@ -109,6 +110,7 @@ from . import tools as tools
 from .types.enums import DeviceCapability as DeviceCapability
 from ._session.streams import Event as Event
 from .types.enums import Format as Format
+from ._viz.gui import GUI as GUI
 from .lang.mesh import Mesh as Mesh
 from .lang.mesh import MeshInstance as MeshInstance
 from ._session.program import Program as Program

@@ -1,4 +1,4 @@
-"""`qd.tools`: writes files for other programs (PLY, VTK), and prints information for problem reports."""
+"""`qd.tools`: images and animations, files for other programs (PLY, VTK), and information for problem reports."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ._base.namespaces import list_public as _list_public
 from ._containers.container import ContainerMethods
 from ._containers.interop import as_array
 from ._session.init import Arch, __version_str__, cpu
+from ._viz.gui import imshow  # noqa: F401
+from ._viz.images import Picture, VideoWriter, imread, imresize, imwrite, show  # noqa: F401
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
 _PLY_TYPES = {

@@ -17,7 +17,7 @@ def test_page_runs_as_written(page, tmp_path):
     result = subprocess.run(
         [sys.executable, Path(__file__).with_name("run_page.py"), page, tmp_path / "page.py"],
         cwd=tmp_path,
-        env=os.environ | {"QD_OFFLINE_CACHE_FILE_PATH": str(tmp_path / "cache")},
+        env=os.environ | {"QD_OFFLINE_CACHE_FILE_PATH": str(tmp_path / "cache"), "QD_GUI": "file"},
         capture_output=True,
         text=True,
         timeout=300,
