@@ -83,7 +83,7 @@ def imwrite(img: Any, filename: Any) -> None:
 def imresize(img: Any, w: int, h: int | None = None) -> np.ndarray:
     """Return the image `img` scaled to `w` columns and `h` rows (default: as many), with the type of its elements.
 
-    Enlarged images consist of larger pixels, smaller ones of averages.
+    Enlarged images consist of larger pixels, smaller ones of averages. Raises `ValueError` for a size without pixels.
     """
     values = to_numbers(img)
     size = (w, w if h is None else h)
