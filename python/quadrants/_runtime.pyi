@@ -50,6 +50,7 @@ class Buffer:
 class _Container:
     shape: tuple[int, ...]
     _live_shape: tuple[int, ...]
+    _dtype: DataType
     element_shape: tuple[int, ...]
     dtype: DataType
     _qd_layout: ContainerLayout

@@ -86,7 +86,10 @@ class Shadows:
 
 
 class Extents:
-    """Size of a tensor or view; `_live_shape` is its shape, and raises after a reset."""
+    """Size of a tensor or view; `_live_shape` is its shape, and raises after a reset.
+
+    Methods read `_live_shape` and `_dtype`, since another thread may reset the runtime between any two of their lines.
+    """
 
     _live_shape: tuple[int, ...]
     element_shape: tuple[int, ...]
@@ -206,12 +209,12 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         """
         value = unwrap(val)
         if isinstance(value, (list, tuple, np.ndarray)):
-            value = to_array(value, self.dtype)
+            value = to_array(value, self._dtype)
             if value.shape not in ((), self.element_shape):
                 raise ValueError(f"fill needs a number or an element of shape {self.element_shape}, got one of shape {value.shape}")
             if value.dtype.kind in "iufO":
-                check_range(value, self.dtype)
-        element = np.empty(self.element_shape, to_memory_dtype(self.dtype))
+                check_range(value, self._dtype)
+        element = np.empty(self.element_shape, to_memory_dtype(self._dtype))
         store(element, ..., value)
         if self._cells is not None:
             self._cells.fill(self, element)
@@ -260,8 +263,8 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
             numbers = to_numbers(part) if self._cells is None else to_numbers(part).copy()
             shown = numbers.view(_WrittenBack)
             shown._flush = functools.partial(self._write_back, part, numbers, index)
-            return view_of(shown, self.dtype)
-        return view_of(part, self.dtype)
+            return view_of(shown, self._dtype)
+        return view_of(part, self._dtype)
 
     def _write_back(self, part: np.ndarray, numbers: np.ndarray, index: tuple[int, ...]) -> None:
         if self._cells is not None:
@@ -272,10 +275,10 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
 
     def _set_element(self, index: tuple[int, ...], value: Any) -> None:
         """Assigns a vector or matrix element; a number is assigned to every component."""
-        item = to_array(unwrap(value), self.dtype)
+        item = to_array(unwrap(value), self._dtype)
         if item.shape not in ((), self.element_shape):
             raise ValueError(f"an element of shape {self.element_shape} cannot be set to a value of shape {item.shape}")
-        check_range(item, self.dtype)
+        check_range(item, self._dtype)
         part = self._fetch(index, True)
         store(part, ..., item)
         self._flush(part, index)
@@ -285,7 +288,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         element.
         """
         shape = (*value.shape, *value.element_shape) if isinstance(value, ContainerMethods) else np.shape(unwrap(value))
-        if shape != (*self.shape, *self.element_shape):
+        if shape != (*self._live_shape, *self.element_shape):
             return False
         self._assign(value)
         return True

@@ -249,7 +249,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # fast path
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backward or min(view.strides, default=0) >= 0:
-                return torch.from_numpy(view) if self.dtype is not bf16 else _as_tensor(torch, view)
+                return torch.from_numpy(view) if self._dtype is not bf16 else _as_tensor(torch, view)
         if self._device is not None and out is None:
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
         target = torch.device(device) if device is not None else _find_default_device(torch) if copy is True else None
@@ -259,7 +259,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         if leaves and copy is False:
             raise self._need_copy(f"copy=False is incompatible with device transfer, and {target} was asked for")
         dtype = str(dtype).removeprefix("torch.") if type(dtype) is torch.dtype else dtype
-        is_bf16 = self.dtype is bf16 and (dtype is None or find_dtype(dtype) is bf16)
+        is_bf16 = self._dtype is bf16 and (dtype is None or find_dtype(dtype) is bf16)
         dtype = BF16_BITS if is_bf16 else dtype
         if out is not None:
             return out.copy_(_as_tensor(torch, self._export(keep_dims, dtype, None)))
@@ -315,7 +315,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     def _overwrite(self, source: np.ndarray) -> None:
         """Assigns all elements from an array of the same shape."""
         is_strided = self._device is not None and not self._qd_layout.tilings
-        if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
+        if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self._dtype):
             if source.strides == describe_container(self)[1]:
                 self._flush(source)  # directly from its memory
                 return
@@ -331,16 +331,16 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
 
     def _is_column(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of this shape stores vectors as matrices of one column or row, or matrices of one column as vectors."""
-        own = self.shape + self.element_shape
+        own = self._live_shape + self.element_shape
         if len(self.element_shape) == 1 and shape == (*own[:-1], 1, own[-1]):
             return True
         return bool(self.element_shape) and (shape == (*own, 1) or (own[-1] == 1 and len(self.element_shape) == 2 and shape == own[:-1]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Implements NumPy's conversion: a view of the memory, or a copy if one is requested or the type differs."""
-        if dtype is not None and np.dtype(dtype) != to_numpy_dtype(self.dtype) and copy is False:
+        if dtype is not None and np.dtype(dtype) != to_numpy_dtype(self._dtype) and copy is False:
             raise ValueError("a conversion of the data type needs a copy")
-        if self.dtype is bf16:
+        if self._dtype is bf16:
             return self._export(False, dtype, copy)
         elements = self.view() if copy is False or (self._has_view and not copy) else self._fetch()
         return np.array(elements, dtype) if dtype is not None or (copy and self._has_view) else elements
@@ -371,7 +371,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         Raises:
             BufferError: such a capsule is impossible.
         """
-        view = self.view() if self._has_view and self.dtype is not bf16 else None
+        view = self.view() if self._has_view and self._dtype is not bf16 else None
         if view is not None and min(view.strides, default=0) >= 0:
             options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
             return view.__dlpack__(**{name: value for name, value in options.items() if value is not None})

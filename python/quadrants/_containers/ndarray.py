@@ -66,16 +66,16 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return SimpleNamespace(element_type=self._element_type, shape=self.shape, layout=Layout.AOS, needs_grad=self.has_grad())
 
     def __len__(self) -> int:
-        if not self._live_shape:
+        if not (shape := self._live_shape):
             raise TypeError("a 0-d ndarray has no length")
-        return self.shape[0]
+        return shape[0]
 
     def __iter__(self) -> Any:
         return (self[index] for index in range(len(self)))
 
     def __reduce__(self) -> Any:
         _, _, shape, recipe = self._description()
-        payload = {"version": 1, "shape": shape, "element_type": self.dtype.name, "element_shape": self.element_shape}
+        payload = {"version": 1, "shape": shape, "element_type": self._dtype.name, "element_shape": self.element_shape}
         return (unpickle, ({**payload, **recipe._asdict(), "data": self.to_numpy()},))
 
 

@@ -148,7 +148,7 @@ class StructField(Shadows, Copies):
         """Returns the NumPy type of a struct with the offsets of its members in the first cell, padded up to `itemsize`."""
         start = self._first_leaf._address
         members = self.field_dict.values()
-        formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m.dtype), m.element_shape) for m in members]
+        formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m._dtype), m.element_shape) for m in members]
         offsets = [next(m._leaves())._address - start for m in members]
         return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets, **size})  # type: ignore[call-overload]
 

@@ -66,7 +66,7 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
     @property
     def strides(self) -> tuple[int, ...]:
         """Distance of neighbors along each axis, counted in scalars."""
-        return tuple(step // self.dtype.size for step in self._impl._qd_layout.strides)
+        return tuple(step // self._impl._dtype.size for step in self._impl._qd_layout.strides)
 
     def _shadow(self, which: str) -> Tensor | None:
         found = getattr(self._impl, which)
@@ -124,9 +124,9 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
         self._impl[key] = value
 
     def __len__(self) -> int:
-        if not self._live_shape:
+        if not (shape := self._live_shape):
             raise TypeError("a 0-d tensor has no length")
-        return self.shape[0]
+        return shape[0]
 
     def __iter__(self) -> Any:
         return iter(self._impl)

@@ -273,10 +273,11 @@ def _provided(value: ContainerMethods) -> str:
 
 
 def _check_ndim(parameter: Parameter, value: Ndarray | Field | StructNdarray) -> None:
-    if parameter.annotation.ndim not in (None, len(value.shape)):
-        given = f"{len(value.shape)}d ndarray with shape {value.shape}"
+    shape = value._live_shape  # another thread may have reset the runtime since the last line
+    if parameter.annotation.ndim not in (None, len(shape)):
+        given = f"{len(shape)}d ndarray with shape {shape}"
         raise _invalid(parameter, f"required ndim={parameter.annotation.ndim}, but {given} is provided")
-    _check_extents(parameter, parameter.annotation, value.shape)
+    _check_extents(parameter, parameter.annotation, shape)
 
 
 def _check_extents(parameter: Parameter, annotation: NdarrayType, shape: tuple[int, ...]) -> None:
@@ -288,9 +289,9 @@ def _check_ndarray(parameter: Parameter, value: Ndarray | Field) -> None:
     annotation = parameter.annotation
     wanted = annotation.dtype
     if isinstance(wanted, MatrixType):
-        if not _fits(wanted.shape, value.element_shape) or wanted.dtype not in (None, value.dtype):
+        if not _fits(wanted.shape, value.element_shape) or wanted.dtype not in (None, value._dtype):
             raise _invalid(parameter, f"required element type: {wanted}, but {_provided(value)} is provided")
-    elif wanted is not None and (value.element_shape or value.dtype is not to_dtype(wanted)):
+    elif wanted is not None and (value.element_shape or value._dtype is not to_dtype(wanted)):
         raise TypeError(f"Expect element type {to_dtype(wanted)} for argument {parameter.name}, but get {_provided(value)}")
     _check_ndim(parameter, value)
     if annotation.needs_grad and not value.has_grad():

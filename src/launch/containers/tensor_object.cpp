@@ -363,9 +363,9 @@ static bool isPast(const TensorObject &object) {
 
 static PyObject *getShape(TensorObject &object) { return isPast(object) ? Py_NewRef(Py_None) : getExtents(object); }
 
-static PyObject *getDtype(TensorObject &object) {
-  return Py_NewRef(isPast(object) ? Py_None : getDataType(object.tensor.layout.element.scalar));
-}
+static PyObject *getOwnDtype(TensorObject &object) { return Py_NewRef(getDataType(object.tensor.layout.element.scalar)); }
+
+static PyObject *getDtype(TensorObject &object) { return isPast(object) ? Py_NewRef(Py_None) : getOwnDtype(object); }
 
 static PyObject *getLiveShape(TensorObject &object) {
   if (isPast(object)) requireAlive(reinterpret_cast<PyObject *>(&object));
@@ -534,6 +534,7 @@ void addTensorTypes(PyObject *module) {
        nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
       {"dtype", getProperty<Need::Nothing, getDtype>, nullptr, "Scalar type of the elements; None for an ndarray after `qd.reset()`.",
        nullptr},
+      {"_dtype", getProperty<Need::Nothing, getOwnDtype>, nullptr, "The same, also after `qd.reset()`.", nullptr},
       {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr, "Where the elements are in memory, as a `ContainerLayout`.", nullptr},
       {"_offset", getProperty<Need::Nothing, getOffset>, nullptr, "Lowest index of each axis, or None.", nullptr},
       {"_is_writable", getProperty<Need::Memory, [](TensorObject &object) { return PyBool_FromLong(object.tensor.buffer->isWritable()); }>,
