@@ -16,6 +16,7 @@ from .._base.namespaces import forwarded
 from .._values.matrix import Matrix, unwrap, view_of
 from .._values.types import MatrixType
 from .interop import InteropMethods, as_array
+from .summaries import Summaries, to_text
 
 
 def scalar_dtype(element: Any) -> DataType:
@@ -160,7 +161,7 @@ def restore(factory: str, element: Any, shape: Any, recipe: ContainerSpec, data:
     return made
 
 
-class ContainerMethods(InteropMethods, Shadows, Copies):
+class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
     """Methods of every container. The bound base class implements the memory (`view`) and the fast element access."""
 
     _element_type: Any
@@ -239,11 +240,15 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
     def __str__(self) -> str:
         return str(self.to_numpy(copy=None))
 
-    def __repr__(self) -> str:
+    def _head(self) -> str:
         what = f"{self._kind.format(self)} of {scalar_dtype(self._element_type)}"
         where = f"shape {self.shape}" if self._is_placed() else "not placed"
         name = f", name {self._shown_name!r}" if self._shown_name else ""
-        return f"<{what}, {where if self._state != 'dead' else 'ended by qd.reset()'}{name}>"
+        return f"{what}, {where if self._state != 'dead' else 'ended by qd.reset()'}{name}"
+
+    def __repr__(self) -> str:
+        values = to_text(self, "")
+        return f"<{self._head()}:\n{values}>" if "\n" in values else f"<{self._head()}: {values}>" if values else f"<{self._head()}>"
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
         factory = "field" if isinstance(self, _runtime.FieldBase) else "ndarray"

@@ -15,6 +15,7 @@ from .field import Field, field, make_field
 from .interop import find_any_array
 from .ndarray import Ndarray, from_dlpack, make_ndarray
 from .struct_field import StructField, StructNdarray
+from .summaries import Summaries, to_text
 
 
 class Backend(enum.IntEnum):
@@ -26,7 +27,7 @@ class Backend(enum.IntEnum):
     NDARRAY = 1
 
 
-class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
+class Tensor(Shadows, Extents, Copies, Summaries, _runtime.TensorBase):
     """A field or an ndarray behind one interface; kernels accept it wherever they accept its implementation.
 
     Also an annotation for parameters of kernels and funcs and for dataclass members: a tensor, field, ndarray, NumPy array or
@@ -137,9 +138,13 @@ class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
     def __reduce__(self) -> Any:
         return (type(self), (self._impl,))
 
-    def __repr__(self) -> str:
+    def _head(self) -> str:
         layout = f", layout={self.layout}" if self.layout is not None else ""
         return f"Tensor(shape={self.shape}, dtype={self.dtype}, backend={self.backend.name}{layout})"
+
+    def __repr__(self) -> str:
+        values = "" if isinstance(self._impl, StructField) else to_text(self._impl, "values=")
+        return f"{self._head()[:-1]}, values={values})" if values else self._head()
 
 
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dlpack_device__")

@@ -33,6 +33,7 @@ from .._language.parameters import Parameter, array_members, find_object_member
 from .._values.matrix import Matrix, unwrap
 from .._values.struct import Struct
 from .._values.types import MatrixType, NdarrayType
+from .progress import shown_in_notebook
 
 
 def _load_compiler() -> ModuleType:
@@ -57,7 +58,8 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     options = _options.plain(_options.current or {})
     place = _runtime.target(), _runtime.cache_scope()
     coverage: Any = sys.modules.get("quadrants._session.coverage")
-    with coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext():
+    without_probes = coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext()
+    with without_probes, shown_in_notebook(kernel.name):
         source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
         if _options.get("print_ir"):
             print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode))

@@ -156,7 +156,7 @@ class PygameWindow(Window):
                 self._end()
             elif event.type in (game.KEYDOWN, game.KEYUP):
                 name = game.key.name(event.key)
-                self._add(kinds[event.type], _PYGAME_KEYS.get(name, name))
+                self._add(kinds[event.type], _PYGAME_KEYS.get(name) or name)
             elif event.type in kinds and event.button in _BUTTONS:
                 self._add(kinds[event.type], _BUTTONS[event.button], event.pos)
             elif event.type == game.MOUSEMOTION:

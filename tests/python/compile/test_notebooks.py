@@ -126,3 +126,19 @@ def test_ipython_in_a_terminal(tmp_path):
         python.kill()
         os.close(main)
     assert "IndexError" in shown and "sum 5\n" in shown
+
+
+def test_a_long_compile_is_reported_below_the_cell():
+    nbclient = pytest.importorskip("nbclient")
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    slow = "import time\n@qd.kernel\ndef slow() -> qd.i32:\n    qd.static(time.sleep(1.3))\n    return 1\nprint(slow())"
+    quick = ADD + "print(add(2, 3))"
+    begin = BEGIN.format(arch="cpu").replace("'error'", "'info'")
+    cells = [new_code_cell(text) for text in (begin, slow, quick, "x = qd.field(qd.i32, shape=(2, 20))\nx[1, 0] = 7\nx")]
+    nbclient.NotebookClient(notebook := new_notebook(cells=cells), timeout=60, kernel_name="python3").execute()
+    texts = [[(output.get("name"), output.get("text", "")) for output in cell.outputs] for cell in notebook.cells]
+    assert any(name == "stderr" and "compiling slow: 1." in text for name, text in texts[1]) and ("stdout", "1\n") in texts[1]
+    assert texts[2] == [("stdout", "5\n")]
+    table = notebook.cells[3].outputs[0]["data"]["text/html"]
+    assert "qd.field of i32, shape (2, 20)" in table and "<td>1</td><td>7</td>" in table and "<td>…</td>" in table

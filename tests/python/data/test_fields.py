@@ -313,11 +313,15 @@ def test_ndarray_classes_are_constructors():
 
 
 def test_representations():
-    assert repr(qd.field(qd.f32, shape=1)) == "<qd.field of f32, shape (1,)>"
-    assert repr(qd.field(qd.f32, shape=(2, 3), name="mass", needs_grad=True).grad) == "<qd.field of f32, shape (2, 3), name 'mass.grad'>"
-    assert repr(qd.Matrix.field(2, 3, qd.f32, shape=1)) == "<2x3 qd.Matrix.field of f32, shape (1,)>"
-    assert repr(qd.Vector.field(2, qd.i8, shape=4, name="v").get_scalar_field(1)) == "<qd.field of i8, shape (4,), name 'v[1, 0]'>"
-    assert repr(qd.Vector.ndarray(3, qd.f32, 1)) == "<3 Layout.AOS qd.Vector.ndarray of f32, shape (1,)>"
+    assert repr(qd.field(qd.f32, shape=1)) == "<qd.field of f32, shape (1,): [0.]>"
+    assert repr(qd.field(qd.f32, shape=(2, 3), name="mass", needs_grad=True).grad) == (
+        "<qd.field of f32, shape (2, 3), name 'mass.grad':\n[[0. 0. 0.]\n [0. 0. 0.]]>"
+    )
+    assert repr(qd.Matrix.field(2, 3, qd.f32, shape=1)) == "<2x3 qd.Matrix.field of f32, shape (1,):\n[[[0. 0. 0.]\n  [0. 0. 0.]]]>"
+    assert (
+        repr(qd.Vector.field(2, qd.i8, shape=4, name="v").get_scalar_field(1)) == "<qd.field of i8, shape (4,), name 'v[1, 0]': [0 0 0 0]>"
+    )
+    assert repr(qd.Vector.ndarray(3, qd.f32, 1)) == "<3 Layout.AOS qd.Vector.ndarray of f32, shape (1,): [[0. 0. 0.]]>"
     assert repr(qd.types.struct(a=qd.i32, v=qd.math.vec2).field(shape=3)) == "<qd.Struct.field of a=i32, v=VectorType[2, f32], shape (3,)>"
     x, ended = qd.field(qd.f32, name="later"), qd.ndarray(qd.u8, ())
     assert repr(x) == "<qd.field of f32, not placed, name 'later'>"

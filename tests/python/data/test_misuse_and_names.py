@@ -119,9 +119,11 @@ def test_containers_without_elements():
 
 
 def test_texts_of_containers():
-    assert repr(f32(2)) == "<qd.field of f32, shape (2,)>" and repr(vectors()).startswith("<3x1 qd.Matrix.field of ")
-    assert repr(nd(2)) == "<qd.ndarray of f32, shape (2,)>"
-    assert repr(qd.Matrix.ndarray(2, 3, qd.f32, 1)) == "<2x3 Layout.AOS qd.Matrix.ndarray of f32, shape (1,)>"
+    assert repr(f32(2)) == "<qd.field of f32, shape (2,): [0. 0.]>" and repr(vectors()).startswith("<3x1 qd.Matrix.field of ")
+    assert repr(nd(2)) == "<qd.ndarray of f32, shape (2,): [0. 0.]>"
+    assert (
+        repr(qd.Matrix.ndarray(2, 3, qd.f32, 1)) == "<2x3 Layout.AOS qd.Matrix.ndarray of f32, shape (1,):\n[[[0. 0. 0.]\n  [0. 0. 0.]]]>"
+    )
     assert str(f32(2)) == str(nd(2)) == "[0. 0.]"
     assert qd.field(qd.f32, name="q", shape=1).grad._name == "q.grad"
 

@@ -1,0 +1,109 @@
+"""Containers at prompts and in notebooks: their values as text and as HTML, sums and means, functions and operators of NumPy."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .interop import as_array
+
+_SHOWN = 1000  # elements that a text shows in full, as NumPy does
+_FETCHED = 1 << 20  # bytes that a text copies from a GPU
+_EDGE = 4  # rows and columns at each end of a long table
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@"}
+
+
+def to_text(container: Any, indent: str) -> str:
+    """Returns the values of a container as NumPy prints them; an empty text if it has no memory, or they are many on another device."""
+    if container._state != "alive" or (not container._has_view and container.nbytes > _FETCHED):
+        return ""
+    return np.array2string(as_array(container), threshold=_SHOWN, prefix=indent)
+
+
+class Summaries:
+    """What containers and tensors have in common with arrays of NumPy."""
+
+    _head: Callable[[], str]  # kind, data type and shape
+
+    def _numbers(self) -> np.ndarray:
+        return as_array(getattr(self, "_impl", self))
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the sum of all elements, or along `axis`, as `np.sum` does; so are `dtype`, `out` and further `options`.
+
+        The elements of a container on a GPU are copied first; `qd.algorithms.reduce` adds them there.
+        """
+        return np.sum(self._numbers(), axis, dtype, out, **options)
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the mean of all elements, or along `axis`; `dtype`, `out` and `options` as for `np.mean`."""
+        return np.mean(self._numbers(), axis, dtype, out, **options)
+
+    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the least element, or those along `axis`; `out` and `options` as for `np.min`."""
+        return np.min(self._numbers(), axis, out, **options)
+
+    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the largest element, or those along `axis`; `out` and `options` as for `np.max`."""
+        return np.max(self._numbers(), axis, out, **options)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Computes with the elements as a NumPy array; results are arrays, and a container that is given as `out` receives them."""
+        is_in_place = method == "at"
+        targets = inputs[:1] if is_in_place else options.pop("out", ())
+        arrays = tuple(np.array(each._numbers()) if isinstance(each, Summaries) else each for each in targets)
+        values = [each._numbers() if isinstance(each, Summaries) else each for each in inputs]
+        if is_in_place:
+            values[0] = arrays[0]
+        elif targets:
+            options["out"] = arrays
+        result = getattr(ufunc, method)(*values, **options)
+        for target, array in zip(targets, arrays, strict=True):
+            if isinstance(target, Summaries):
+                target.from_numpy(array)  # type: ignore[attr-defined]
+        return result if is_in_place or not targets else targets[0] if len(targets) == 1 else targets
+
+    def _repr_html_(self) -> str:
+        """Returns a table of the values of scalars along one or two axes, and their text else, below the data type and the shape."""
+        head = html.escape(self._head())
+        inner: Any = getattr(self, "_impl", self)
+        is_alive = getattr(inner, "_state", "") == "alive"
+        if not is_alive or inner.element_shape or len(inner.shape) not in (1, 2) or 0 in inner.shape:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        if not inner._has_view and inner.nbytes > _FETCHED:
+            return f"<p><code>{head}</code></p>"
+        values = np.atleast_2d(self._numbers())
+        rows, columns = ([*range(_EDGE), None, *range(n - _EDGE, n)] if n > 2 * _EDGE + 1 else [*range(n)] for n in values.shape)
+        lines = [_to_row("th", ["", *columns])]
+        for row in rows:
+            cells = [None if row is None or column is None else values[row, column] for column in columns]
+            lines.append(_to_row("td", [row if len(inner.shape) == 2 else "", *cells]))
+        return f"<p><code>{head}</code></p><table>{''.join(lines)}</table>"
+
+
+def _to_row(tag: str, cells: list[Any]) -> str:
+    shown = [f"{cell:.6g}" if isinstance(cell, np.floating) else str(cell) for cell in cells]
+    texts = ["…" if text == "None" else text for text in shown]
+    return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
+
+
+def _refuse(symbol: str, is_reflected: bool) -> Callable[[Any, Any], Any]:
+    def operator(self: Any, other: Any) -> Any:
+        if isinstance(other, (np.ndarray, np.generic)):
+            return NotImplemented  # NumPy computes it, in the same order of the operands
+        names = [type(self).__name__, type(other).__name__]
+        left, right = names[::-1] if is_reflected else names
+        raise TypeError(
+            f"unsupported operand type(s) for {symbol}: {left!r} and {right!r}: containers have no arithmetic of their own; write a kernel,"
+            f" or compute with NumPy: x.to_numpy() {symbol} 1"
+        )
+
+    return operator
+
+
+for _name, _symbol in _OPERATORS.items():
+    setattr(Summaries, f"__{_name}__", _refuse(_symbol, False))
+    setattr(Summaries, f"__r{_name}__", _refuse(_symbol, True))

@@ -1,0 +1,100 @@
+"""Containers at prompts: texts, tables, sums, functions and operators of NumPy."""
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    yield
+    qd.reset()
+
+
+NUMBERS = np.array([[1, 5, 2], [-3, 4, 0]])
+MAKERS = [
+    lambda: qd.field(qd.f32, (2, 3)),
+    lambda: qd.ndarray(qd.i32, (2, 3)),
+    lambda: qd.tensor(qd.f64, (2, 3)),
+    lambda: qd.field(qd.i64, (2, 3), order="ji"),
+]
+
+
+def filled(make):
+    made = make()
+    made.from_numpy(NUMBERS)
+    return made
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_sums_and_extremes_are_those_of_numpy(make):
+    x = filled(make)
+    assert (x.sum(), x.mean(), x.min(), x.max()) == (9, 1.5, -3, 5)
+    for name in ("sum", "mean", "min", "max"):
+        assert np.allclose(getattr(x, name)(axis=1), getattr(NUMBERS, name)(axis=1))
+        assert getattr(x, name)(axis=1).tolist() == getattr(np, name)(x, axis=1).tolist()
+    assert np.sum(x, dtype=np.int8).dtype == np.int8 and x.sum(axis=0, keepdims=True).shape == (1, 3)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_functions_of_numpy(make):
+    x = filled(make)
+    results = [np.add(x, 1), 2 * NUMBERS + x, x + NUMBERS, np.where(x, 1, 0), np.concatenate([x, x]), np.hypot(x, 1), np.cumsum(x, 1)]
+    n = NUMBERS
+    expected = [n + 1, 3 * n, 2 * n, np.where(n, 1, 0), np.concatenate([n, n]), np.hypot(n, 1), np.cumsum(n, 1)]
+    for result, values in zip(results, expected, strict=True):
+        assert type(result) is np.ndarray and np.allclose(result, values)
+    assert np.add.reduce(x, axis=None) == 9 and np.maximum.accumulate(x, axis=1)[0].tolist() == [1, 5, 5]
+
+
+def test_a_container_receives_results():
+    x, y = filled(MAKERS[0]), qd.ndarray(qd.f32, (2, 3))
+    assert np.multiply(x, 2, out=y) is y and y.to_numpy().tolist() == (2 * NUMBERS).tolist()
+    assert np.modf(y, out=(x, y)) == (x, y) and not x.to_numpy().any()
+    np.add.at(y, ([0, 0], [1, 1]), 1)
+    assert y[0, 1] == 12
+    plain = np.ones((2, 3), np.float32)
+    plain += y
+    assert plain[0, 1] == 13
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_operators_say_what_to_write(make):
+    x = filled(make)
+    kind = type(x).__name__
+    with pytest.raises(TypeError, match=rf"for \+: '{kind}' and 'int': containers have no arithmetic .* x.to_numpy\(\) \+ 1"):
+        x + 1
+    with pytest.raises(TypeError, match=rf"for \*: 'float' and '{kind}'"):
+        0.5 * x
+    with pytest.raises(TypeError, match=f"for /: '{kind}' and '{kind}'"):
+        x / x
+    with pytest.raises(TypeError, match="for -:"):
+        x -= 1
+
+
+def test_short_and_long_texts():
+    assert repr(filled(MAKERS[1])) == "<qd.ndarray of i32, shape (2, 3):\n[[ 1  5  2]\n [-3  4  0]]>"
+    assert repr(qd.field(qd.f32, shape=())) == "<qd.field of f32, shape (): 0.>"
+    assert repr(qd.field(qd.u8, shape=5000)) == "<qd.field of u8, shape (5000,): [0 0 0 ... 0 0 0]>"
+    assert repr(filled(MAKERS[2])).endswith("values=[[ 1.  5.  2.]\n        [-3.  4.  0.]])")
+    assert str(NUMBERS) in repr(filled(MAKERS[3]))
+
+
+def test_tables():
+    x = qd.field(qd.f32, shape=(20, 2), name="<a>")
+    x[19, 1] = 1 / 3
+    table = x._repr_html_()
+    assert "<code>qd.field of f32, shape (20, 2), name &#x27;&lt;a&gt;&#x27;</code>" in table
+    assert table.count("<tr>") == 10 and "<tr><td>19</td><td>0</td><td>0.333333</td></tr>" in table and "<tr><td>…</td><td>…</td>" in table
+    assert "<tr><td></td><td>0</td><td>0</td></tr>" in qd.ndarray(qd.i32, 2)._repr_html_()
+    for plain in (qd.field(qd.f32, shape=()), qd.Vector.field(2, qd.f32, shape=3), qd.field(qd.f32), qd.ndarray(qd.f32, (0, 3))):
+        assert plain._repr_html_().startswith("<pre>&lt;")
+    assert "<code>Tensor(shape=(2,), dtype=f32, backend=NDARRAY)</code>" in qd.tensor(qd.f32, 2)._repr_html_()
+
+
+def test_texts_change_nothing():
+    declared = qd.field(qd.f32, name="later")
+    qd.root.dense(qd.i, 3).place(declared)
+    assert repr(declared) == "<qd.field of f32, shape (3,), name 'later'>" and declared._state == "unplaced"
