@@ -63,21 +63,7 @@ _LAZY_NAMES = {
     **_compat.LAZY_NAMES,
 }
 _LAZY = {name: module for module, names in _LAZY_NAMES.items() for name in names.split()}
-_MODULES = (
-    "ad",
-    "algorithms",
-    "experimental",
-    "graph",
-    "gui",
-    "interop",
-    "linalg",
-    "math",
-    "memory",
-    "profiler",
-    "simt",
-    "sparse",
-    "tools",
-)
+_MODULES = tuple("ad algorithms distributed experimental graph gui interop linalg math memory profiler simt sparse tools".split())
 
 del annotations
 

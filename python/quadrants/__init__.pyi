@@ -96,6 +96,7 @@ from ._values.types import Layout as Layout
 from ._values.types import ref as ref
 from . import ad as ad
 from . import algorithms as algorithms
+from . import distributed as distributed
 from . import experimental as experimental
 from . import graph as graph
 from . import gui as gui

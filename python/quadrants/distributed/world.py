@@ -1,0 +1,250 @@
+"""`qd.distributed.init`: binds this process to its engine, its device, its threads and its random numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _runtime
+from .._base import options as _options
+from .._base.arch import GPU_NAMES, NAMES
+from .._base.dtypes import to_numpy_dtype
+from .._base.errors import QuadrantsRuntimeError
+from .._session import init as _init
+from .engines import Engine, check_reduction, connect
+from .launchers import find_launch
+
+_MOST_DEVICES = 64
+
+
+class World:
+    """The processes of a program, its ranks; `qd.distributed.init` returns it. Methods are called by all ranks, in the same order."""
+
+    rank: int
+    """Number of this process, from 0."""
+    size: int
+    """Number of processes."""
+    local_rank: int
+    """Number of this process among those of its host."""
+    local_size: int
+    """Number of processes of its host."""
+    engine: str
+    """What connects them: "torch", "mpi", or "none" for a single process."""
+
+    def __init__(self, engine: Engine):
+        self._engine, self.engine = engine, engine.name
+        self.rank, self.size = engine.rank, engine.size
+        # Containers may share the name of a host; the number that Linux draws at its start tells machines apart.
+        boot = Path("/proc/sys/kernel/random/boot_id")
+        hosts = engine.all_gather(f"{socket.gethostname()}/{boot.read_text().strip() if boot.exists() else ''}")
+        self.local_rank, self.local_size = hosts[: self.rank].count(hosts[self.rank]), hosts.count(hosts[self.rank])
+        self._host, self._tags = hosts[self.rank], 1
+
+    def __repr__(self) -> str:
+        return f"<rank {self.rank} of {self.size}, engine {self.engine}>"
+
+    def barrier(self) -> None:
+        """Wait until every rank has come here, and all work of this process before it is done."""
+        _init.sync()
+        self.all_gather(None)
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Return the objects that the ranks passed as `value`, in the order of the ranks. They are pickled: use it for small ones."""
+        return self._engine.all_gather(value)
+
+    def all_reduce(self, value: Any, operation: str = "sum") -> Any:
+        """Combine the values of all ranks element by element, and return the result on every rank.
+
+        Args:
+            value: a number, a NumPy array, or a container, which receives the result.
+            operation: "sum", "min" or "max".
+        Returns:
+            A number, a new array, or the container. The order of a float sum is the engine's.
+        Raises:
+            TypeError: numbers of other types than 32 or 64 bits, signed integers or floats.
+        """
+        container = value if hasattr(value, "from_numpy") else None
+        if container is not None and self._engine.sends_device_memory:
+            check_reduction(to_numpy_dtype(container.dtype), operation)
+            self._engine.reduce(container.to_torch(copy=False), operation)
+            return container
+        array = np.array(value) if container is None else container.to_numpy()
+        check_reduction(array.dtype, operation)
+        self._engine.reduce(array, operation)
+        if container is None:
+            return array if isinstance(value, np.ndarray) else array[()]
+        container.from_numpy(array)
+        return container
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[np.ndarray]:
+        """Send an array to each rank, and return what each rank sent to this one, in the order of the ranks.
+
+        Args:
+            parts: for each rank a NumPy array, or None for nothing. Shapes and types may differ.
+        Returns:
+            A NumPy array from each rank; one without elements where it sent nothing.
+        Raises:
+            ValueError: another number of parts than of ranks.
+        """
+        problem = "" if len(parts) == self.size else f"{len(parts)} parts for {self.size} ranks"
+        packed = [np.ascontiguousarray(np.empty(0) if part is None else part) for part in parts]
+        heads = self.agree("all_to_all", None, problem, [(part.shape, part.dtype) for part in packed])
+        received = [np.empty(*heads[peer][self.rank]) for peer in range(self.size)]
+        received[self.rank] = packed[self.rank].copy()
+        others = [peer for peer in range(self.size) if peer != self.rank]
+        sends = [(peer, packed[peer]) for peer in others if packed[peer].nbytes]
+        receives = [(peer, received[peer]) for peer in others if received[peer].nbytes]
+        self.send_and_receive(sends, receives)
+        return received
+
+    def send_and_receive(self, sends: list[tuple[int, np.ndarray]], receives: list[tuple[int, np.ndarray]]) -> None:
+        """Send packed arrays of NumPy to ranks, and receive into others of the size that their sender sends.
+
+        `sends` and `receives` list (rank, array). Raises what the engine raises.
+        """
+        if sends or receives:
+            # Messages with one tag arrive in the order in which they were sent.
+            sent, received = ([(peer, 0, self._engine.view_bytes(array)) for peer, array in part] for part in (sends, receives))
+            self._engine.wait(self._engine.post(sent, received))
+
+    def take_tags(self, count: int) -> int:
+        """Return the first of `count` tags of messages that this program does not use at this time."""
+        first = self._tags if self._tags + count < 2**15 else 1  # the smallest limit that MPI allows
+        self._tags = first + count
+        return first
+
+    def agree(self, what: str, value: Any, problem: str = "", more: Any = None) -> list[Any]:
+        """Return `more` of each rank, after a check that all ranks do `what` with the same `value` and without a `problem`.
+
+        Raises `ValueError` on every rank otherwise, with the ranks and what they said.
+        """
+        told = self._engine.all_gather((what, value, problem, more))
+        if problems := [f"rank {rank}: {text}" for rank, (_, _, text, _) in enumerate(told) if text]:
+            raise ValueError(f"{what}: {'; '.join(problems)}")
+        for part, noun in ((0, "what to do"), (1, f"the arguments of {what}")):
+            differing = next((rank for rank in range(self.size) if told[rank][part] != told[0][part]), 0)
+            if differing:
+                raise ValueError(
+                    f"the ranks disagree about {noun}: rank 0 has {told[0][part]}, rank {differing} has {told[differing][part]}"
+                )
+        return [each[3] for each in told]
+
+
+_world: World | None = None
+
+
+def get_world() -> World:
+    """Return the world that `init` made; raises `QuadrantsRuntimeError` before."""
+    if _world is None:
+        raise QuadrantsRuntimeError("the ranks are not connected: call qd.distributed.init() instead of qd.init()")
+    return _world
+
+
+def init(
+    arch: Any = None,
+    *,
+    engine: str | None = None,
+    group: Any = None,
+    timeout: float | None = None,
+    ranks_per_device: int = 1,
+    **options: Any,
+) -> World:
+    """Connect this process with the others of its program, and start the runtime on its device, as `qd.init` does.
+
+    The ranks of a host take its GPUs in turn, and share its processors unless they are bound to different ones. Random numbers differ by
+    rank: rank 0 has those of `random_seed`. All ranks use one disk cache: a kernel is compiled by one of them.
+
+    Args:
+        arch: as for `qd.init`.
+        engine: "torch", "mpi" or "none". Default: the one that the program has initialized, else the launcher's: torch.distributed for
+            torchrun and srun, MPI for mpirun, none for a process that was started alone.
+        group: the ranks to connect, a process group of torch.distributed or a communicator of mpi4py. Default: all.
+        timeout: seconds after which torch.distributed gives up waiting for a rank. Default: that of torch, half an hour. MPI has none.
+        ranks_per_device: number of ranks that may share a GPU; from 2 on, messages go through host memory.
+        options: as for `qd.init`; `device_id` overrides the choice of a GPU, `cpu_max_num_threads` that of threads.
+    Returns:
+        The world: rank, size, and operations between ranks.
+    Raises:
+        QuadrantsRuntimeError: the engine is not installed or not initialized, the runtime does not start on a rank, or a GPU is shared by
+            too many ranks.
+    """
+    global _world
+    arch = os.environ.get("QD_ARCH") or arch
+    wanted = arch if isinstance(arch, (list, tuple)) else [arch]
+    names = {name for each in wanted if each is not None for name in _list_names(each)}
+    if _world is None or engine is not None or group is not None:
+        _world = World(connect(find_launch(os.environ), engine, group, timeout, bool(names & set(GPU_NAMES))))
+    world, problem, threads = _world, "", _share_processors(_world)
+    chosen = dict(options)
+    try:
+        values, _ = _options.collect(dict(options))
+        if not values["cpu_max_num_threads"]:
+            chosen["cpu_max_num_threads"] = threads
+        if world.rank:
+            chosen["random_seed"] = int(np.random.SeedSequence((values["random_seed"] % 2**64, world.rank)).generate_state(1)[0] >> 1)
+        if "device_id" not in options and "device_index" not in options and names & set(GPU_NAMES):
+            chosen["device_id"] = world.local_rank % max(1, _count_devices(names, values))
+        _init.init(arch, **chosen)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    place = "" if problem or _options.get("arch") not in GPU_NAMES else f"{world._host} {_identify_device()}"
+    told = world._engine.all_gather((problem, place))
+    if problems := [f"rank {rank}: {text}" for rank, (text, _) in enumerate(told) if text]:
+        raise QuadrantsRuntimeError(f"the runtime did not start: {'; '.join(problems)}")
+    _check_devices([place for _, place in told], ranks_per_device)
+    if place and "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        sys.modules["torch"].cuda.set_device(_options.get("device_id"))
+    is_shared = len({place for _, place in told}) < world.size
+    world._engine.sends_device_memory = bool(place) and not is_shared and getattr(world._engine, "has_nccl", False)
+    return world
+
+
+def _list_names(arch: Any) -> list[str]:
+    found = NAMES.get(arch.lower()) if isinstance(arch, str) else arch
+    return [each.name for each in (found if isinstance(found, list) else [found]) if each is not None]
+
+
+def _share_processors(world: World) -> int:
+    """Returns the number of threads of this rank: its part of the processors that it shares with other ranks of its host."""
+    own = (world._host, sorted(os.sched_getaffinity(0)))
+    return max(1, len(own[1]) // world.all_gather(own).count(own))
+
+
+def _count_devices(names: set[str], values: dict[str, Any]) -> int:
+    """Returns the number of GPUs that the driver shows to this process."""
+    for name in sorted(names & set(GPU_NAMES)):
+        plain = _options.plain(values)
+        count = next((k for k in range(_MOST_DEVICES) if _runtime.find_problem(name, {**plain, "device_id": k})), _MOST_DEVICES)
+        if count:
+            return count
+    return 0
+
+
+def _identify_device() -> str:
+    """Returns what tells the GPU of this process from others of its host, whichever of them the process sees: its number on the bus."""
+    number, text = _options.get("device_id"), ctypes.create_string_buffer(64)
+    is_amd = _options.get("arch") == "amdgpu"
+    library, prefix = ("libamdhip64.so", "hip") if is_amd else ("libcuda.so.1", "cu")
+    try:
+        driver = ctypes.CDLL(_options.get("amdgpu_driver" if is_amd else "cuda_driver") or library)
+        getattr(driver, f"{prefix}DeviceGetPCIBusId")(text, len(text), number)
+    except (OSError, AttributeError):
+        return f"{os.environ.get('HIP_VISIBLE_DEVICES' if is_amd else 'CUDA_VISIBLE_DEVICES', '')}#{number}"
+    return text.value.decode()
+
+
+def _check_devices(places: list[str], ranks_per_device: int) -> None:
+    for place in dict.fromkeys(filter(None, places)):
+        ranks = [rank for rank, each in enumerate(places) if each == place]
+        if len(ranks) > ranks_per_device:
+            raise QuadrantsRuntimeError(
+                f"ranks {', '.join(map(str, ranks))} share the GPU {place.rpartition(' ')[2]} of {place.partition('/')[0]}, and at most "
+                f"{ranks_per_device} may: start fewer ranks there, or allow it with ranks_per_device={len(ranks)}"
+            )

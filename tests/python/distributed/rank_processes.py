@@ -1,0 +1,92 @@
+"""Runs functions of rank_programs.py in several processes: `run_ranks(2, ("heat", 24, 10))` returns what each rank returned.
+
+The command of a launcher would import torch in every process, which takes seconds. Here one process imports it and forks the ranks, with
+the variables that torchrun sets. `python rank_processes.py RANKS FOLDER [[FUNCTION, ARGUMENT, ...], ...]` is that process. Several calls
+in one run cost little more than one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TIMEOUT = 120
+
+
+def find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get_environment(**more: str) -> dict[str, str]:
+    """Variables without those of launchers, with which the ranks find this machine's loopback."""
+    names = ("RANK", "WORLD_SIZE", "MASTER_", "OMPI_", "PMI", "SLURM_")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(names)}
+    paths = [str(HERE.parents[2] / "python"), str(HERE.parents[2] / "examples"), plain.get("PYTHONPATH", "")]
+    return {**plain, "PYTHONPATH": os.pathsep.join(paths), "GLOO_SOCKET_IFNAME": "lo", **more}
+
+
+def run_ranks(ranks: int, *calls: tuple[Any, ...], **variables: str) -> list[Any]:
+    """Returns for each call the results of the ranks; raises `AssertionError` with their output if one failed."""
+    folder = tempfile.mkdtemp()
+    try:
+        command = [sys.executable, __file__, str(ranks), folder, json.dumps(calls)]
+        process = subprocess.run(command, env=get_environment(**variables), capture_output=True, text=True, timeout=TIMEOUT)
+        assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"
+        told = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
+        return [list(results) for results in zip(*told, strict=True)]
+    finally:
+        shutil.rmtree(folder)
+
+
+def run_as_rank(rank: int, ranks: int, port: int, folder: str, calls: list[list[Any]]) -> None:
+    """The life of a forked rank."""
+    status = 1
+    try:
+        if ranks > 1:
+            os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK=str(rank))
+        import rank_programs
+
+        results = [getattr(rank_programs, program)(*arguments) for program, *arguments in calls]
+        (Path(folder) / f"{rank}.json").write_text(json.dumps(results))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def main() -> None:
+    ranks, folder, calls = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    if ranks > 1:
+        import torch.distributed  # noqa: F401 (once, before the processes part)
+    import rank_programs  # noqa: F401
+
+    port, children = find_port(), []
+    for rank in range(ranks):
+        child = os.fork()
+        if child == 0:
+            run_as_rank(rank, ranks, port, folder, calls)
+        children.append(child)
+    failed = 0
+    for child in children:
+        failed |= os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    signal.alarm(TIMEOUT)
+    main()
