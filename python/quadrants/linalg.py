@@ -14,6 +14,8 @@ from ._library import linalg_basics as _basics
 from ._library.eigenvalues import eig  # noqa: F401 (a name of this module)
 from ._library.factorizations import cholesky, lu, qr, solve_spd  # noqa: F401 (names of this module)
 
+__path__: list[str] = []  # `lang._paths` creates the modules below it
+
 
 def _sweeps(dtype: Any, size: int) -> int:
     """Returns the number of Jacobi sweeps after which only rounding errors remain: convergence is quadratic, so f64 needs only one or two
@@ -477,7 +479,9 @@ def randn(dt: qd.template() = None):
 # Solvers of large systems are loaded when one of their names is first used.
 _SOLVERS = {
     "builder": "SparseMatrixBuilder",
+    "differentiable": "solve_sparse",
     "matrix_free": "LinearOperator MatrixFreeBICGSTAB MatrixFreeCG",
+    "preconditioners": "BlockJacobi Jacobi",
     "solvers": "SparseCG SparseSolver",
     "sparse_matrix": "SparseMatrix",
 }

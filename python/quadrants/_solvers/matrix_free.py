@@ -81,12 +81,48 @@ def _step_cg(x: Vector, r: Vector, p: Vector, product: Vector, state: Vector):
     state[0] = after
 
 
-def conjugate_gradients(apply: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any = None) -> bool:
+# With a preconditioner M, directions come from z = M r (Golub and Van Loan, "Matrix Computations", chapter 11.5), and the fourth element
+# of `state` is the product of r and z.
+
+
+@qd.kernel
+def _turn_cg(r: Vector, z: Vector, p: Vector, state: Vector, is_first: qd.template()):
+    """Sets the next direction."""
+    product = r.dtype(0)
+    for at in qd.grouped(r):
+        product += r[at] * z[at]
+    before = qd.cast(state[3], r.dtype)
+    beta = product / before if before != 0 else r.dtype(0)
+    for at in qd.grouped(r):
+        p[at] = z[at] + (r.dtype(0) if qd.static(is_first) else beta * p[at])
+    state[3] = product
+
+
+@qd.kernel
+def _step_preconditioned_cg(x: Vector, r: Vector, p: Vector, product: Vector, state: Vector):
+    curvature, after = x.dtype(0), x.dtype(0)
+    for at in qd.grouped(x):
+        curvature += p[at] * product[at]
+    runs = state[0] > state[1] and curvature != 0
+    alpha = qd.cast(state[3], x.dtype) / curvature if runs else x.dtype(0)
+    for at in qd.grouped(x):
+        x[at] += alpha * p[at]
+        r[at] -= alpha * product[at]
+        after += r[at] * r[at]
+    if state[0] > state[1] and curvature == 0:
+        state[2] = 1
+    state[0] = after
+
+
+def conjugate_gradients(apply: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any = None, precondition: Any = None) -> bool:
     """Solves A x = b for a symmetric positive definite A, beginning with x; `apply(v, w)` stores A v in w. Returns whether |b - A x| ≤ tol.
 
-    `report(iteration, residual)` is called when the host reads a residual.
+    `report(iteration, residual)` is called when the host reads a residual. `precondition(v, w)` stores the product of an approximate
+    inverse and v in w.
     """
-    r, p, product = (_make_like(b) for _ in range(3))
+    if precondition is not None:
+        return _precondition_gradients(apply, precondition, b, x, tol, maxiter, report)
+    r, p, product = (make_like(b) for _ in range(3))
     state = qd.ndarray(qd.f64, 3)
     apply(x, product)
     _start_cg(b, x, r, p, product, state, tol)
@@ -94,6 +130,23 @@ def conjugate_gradients(apply: Any, b: Any, x: Any, tol: float, maxiter: int, re
     def step() -> None:
         apply(p, product)
         _step_cg(x, r, p, product, state)
+
+    return _iterate(step, state, tol, maxiter, report)
+
+
+def _precondition_gradients(apply: Any, precondition: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any) -> bool:
+    r, p, product, z = (make_like(b) for _ in range(4))
+    state = qd.ndarray(qd.f64, 4)
+    apply(x, product)
+    _start_cg(b, x, r, p, product, state, tol)
+    precondition(r, z)
+    _turn_cg(r, z, p, state, True)
+
+    def step() -> None:
+        apply(p, product)
+        _step_preconditioned_cg(x, r, p, product, state)
+        precondition(r, z)
+        _turn_cg(r, z, p, state, False)
 
     return _iterate(step, state, tol, maxiter, report)
 
@@ -173,7 +226,7 @@ def _step_bicgstab(x: Vector, r: Vector, shadow: Vector, p: Vector, v: Vector, t
 
 def bicgstab(apply: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any = None) -> bool:
     """Solves A x = b for a regular A, beginning with x; the arguments are those of `conjugate_gradients`."""
-    r, shadow, p, v, t = (_make_like(b) for _ in range(5))
+    r, shadow, p, v, t = (make_like(b) for _ in range(5))
     state = qd.ndarray(qd.f64, 5)
     apply(x, v)
     _start_bicgstab(b, r, shadow, p, v, state, tol)
@@ -187,25 +240,39 @@ def bicgstab(apply: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any =
     return _iterate(step, state, tol, maxiter, report)
 
 
-def _make_like(container: Any) -> Any:
+def make_like(container: Any) -> Any:
     """Returns a zero container of the same kind, dtype, shape and offset."""
     if isinstance(container, qd.Ndarray):
         return qd.ndarray(container.dtype, container.shape)
     return qd.field(container.dtype, container.shape, offset=container._offset)
 
 
-def _solve(method: Any, A: Any, b: Any, x: Any, tol: float, maxiter: int, quiet: bool) -> bool:
-    if not isinstance(A, LinearOperator):
-        raise QuadrantsTypeError(f"A must be a LinearOperator, got {type(A).__name__}")
+def find_product(operator: Any, name: str) -> Any:
+    """Returns the function that multiplies with an operator; raises for another object, which is the argument `name`."""
+    if not isinstance(operator, LinearOperator):
+        raise QuadrantsTypeError(f"{name} must be a LinearOperator, got {type(operator).__name__}")
+    return operator.matvec
+
+
+def _solve(method: Any, A: Any, b: Any, x: Any, tol: float, maxiter: int, quiet: bool, *more: Any) -> bool:
+    product = find_product(A, "A")
     _require_alike(b, x)
-    return method(A.matvec, b, x, tol, maxiter, None if quiet else _print_progress)
+    return method(product, b, x, tol, maxiter, None if quiet else _print_progress, *more)
 
 
 def _print_progress(iteration: int, residual: float) -> None:
     print(f"iteration {iteration}: residual {residual:.6e}")
 
 
-def MatrixFreeCG(A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True) -> bool:
+def MatrixFreeCG(
+    A: LinearOperator,
+    b: Any,
+    x: Any,
+    tol: float = 1e-6,
+    maxiter: int = 5000,
+    quiet: bool = True,
+    preconditioner: LinearOperator | None = None,
+) -> bool:
     """Solve A x = b by conjugate gradients, for a symmetric positive definite operator, in place.
 
     Args:
@@ -215,15 +282,17 @@ def MatrixFreeCG(A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: 
         tol: the residual |b - A x| at which the iteration ends.
         maxiter: maximum number of iterations.
         quiet: whether to print no residuals.
+        preconditioner: an operator close to the inverse of A, symmetric and positive definite, such as a `Jacobi`.
     Returns:
         Whether the residual is at most `tol`.
     Raises:
-        QuadrantsTypeError: A is no operator, or dtypes differ.
+        QuadrantsTypeError: A or the preconditioner is no operator, or dtypes differ.
         QuadrantsRuntimeError: shapes differ.
 
     Source: Hestenes and Stiefel, "Methods of Conjugate Gradients for Solving Linear Systems" (1952).
     """
-    return _solve(conjugate_gradients, A, b, x, tol, maxiter, quiet)
+    precondition = None if preconditioner is None else find_product(preconditioner, "preconditioner")
+    return _solve(conjugate_gradients, A, b, x, tol, maxiter, quiet, precondition)
 
 
 def MatrixFreeBICGSTAB(A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True) -> bool:

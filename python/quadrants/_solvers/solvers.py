@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -12,7 +13,7 @@ import quadrants as qd
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError, QuadrantsShapeError, QuadrantsTypeError
 from .compressed_rows import multiply
-from .matrix_free import conjugate_gradients
+from .matrix_free import LinearOperator, conjugate_gradients, find_product
 from .sparse_matrix import SparseMatrix, check_dtype, import_scipy, read_vector
 
 SOLVER_TYPES = ("LLT", "LDLT", "LU")
@@ -55,6 +56,7 @@ class SparseSolver:
         self.solver_type, self.ordering = solver_type, ordering
         self._matrix: SparseMatrix | None = None
         self._solve: Any = None
+        self._solve_transposed: Any = None  # None: as `_solve`
         self._failure = ""
 
     def analyze_pattern(self, sparse_matrix: SparseMatrix) -> None:
@@ -86,7 +88,7 @@ class SparseSolver:
         is_symmetric = self.solver_type != "LU"
         if is_symmetric and not _is_symmetric(compressed):
             raise QuadrantsRuntimeError(f"{self.solver_type} needs a symmetric matrix: use solver_type='LU'")
-        self._matrix, self._failure = sparse_matrix, ""
+        self._matrix, self._failure, self._solve_transposed = sparse_matrix, "", None
         try:
             self._solve = self._find_cholmod(compressed) if is_symmetric else None
             self._solve = self._solve or self._factorize_with_superlu(compressed)
@@ -116,7 +118,9 @@ class SparseSolver:
         from scipy.sparse.linalg import splu
 
         if self.solver_type != "LLT":
-            return splu(compressed, permc_spec=ORDERINGS[self.ordering]).solve
+            factors = splu(compressed, permc_spec=ORDERINGS[self.ordering])
+            self._solve_transposed = functools.partial(factors.solve, trans="T")
+            return factors.solve
         factors = splu(compressed, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
         # Without row exchanges U has the pivots of the symmetric elimination, which are positive for such matrices only.
         if (factors.perm_r != factors.perm_c).any() or (factors.U.diagonal() <= 0).any():
@@ -133,11 +137,18 @@ class SparseSolver:
 
         Raises `QuadrantsRuntimeError` before `compute`, and if the factorization failed.
         """
+        return self._apply(b, self._solve)
+
+    def solve_transposed(self, b: Any) -> Any:
+        """Return x with Aᵀ x = b, from the same factors; `b`, the result and what is raised are those of `solve`."""
+        return self._apply(b, self._solve_transposed or self._solve)
+
+    def _apply(self, b: Any, solve: Any) -> Any:
         if self._matrix is None:
             raise QuadrantsRuntimeError("Please call compute() before calling solve().")
         if self._solve is None:
             raise QuadrantsRuntimeError(f"the system cannot be solved: {self._failure}")
-        x = self._solve(read_right_side(self._matrix, b).astype(to_numpy_dtype(self.dtype)))
+        x = solve(read_right_side(self._matrix, b).astype(to_numpy_dtype(self.dtype)))
         if not isinstance(b, qd.Ndarray):
             return x
         result = qd.ndarray(self.dtype, x.shape)
@@ -161,12 +172,21 @@ class SparseCG:
         x0: where the iteration begins, like b; by default zero.
         max_iter: maximum number of iterations.
         atol: the residual |b - A x| at which the iteration ends.
+        preconditioner: an operator close to the inverse of A, such as `Jacobi(A)` or `BlockJacobi(A, 3)`.
     Raises:
         QuadrantsTypeError: an argument of another type.
         QuadrantsShapeError: shapes that do not fit.
     """
 
-    def __init__(self, A: SparseMatrix, b: Any, x0: Any = None, max_iter: int = 50, atol: float = 1e-6):
+    def __init__(
+        self,
+        A: SparseMatrix,
+        b: Any,
+        x0: Any = None,
+        max_iter: int = 50,
+        atol: float = 1e-6,
+        preconditioner: LinearOperator | None = None,
+    ):
         if not isinstance(A, SparseMatrix):
             raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")
         if A.n != A.m:
@@ -175,6 +195,7 @@ class SparseCG:
         self._b = self._to_ndarray(read_right_side(A, b))
         self._x = self._to_ndarray(read_right_side(A, x0) if x0 is not None else np.zeros(A.n))
         self._max_iter, self._atol = max_iter, atol
+        self._precondition = None if preconditioner is None else find_product(preconditioner, "preconditioner")
 
     def _to_ndarray(self, values: np.ndarray) -> Any:
         if values.ndim != 1:
@@ -190,5 +211,5 @@ class SparseCG:
         def apply(v: Any, product: Any) -> None:
             multiply(rows.offsets, rows.columns, rows.values, v, product)
 
-        converged = conjugate_gradients(apply, self._b, self._x, self._atol, self._max_iter)
+        converged = conjugate_gradients(apply, self._b, self._x, self._atol, self._max_iter, precondition=self._precondition)
         return self._x if isinstance(self._given, qd.Ndarray) else self._x.to_numpy(), converged

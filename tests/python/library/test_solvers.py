@@ -339,3 +339,165 @@ def test_misuse_of_matrix_free_solvers():
     for wrong in (vector, np.ones(4, np.float32), qd.field(qd.i32, 4)):
         with pytest.raises(qd.QuadrantsTypeError, match="the vectors of a solver"):
             linalg.MatrixFreeCG(operator, wrong, wrong)
+
+
+def stiff_laplacian(size, kind=np.float64):
+    """A matrix whose diagonal spans six orders of magnitude."""
+    scales = 10.0 ** np.random.default_rng(3).uniform(0, 3, size * size)
+    return sparse.csr_matrix(sparse.diags(scales) @ laplacian(size, np.float64) @ sparse.diags(scales)).astype(kind)
+
+
+@pytest.mark.parametrize("size", [None, 1, 3, 7])
+def test_preconditioned_gradients_need_fewer_iterations(size):
+    source = stiff_laplacian(16)
+    b = source @ np.ones(256)
+    matrix = linalg.SparseMatrix.from_scipy(source)
+    preconditioner = linalg.Jacobi(matrix) if size is None else linalg.BlockJacobi(matrix, size)
+    x, converged = linalg.SparseCG(matrix, b, max_iter=120, atol=1e-6 * np.linalg.norm(b), preconditioner=preconditioner).solve()
+    assert converged and np.linalg.norm(source @ x - b) <= 2e-6 * np.linalg.norm(b)
+    assert not linalg.SparseCG(matrix, b, max_iter=120, atol=1e-6 * np.linalg.norm(b)).solve()[1]
+
+
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_block_jacobi_inverts_the_diagonal_blocks(size):
+    source = stiff_laplacian(5)
+    operator = linalg.BlockJacobi(linalg.SparseMatrix.from_scipy(source), size)
+    dense, expected = source.toarray(), np.zeros((25, 25))
+    for begin in range(0, 25, size):
+        part = slice(begin, min(begin + size, 25))
+        expected[part, part] = np.linalg.inv(dense[part, part])
+    x, product = qd.ndarray(qd.f64, 25), qd.ndarray(qd.f64, 25)
+    x.from_numpy(np.random.default_rng(4).standard_normal(25))
+    operator.matvec(x, product)
+    np.testing.assert_allclose(product.to_numpy(), expected @ x.to_numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("container", ["field", "ndarray"])
+def test_a_diagonal_preconditions_an_operator(container):
+    make = qd.field if container == "field" else qd.ndarray
+    b, x, weight, diagonal = (make(qd.f64, (9, 7)) for _ in range(4))
+    weight.from_numpy(10.0 ** np.random.default_rng(5).uniform(0, 3, (9, 7)))
+    diagonal.from_numpy(2.0 * weight.to_numpy() ** 2)
+    b.fill(1.0)
+
+    @qd.kernel
+    def apply(v: qd.Tensor, product: qd.Tensor):
+        for i, j in v:
+            total = 2.0 * weight[i, j] * v[i, j]
+            if i > 0:
+                total -= weight[i - 1, j] * v[i - 1, j]
+            if i < 8:
+                total -= weight[i + 1, j] * v[i + 1, j]
+            product[i, j] = weight[i, j] * total
+
+    operator = linalg.LinearOperator(apply)
+    assert linalg.MatrixFreeCG(operator, b, x, tol=1e-8, maxiter=30, preconditioner=linalg.Jacobi(diagonal))
+    operator.matvec(x, diagonal)
+    np.testing.assert_allclose(diagonal.to_numpy(), 1.0, atol=1e-7)
+    x.fill(0)
+    assert not linalg.MatrixFreeCG(operator, b, x, tol=1e-8, maxiter=30)
+
+
+def test_misuse_of_preconditioners():
+    matrix = linalg.SparseMatrix.from_scipy(sparse.diags([1.0, -2.0, 0.0]))
+    with pytest.raises(qd.QuadrantsRuntimeError, match="2 of 3 diagonal blocks are not positive definite"):
+        linalg.Jacobi(matrix)
+    for make, text in (
+        (lambda: linalg.Jacobi(np.ones(3)), "the diagonal must be"),
+        (lambda: linalg.BlockJacobi(1), "must be a SparseMatrix"),
+    ):
+        with pytest.raises(qd.QuadrantsTypeError, match=text):
+            make()
+    with pytest.raises(ValueError, match="between 1 and 3, got 4"):
+        linalg.BlockJacobi(matrix, 4)
+    with pytest.raises(AssertionError, match="square"):
+        linalg.BlockJacobi(linalg.SparseMatrix(3, 2))
+    with pytest.raises(qd.QuadrantsTypeError, match="preconditioner must be a LinearOperator"):
+        linalg.SparseCG(matrix, np.ones(3), preconditioner=matrix)
+
+
+def unsymmetric(count=8):
+    rng = np.random.default_rng(6)
+    return sparse.csr_matrix(np.eye(count) * 4 + rng.standard_normal((count, count)) * (rng.random((count, count)) < 0.4))
+
+
+def difference_quotients(loss, x, step=1e-6):
+    gradient = np.zeros_like(x)
+    for i in range(x.size):
+        moved = [x.copy(), x.copy()]
+        moved[0][i] += step
+        moved[1][i] -= step
+        gradient[i] = (loss(moved[0]) - loss(moved[1])) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("solver_type", ["LU", "LDLT", "LLT"])
+def test_gradients_of_solutions_in_torch(solver_type):
+    torch = pytest.importorskip("torch")
+    source = unsymmetric() if solver_type == "LU" else sparse.csr_matrix(laplacian(3, np.float64))
+    matrix = linalg.SparseMatrix.from_scipy(source)
+    b = np.random.default_rng(7).standard_normal(matrix.n)
+    weight = np.arange(1.0, matrix.n + 1)
+
+    right, values = torch.tensor(b, requires_grad=True), torch.tensor(matrix.rows.values.to_numpy(), requires_grad=True)
+    x = linalg.solve_sparse(matrix, right, values, solver_type)
+    np.testing.assert_allclose(source @ x.detach().numpy(), b, atol=1e-10)
+    (x**2 @ torch.tensor(weight)).backward()
+
+    def loss(b, entries):
+        moved = sparse.csr_matrix((entries, source.indices, source.indptr), source.shape).toarray()
+        return weight @ np.linalg.solve(moved, b) ** 2
+
+    entries = values.detach().numpy()
+    np.testing.assert_allclose(right.grad, difference_quotients(lambda b: loss(b, entries), b), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(values.grad, difference_quotients(lambda e: loss(b, e), entries), rtol=1e-5, atol=1e-6)
+    again = linalg.solve_sparse(matrix, right, solver_type=solver_type)
+    assert torch.equal(again, x) and torch.autograd.grad(again.sum(), right)[0].shape == (matrix.n,)
+
+
+def test_gradients_of_solutions_under_a_tape():
+    source = unsymmetric()
+    matrix = linalg.SparseMatrix.from_scipy(source)
+    b, values = qd.ndarray(qd.f64, 8, needs_grad=True), qd.ndarray(qd.f64, matrix.nnz, needs_grad=True)
+    scale, loss = qd.ndarray(qd.f64, (), needs_grad=True), qd.ndarray(qd.f64, (), needs_grad=True)
+    scale[()] = 2.0
+
+    @qd.kernel
+    def fill(b: qd.types.ndarray(), scale: qd.types.ndarray()):
+        for i in range(8):
+            b[i] = scale[None] * (i + 1)
+
+    @qd.kernel
+    def add_up(x: qd.types.ndarray(), loss: qd.types.ndarray()):
+        for i in range(8):
+            loss[None] += x[i] ** 2
+
+    values.from_numpy(matrix.rows.values.to_numpy())
+    with qd.ad.Tape(loss):
+        fill(b, scale)
+        x = linalg.solve_sparse(matrix, b, values)
+        add_up(x, loss)
+
+    def expected(entries):
+        moved = sparse.csr_matrix((entries, source.indices, source.indptr), source.shape).toarray()
+        return (np.linalg.solve(moved, 2.0 * np.arange(1, 9)) ** 2).sum()
+
+    entries = values.to_numpy()
+    np.testing.assert_allclose(loss[()], expected(entries))
+    np.testing.assert_allclose(scale.grad[()], loss[()], rtol=1e-9)  # the loss is quadratic in the scale of 2
+    np.testing.assert_allclose(values.grad.to_numpy(), difference_quotients(expected, entries), rtol=1e-5, atol=1e-6)
+
+
+def test_misuse_of_differentiable_solutions():
+    matrix = linalg.SparseMatrix.from_scipy(sparse.eye(3))
+    array = qd.ndarray(qd.f64, 3)
+    with pytest.raises(qd.QuadrantsTypeError, match="an ndarray or a torch tensor"):
+        linalg.solve_sparse(matrix, np.ones(3))
+    with pytest.raises(qd.QuadrantsTypeError, match="must be a SparseMatrix"):
+        linalg.solve_sparse(np.eye(3), array)
+    with pytest.raises(AssertionError, match="right side of the shape"):
+        linalg.solve_sparse(matrix, qd.ndarray(qd.f64, 4))
+    with pytest.raises(AssertionError, match="3 entries"):
+        linalg.solve_sparse(matrix, array, qd.ndarray(qd.f64, 4))
+    with pytest.raises(qd.QuadrantsRuntimeError, match="singular"):
+        linalg.solve_sparse(linalg.SparseMatrix(3, dtype=qd.f64), array)

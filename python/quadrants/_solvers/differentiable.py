@@ -1,0 +1,158 @@
+"""`solve_sparse`: solutions of sparse systems with gradients, for torch and for tapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+from .._base.dtypes import import_torch
+from .._base.errors import QuadrantsShapeError, QuadrantsTypeError
+from .compressed_rows import Rows
+from .solvers import SparseSolver, read_right_side
+from .sparse_matrix import SparseMatrix
+
+Array = qd.types.ndarray()
+
+
+def solve_sparse(A: SparseMatrix, b: Any, values: Any = None, solver_type: str = "LU") -> Any:
+    """Return x with A x = b, differentiable with respect to the right side and to the entries of the matrix.
+
+    The gradient solves the adjoint system with the same factors. For torch tensors, x is a tensor with autograd. For ndarrays under
+    `qd.ad.Tape`, the call is recorded. The factors are computed on the processor (see `SparseSolver`).
+
+    Args:
+        A: a square `SparseMatrix`.
+        b: the right side: an ndarray or torch tensor of n elements, of the matrix's dtype.
+        values: the entries of the matrix in the order of `A.rows.values`, which they replace: an ndarray or tensor, which may need a
+            gradient. By default the entries of A, which get none.
+        solver_type: "LU", "LDLT" or "LLT", as for `SparseSolver`.
+    Returns:
+        x, like b; an ndarray has a gradient if b or values has one.
+    Raises:
+        QuadrantsTypeError: another right side, or values of another kind than b.
+        QuadrantsShapeError: shapes that do not fit.
+        QuadrantsRuntimeError: the matrix has no factors.
+
+    Source: Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation" (2008).
+    """
+    if not isinstance(A, SparseMatrix):
+        raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")
+    is_array = isinstance(b, qd.Ndarray)
+    if not is_array and type(b).__module__.partition(".")[0] != "torch":
+        raise QuadrantsTypeError(f"the right side must be an ndarray or a torch tensor, got {type(b)}")
+    if values is not None and type(values) is not type(b) and is_array != isinstance(values, qd.Ndarray):
+        raise QuadrantsTypeError(f"the values must be of the same kind as the right side, got {type(values)} and {type(b)}")
+    if tuple(b.shape) != (A.n,):
+        raise QuadrantsShapeError(f"Dimension mismatch: a {A.n}x{A.m} matrix and a right side of the shape {tuple(b.shape)}")
+    if values is not None and tuple(values.shape) != (A.nnz,):
+        raise QuadrantsShapeError(f"the matrix has {A.nnz} entries, got values of the shape {tuple(values.shape)}")
+    if not is_array:
+        return _solve_tensors(A, b, values, solver_type)
+    x = qd.ndarray(A.dtype, A.n, needs_grad=any(one is not None and one.grad is not None for one in (b, values)))
+    _record(_System(A, solver_type), b, values, x)
+    return x
+
+
+class _System:
+    """A matrix whose entries may be replaced, and its factors."""
+
+    def __init__(self, matrix: SparseMatrix, solver_type: str):
+        self.matrix, self.solver_type = matrix, solver_type
+        self.solver: Any = None
+
+    def solve(self, b: Any, values: Any) -> np.ndarray:
+        """Factorizes, and returns x."""
+        matrix = self.matrix
+        if values is not None:
+            rows = Rows(matrix.rows.offsets, matrix.rows.columns, qd.ndarray(matrix.dtype, matrix.nnz))
+            rows.values.from_numpy(np.ascontiguousarray(_to_numpy(values)))
+            matrix = SparseMatrix(matrix.n, matrix.m, dtype=matrix.dtype, rows=rows)
+        self.solver = SparseSolver(matrix.dtype, self.solver_type)
+        self.solver.compute(matrix)
+        return self.solver.solve(read_right_side(matrix, _to_numpy(b)))
+
+    def solve_adjoint(self, gradient: np.ndarray) -> np.ndarray:
+        """Returns the gradient of the right side."""
+        return self.solver.solve_transposed(gradient)
+
+    def find_entry_gradients(self, adjoint: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Returns the gradients of the entries: the entry (i, j) multiplies x[j] in row i."""
+        rows, out = self.matrix.rows, np.zeros(self.matrix.nnz, adjoint.dtype)
+        _multiply_at_entries(rows.offsets, rows.columns, adjoint, np.ascontiguousarray(x), out)
+        return out
+
+
+@qd.kernel
+def _multiply_at_entries(offsets: Array, columns: Array, adjoint: Array, x: Array, out: Array):
+    for row in range(offsets.shape[0] - 1):
+        for i in range(offsets[row], offsets[row + 1]):
+            out[i] = -adjoint[row] * x[columns[i]]
+
+
+def _to_numpy(values: Any) -> np.ndarray:
+    return values.to_numpy() if isinstance(values, qd.Ndarray) else values.detach().cpu().numpy()
+
+
+# --- Tapes
+
+
+@qd.ad.grad_replaced
+def _record(system: _System, b: Any, values: Any, x: Any) -> None:
+    x.from_numpy(np.ascontiguousarray(system.solve(b, values)))
+
+
+@qd.ad.grad_for(_record)
+def _add_gradients(system: _System, b: Any, values: Any, x: Any) -> None:
+    adjoint = system.solve_adjoint(x.grad.to_numpy())
+    if b.grad is not None:
+        _add(b.grad, adjoint)
+    if values is not None and values.grad is not None:
+        _add(values.grad, system.find_entry_gradients(adjoint, x.to_numpy()))
+
+
+@qd.kernel
+def _add_elements(to: Array, added: Array):
+    for i in range(to.shape[0]):
+        to[i] += added[i]
+
+
+def _add(gradient: Any, added: np.ndarray) -> None:
+    part = qd.ndarray(gradient.dtype, gradient.shape)
+    part.from_numpy(np.ascontiguousarray(added))
+    _add_elements(gradient, part)
+
+
+# --- Torch
+
+_operators: dict[str, Any] = {}
+
+
+def _solve_tensors(matrix: SparseMatrix, b: Any, values: Any, solver_type: str) -> Any:
+    if not _operators:
+        _operators["solve"] = _make_operator(import_torch())
+    return _operators["solve"].apply(_System(matrix, solver_type), b, values)
+
+
+def _make_operator(torch: Any) -> Any:
+    class SolveSparse(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, system: _System, b: Any, values: Any) -> Any:
+            x = torch.from_numpy(np.ascontiguousarray(system.solve(b, values))).to(b.device)
+            ctx.system = system
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, gradient: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            adjoint = ctx.system.solve_adjoint(_to_numpy(gradient))
+            entries = ctx.system.find_entry_gradients(adjoint, _to_numpy(x)) if ctx.needs_input_grad[2] else None
+            return None, *(
+                None if part is None else torch.from_numpy(np.ascontiguousarray(part)).to(x.device) for part in (adjoint, entries)
+            )
+
+    return SolveSparse
