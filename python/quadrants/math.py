@@ -20,6 +20,7 @@ vec2, vec3, vec4 = (_vector(n, float) for n in (2, 3, 4))
 ivec2, ivec3, ivec4 = (_vector(n, int) for n in (2, 3, 4))
 uvec2, uvec3, uvec4 = (_vector(n, "uint") for n in (2, 3, 4))
 mat2, mat3, mat4 = (_matrix(n, n, float) for n in (2, 3, 4))
+__path__: list[str] = []  # `lang._paths` creates the modules below it
 
 
 @qd.pyfunc

@@ -13,6 +13,8 @@ from ._containers.layout_tree import FieldsBuilder as _FieldsBuilder
 from ._containers.struct_field import StructField
 from ._values.struct import StructType
 
+__path__: list[str] = []  # `lang._paths` creates the modules below it
+
 
 def grid(field_dict: dict[str, Any], shape: Any) -> StructField:
     """Return a grid of structs with the members `field_dict` (name to type) and this `shape`, 1 to 12 axes. A write activates a cell; the

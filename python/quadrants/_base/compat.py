@@ -65,6 +65,7 @@ VARIABLES = {"cpu_max_num_threads": "QD_NUM_THREADS", "device_id": "QD_VISIBLE_D
 LAZY_NAMES = {
     "lang.former": "pure",
     "types.enums": "DeviceCapability Format",
+    "types": "sparse_matrix_builder",
     "lang.mesh": "Mesh MeshInstance mesh_local mesh_patch_idx",
 }
 """Public names of the package, by the modules that have them."""
@@ -95,3 +96,16 @@ class HostAccess:
     def setter(self, value: Any, *index: int) -> None:
         """Assign `value` to the element at `index`."""
         self._container[index or None] = value
+
+
+class Refused:
+    """An attribute of the reference that there is not: reading it raises `AttributeError` with what to use instead."""
+
+    def __init__(self, advice: str):
+        self._advice = advice
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"{owner.__name__}.{name}"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        raise AttributeError(f"{self._name} is not needed: {self._advice}")

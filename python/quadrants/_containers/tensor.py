@@ -231,6 +231,19 @@ def _check_layout(layout: Any, rank: int) -> tuple[int, ...] | None:
     return None if axes == tuple(range(rank)) else axes
 
 
+def _with_layout(array: Any, layout: Any) -> Any:
+    """Returns an ndarray on the memory of `array`, whose axes in memory are the axes `layout` of the result, outermost first.
+
+    Programs for the reference call it; `qd.tensor(layout=)` makes such a container in the first place.
+    """
+    axes = _check_layout(layout, len(array.shape))
+    if axes is None:
+        return array
+    memory = array.to_numpy(copy=False)
+    inverse = sorted(range(len(axes)), key=axes.__getitem__)
+    return from_dlpack(memory.transpose([*inverse, *range(len(axes), memory.ndim)]), getattr(array, "element_type", None))
+
+
 def _compound_tensor(element: MatrixType, shape: Any, **options: Any) -> Tensor:
     if "order" in options:
         name = "Vector" if element.ndim == 1 else "Matrix"

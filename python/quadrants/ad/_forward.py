@@ -10,6 +10,7 @@ import numpy as np
 from .. import _runtime
 from .._base import options as _options
 from .._base.autodiff_mode import AutodiffMode
+from .._base.compat import Refused
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from .._containers.container import Shadows
@@ -85,6 +86,9 @@ class FwdMode:
         """Set the tangents of the parameters to zero, as at the end of the block."""
         for container, _seed in self.seeds:
             container.dual.fill(0)
+
+    insert = Refused("the kernels that are called in the block take part by themselves")
+    recover_kernels = Refused("the kernels that are called in the block keep their own code")
 
     def _on_call(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         return call(kernel if kernel.mode == AutodiffMode.FORWARD else kernel._tangent, arguments, keywords)

@@ -25,11 +25,29 @@ _CONTENTS = {
     "perf_dispatch _session.perf_dispatch._parse_force_map",
     "lang._py_tensor": "PyTensor=Tensor create_tensor=tensor",
     "lang.any_array": "AnyArray=_values.types.NdarrayType",
+    "lang.kernel": "_language.kernel.Kernel _base.autodiff_mode.AutodiffMode",
+    "lang.runtime_ops": "sync",
+    "lang._ndarray": "Ndarray ScalarNdarray",
+    "linalg.sparse_matrix": "linalg.SparseMatrix linalg.SparseMatrixBuilder",
+    "linalg.sparse_solver": "linalg.SparseSolver",
+    "linalg.sparse_cg": "linalg.SparseCG",
+    "linalg.matrixfree_cg": "linalg.LinearOperator linalg.MatrixFreeBICGSTAB linalg.MatrixFreeCG",
+    "math.mathimpl": "math.*",
+    "math._complex": "math.cconj math.cdiv math.cexp math.cinv math.clog math.cmul math.cpow math.csqrt",
+    "sparse._sparse_grid": "sparse.*",
+    "profiler.kernel_metrics": "profiler.CuptiMetric profiler.get_predefined_cupti_metrics",
+    "profiler.memory_profiler": "profiler.print_memory_profiler_info",
+    "ad._ad": "ad.*",
+    "types.ndarray_type": "types.NDArray NdarrayType=_values.types.NdarrayType types.ndarray",
+    "types.compound_types": "types.matrix types.struct types.vector",
+    "types.utils": "_base.dtypes.is_integral _base.dtypes.is_real _base.dtypes.is_signed types.is_tensor",
+    "_funcs": "eig make_spd polar_decompose randn solve svd sym_eig",
+    "_test_tools": "qd_init_same_arch=lang.former.init_same_arch",
     "_lib": "",
     "_lib.core": "Arch _base.dtypes.DataType _containers.axes.Axis DeviceCapability Extension=extension",
     "_tensor_wrapper": "MatrixTensor Tensor VectorTensor wrap",
     "_snode.fields_builder": "FieldsBuilder",
-    "types.annotations": "Template template",
+    "types.annotations": "Template template sparse_matrix_builder=types.sparse_matrix_builder",
     "tools.np2ply": "tools.PLYWriter",
     "tools.vtk": "tools.write_vtk",
 }
@@ -66,6 +84,12 @@ def _list(word: str) -> dict[str, Any]:
         found = _find(own.rstrip(".*"))
         return dict(found) if isinstance(found, dict) else {name: getattr(found, name) for name in found.__all__}
     return {further or own.rpartition(".")[2]: _find(own)}
+
+
+def list_modules(package: str) -> set[str]:
+    """Returns the names of the modules directly below a package."""
+    paths = (path.rpartition(".") for path in (*_CONTENTS, *_VALUES, *_ALIASES))
+    return {name for folder, _, name in paths if folder == package}
 
 
 class Finder:

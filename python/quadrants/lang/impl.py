@@ -14,6 +14,7 @@ from .._containers.layout_tree import Runtime, program
 from .._session.init import get_config
 from .._session.reports import compile_report
 from ..profiler.timeline import save_timeline
+from ._primal import count_graphs
 
 __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]
 
@@ -27,6 +28,7 @@ class PyQuadrants(Runtime):
         timeline_save=save_timeline,
         timeline_clear=_runtime.clear_profile,
         config=lambda: None if _options.current is None else _options.cfg,
+        **count_graphs(),
     )
 
     @property

@@ -95,8 +95,17 @@ PATHS = {
     "lang.stream": "Stream Event create_stream stream_parallel", "lang._fast_caching": "FIELD_METADATA_CACHE_VALUE",
     "lang._ndrange": "ndrange GroupedNDRange _Ndrange", "lang._perf_dispatch": "perf_dispatch _parse_force_map",
     "lang._py_tensor": "PyTensor create_tensor", "_lib": "core", "_lib.core": "Arch DeviceCapability", "_tensor_wrapper": "Tensor wrap",
-    "_snode.fields_builder": "FieldsBuilder", "types.annotations": "Template template", "types.primitive_types": "f32 all_types ref",
-    "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk",
+    "_snode.fields_builder": "FieldsBuilder", "types.annotations": "Template template sparse_matrix_builder",
+    "types.primitive_types": "f32 all_types ref",
+    "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk", "lang.kernel": "Kernel AutodiffMode", "lang.runtime_ops": "sync",
+    "lang._ndarray": "Ndarray ScalarNdarray", "linalg.sparse_matrix": "SparseMatrix SparseMatrixBuilder",
+    "linalg.sparse_solver": "SparseSolver", "linalg.sparse_cg": "SparseCG",
+    "linalg.matrixfree_cg": "LinearOperator MatrixFreeCG MatrixFreeBICGSTAB", "math.mathimpl": "vec3 mix acos",
+    "math._complex": "cmul cpow", "sparse._sparse_grid": "grid usage",
+    "profiler.kernel_metrics": "CuptiMetric get_predefined_cupti_metrics", "profiler.memory_profiler": "print_memory_profiler_info",
+    "ad._ad": "Tape FwdMode grad_for", "types.ndarray_type": "NDArray NdarrayType", "types.compound_types": "vector matrix struct",
+    "types.utils": "is_integral is_real is_signed is_tensor", "_funcs": "svd sym_eig solve polar_decompose",
+    "_test_tools": "qd_init_same_arch",
 }  # fmt: skip
 
 
@@ -161,6 +170,43 @@ def test_attributes_of_kernels_that_programs_look_at():
     misc = qd.lang.misc
     assert misc.is_arch_supported(qd.cpu) and misc.is_arch_supported("X64") and not misc.is_arch_supported(qd.metal)
     assert not misc.is_arch_supported("nothing") and qd.lang.util.has_pytorch() == (importlib.util.find_spec("torch") is not None)
+
+
+def test_what_the_runtime_counts():
+    prog = qd.lang.impl.get_runtime().prog
+    names = ("get_graph_cache_size", "get_graph_cache_used_on_last_call", "get_graph_num_nodes_on_last_call", "get_graph_total_builds")
+    assert [getattr(prog, name)() for name in names] == [0, False, 0, 0]
+
+
+def test_helpers_of_tests_start_the_same_processor():
+    import quadrants._test_tools as tools
+
+    tools.qd_init_same_arch(default_fp=qd.f64)
+    assert qd.cfg.arch == qd.cpu and qd.cfg.default_fp == qd.f64
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="qd.init"):
+        tools.qd_init_same_arch()
+
+
+def test_names_that_are_not_needed_say_why():
+    with pytest.raises(AttributeError, match="FwdMode.insert is not needed: the kernels"):
+        qd.ad.FwdMode.insert  # noqa: B018
+    with pytest.raises(AttributeError, match="FwdMode.recover_kernels is not needed"):
+        qd.ad.FwdMode.recover_kernels  # noqa: B018
+
+
+def test_arrays_get_another_order_of_axes():
+    from quadrants._tensor import _with_layout
+
+    array = qd.ndarray(qd.types.vector(2, qd.i32), (3, 4, 5))
+    array.from_numpy(np.arange(120, dtype=np.int32).reshape(3, 4, 5, 2))
+    turned = _with_layout(array, (2, 0, 1))
+    assert turned.shape == (4, 5, 3) and turned[1, 2, 0].to_list() == array[0, 1, 2].to_list()
+    turned[3, 4, 2] = [7, 8]
+    assert array[2, 3, 4].to_list() == [7, 8]
+    assert _with_layout(array, (0, 1, 2)) is array
+    with pytest.raises(ValueError, match="no.*permutation|not a permutation"):
+        _with_layout(array, (0, 0, 1))
 
 
 def test_classes_of_vectors_have_the_swizzles():
