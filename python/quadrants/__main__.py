@@ -1,19 +1,81 @@
-"""`python -m quadrants cache info` and `python -m quadrants cache clear`."""
+"""`python -m quadrants`: a report for problems, pages of errors, the cache, a benchmark, examples, and help for moving programs here."""
 
 import argparse
+import sys
+from pathlib import Path
 
-from ._session.disk_cache import cache_info, clear_cache
+import quadrants as qd
+
+from ._command import pages
+
+
+def show_cache(arguments: argparse.Namespace) -> None:
+    if arguments.what == "clear":
+        print(f"{qd.clear_cache()} entries removed")
+    print(qd.cache_info())
+
+
+def show_examples(arguments: argparse.Namespace) -> None:
+    if arguments.name is None:
+        print("\n".join(f"{name:20} {title}" for name, title in pages.list_examples().items()))
+    else:
+        pages.run_example(arguments.name, arguments.copy)
+
+
+def show_bench(arguments: argparse.Namespace) -> None:
+    from ._command import bench  # makes kernels
+
+    for line in bench.report(getattr(qd, arguments.arch)):
+        print(line, flush=True)
+
+
+def port_file(arguments: argparse.Namespace) -> None:
+    from ._command.port import port
+
+    path = Path(arguments.file)
+    try:
+        text, findings = port(path.read_text())
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        sys.exit(f"{path} cannot be read as a Python program: {error}")
+    for line, name, advice in findings:
+        print(f"{path}:{line}: {name}: {advice}")
+    target = Path(arguments.out) if arguments.out else path.with_name(f"{path.stem}_quadrants.py")
+    if text != path.read_text():
+        target.write_text(text)
+        print(f"{target}: written; {len(findings)} places need a hand")
+    else:
+        print(f"{path}: nothing to rename; {len(findings)} places need a hand")
 
 
 def main() -> None:
     """Runs the command."""
-    parser = argparse.ArgumentParser(prog="python -m quadrants")
-    commands = parser.add_subparsers(required=True, metavar="cache")
-    cache = commands.add_parser("cache", help="the disk cache of compiled kernels")
-    cache.add_argument("what", choices=("info", "clear"), help="show what lies there, or remove all of it")
-    if parser.parse_args().what == "clear":
-        print(f"{clear_cache()} entries removed")
-    print(cache_info())
+    parser = argparse.ArgumentParser(prog="python -m quadrants", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def add(name: str, run: object, about: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=about, description=about)
+        command.set_defaults(run=run)
+        return command
+
+    add("diagnose", lambda _: qd.tools.diagnose(), "versions, processors and settings, for a problem report")
+    command = add("explain", lambda given: print(pages.explain(given.code)), "the page of an error's code, with an example and its remedy")
+    command.add_argument("code", nargs="?", help="such as QD305; without one, all codes are listed")
+    command = add("cache", show_cache, "the disk cache of compiled kernels")
+    command.add_argument("what", choices=("info", "clear"), help="show what lies there, or remove all of it")
+    command = add("bench", show_bench, "a few seconds of measurements on this machine, next to NumPy")
+    command.add_argument("--arch", default="cpu", choices=("cpu", "gpu", "cuda", "amdgpu", "vulkan", "metal"), help="the processor")
+    command = add("examples", show_examples, "small programs that come with the package")
+    command.add_argument("name", nargs="?", help="the one to run; without one, all are listed")
+    command.add_argument("--copy", metavar="PATH", help="write its text to this file or folder instead")
+    command = add("port", port_file, "rename a program for Taichi, or list what to write for Numba's and Warp's names")
+    command.add_argument("file")
+    command.add_argument("--out", metavar="PATH", help="the file to write; default: the name with _quadrants")
+    given = parser.parse_args()
+    try:
+        given.run(given)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stdout = None
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -172,6 +172,7 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame], others
     for other in others:
         text += f"\nalso line {other.line}: {other.summary}"  # type: ignore[attr-defined]
     error: Any = _with_place(kind(text), of_user)
+    _name_page(error, family.code if family else None)
     error.code, error.summary, error.others = family.code if family else None, summary, list(others)
     return error
 
@@ -199,10 +200,17 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
     return traceback
 
 
+def _name_page(error: BaseException, code: str | None) -> None:
+    """Lets tracebacks say how to show the page of a code, below the text of the error."""
+    if code is not None:
+        error.add_note(f"`python -m quadrants explain {code}` shows an example and its remedy")
+
+
 def add_help(error: Any, is_ours: bool = True) -> Any:
     """Sets the code of an error and appends the line with the remedy. Texts of assertions and of errors from other code stay unchanged."""
     family = find_family(str(error))
     error.code = family.code if family else None
+    _name_page(error, error.code)
     if family is not None and is_ours and error.args and not isinstance(error, AssertionError):
         text = f"{error}\nhelp: {family.remedy} [{family.code}]"
         error.args = (text, *error.args[1:])
