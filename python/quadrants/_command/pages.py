@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SOURCES = {"_pages": "docs/errors", "_examples": "examples/gallery"}
+_SOURCES = {"errors": "docs", "gallery": "examples"}
 
 
 def find_folder(name: str) -> Path:
-    """Returns the folder `_pages` or `_examples` of an installed package, or the one of the source tree."""
-    installed = _PACKAGE / name
-    return installed if installed.is_dir() else _PACKAGE.parents[1] / _SOURCES[name]
+    """Returns the folder `errors` or `gallery` of an installed package, or the one of the source tree."""
+    installed = _PACKAGE / "_files" / name
+    return installed if installed.is_dir() else _PACKAGE.parents[1] / _SOURCES[name] / name
 
 
 def explain(code: str | None) -> str:
     """Returns the page of an error's code, or the list of all codes; exits with a message if there is no such code."""
-    titles = {path.stem: path.read_text().partition("\n")[0].partition(": ")[2] for path in sorted(find_folder("_pages").glob("QD*.md"))}
+    titles = {path.stem: path.read_text().partition("\n")[0].partition(": ")[2] for path in sorted(find_folder("errors").glob("QD*.md"))}
     if code is None:
         return "\n".join(f"{each}  {title}" for each, title in titles.items())
     code = code.strip("[]").upper()
@@ -29,12 +29,12 @@ def explain(code: str | None) -> str:
         sys.exit(
             f"there is no code {code}; " + (f"similar ones: {', '.join(near)}" if near else "`python -m quadrants explain` lists them")
         )
-    return (find_folder("_pages") / f"{code}.md").read_text().rstrip()
+    return (find_folder("errors") / f"{code}.md").read_text().rstrip()
 
 
 def list_examples() -> dict[str, str]:
     """Returns the names of the examples with the first lines of their docstrings."""
-    paths = sorted(find_folder("_examples").glob("[a-z]*.py"))
+    paths = sorted(find_folder("gallery").glob("[a-z]*.py"))
     return {path.stem: path.read_text().removeprefix('"""').partition("\n")[0].rstrip('"') for path in paths}
 
 
@@ -44,7 +44,7 @@ def run_example(name: str, copy_to: str | None) -> None:
     if name not in found:
         near = difflib.get_close_matches(name, found, 1)
         sys.exit(f"there is no example {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(found)}"))
-    path = find_folder("_examples") / f"{name}.py"
+    path = find_folder("gallery") / f"{name}.py"
     if copy_to is None:
         sys.argv = [str(path)]
         runpy.run_path(str(path), run_name="__main__")
