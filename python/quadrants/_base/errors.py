@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
-from .error_codes import find_family
-from .format import format_site
+from .imports import load
 
 Frame = tuple[str, str, int, int, int, int]
 """file, function, line, column, end line, end column: lines from 1, columns from 0 in UTF-8 bytes, as in Python's ``ast``."""
@@ -154,6 +153,14 @@ def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
     return error
 
 
+def _find_family(message: str) -> Any:
+    return load("quadrants._base.error_codes").find_family(message)
+
+
+def _format_site(*site: Any) -> str:
+    return load("quadrants._base.format").format_site(*site)
+
+
 def compile_error(class_name: str, message: str, frames: Sequence[Frame], others: Sequence[Exception] = ()) -> Exception:
     """Returns the exception for a mistake at ``frames`` (outermost first): source lines with carets, ``message``, and what to do about it.
 
@@ -162,7 +169,7 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame], others
     """
     of_user = [frame for frame in frames if not frame[0].startswith(PACKAGE)] or frames
     kind = _CLASSES.get(class_name, QuadrantsCompilationError)
-    family = None if issubclass(kind, AssertionError) else find_family(message)
+    family = None if issubclass(kind, AssertionError) else _find_family(message)
     if kind is QuadrantsCompilationError and family is not None and family.code in ("QD951", "QD952"):
         kind = GradientError
     summary = message.split("\n", 1)[0] + (f" [{family.code}]" if family else "")
@@ -208,7 +215,7 @@ def _name_page(error: BaseException, code: str | None) -> None:
 
 def add_help(error: Any, is_ours: bool = True) -> Any:
     """Sets the code of an error and appends the line with the remedy. Texts of assertions and of errors from other code stay unchanged."""
-    family = find_family(str(error))
+    family = _find_family(str(error))
     error.code = family.code if family else None
     _name_page(error, error.code)
     if family is not None and is_ours and error.args and not isinstance(error, AssertionError):
@@ -236,14 +243,14 @@ def warn(text: str, category: type[Warning]) -> None:
 
 def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False, is_recursion: bool = False) -> Exception:
     """Returns the exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
-    message = format_site(*site) + (call_stack(frames) if has_call_stack else "")
+    message = _format_site(*site) + (call_stack(frames) if has_call_stack else "")
     kind = RecursionError if is_recursion else QuadrantsAssertionError
     return _with_place(kind(_format(message, frames)), frames)
 
 
 def overwritten_primal_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
     """Returns the exception for a gradient that needs an element which was overwritten after it was read."""
-    return compile_error(OverwrittenPrimalError.__name__, format_site(*site), frames)
+    return compile_error(OverwrittenPrimalError.__name__, _format_site(*site), frames)
 
 
 def call_stack(frames: Sequence[Frame]) -> str:

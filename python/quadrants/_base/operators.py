@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +14,18 @@ from .. import _runtime
 
 
 class Operator(NamedTuple):
-    """One operator. `operand` and `result` are columns of the table; the operands of `compute` have the types that follow from these."""
+    """One operator: a row of the table. The operands of `compute` have the types that follow from `operand` and `result`."""
 
     kind: str
     name: str
     operand: str
     result: str
-    compute: Any
+    numpy: str
     doc: str
+
+    def compute(self, *operands: Any) -> Any:
+        """Evaluates the operator."""
+        return _find_function(self.name, self.numpy)(*operands)
 
 
 def _unsigned(dtype: np.dtype) -> np.dtype:
@@ -102,6 +106,8 @@ def _fuse_multiply_add(x: Any, y: Any, z: Any) -> Any:
 def _fuse_doubles(x: float, y: float, z: float) -> float:
     if not all(map(math.isfinite, (x, y, z))):
         return x * y + z
+    from fractions import Fraction  # takes a tenth of the time of importing the package
+
     total = Fraction(x) * Fraction(y) + Fraction(z)
     if total == 0:
         return x * y + z  # with the sign of the zero
@@ -129,19 +135,17 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "popcnt": lambda x: np.bitwise_count(x.view(_unsigned(x.dtype))).astype(np.int32),
     "clz": _bits(lambda bits, count: count - bits.bit_length()),
     "ffs": _bits(lambda bits, count: (bits & -bits).bit_length()),
+    "fma": _fuse_multiply_add,
 }
 
 
-def _read(line: str) -> Operator:
-    kind, name, operand, result, numpy, doc = line.split("\t")
+@functools.cache  # at the first use: to make the functions of all rows is a twentieth of the time of importing the package
+def _find_function(name: str, numpy: str) -> Callable[..., Any]:
     direct = re.fullmatch(r"np\.(\w+)\(x(, y)?\)", numpy)
-    compute = _COMPUTE.get(name) or (getattr(np, direct[1]) if direct else None)
-    if compute is None and kind == "unary":
-        compute = eval(f"lambda x: {numpy}", {"np": np})
-    return Operator(kind, name, operand, result, compute, doc)
+    return _COMPUTE.get(name) or (getattr(np, direct[1]) if direct else eval(f"lambda x: {numpy}", {"np": np}))
 
 
-ROWS: list[Operator] = [_read(line) for line in _runtime.OPERATORS.splitlines()]
+ROWS: list[Operator] = [Operator(*line.split("\t")) for line in _runtime.OPERATORS.splitlines()]
 OPERATORS: dict[str, Operator] = {row.name: row for row in ROWS if row.kind != "atomic"}
-OPERATORS["fma"] = Operator("ternary", "fma", "Real", "Promoted", _fuse_multiply_add, "x * y + z, rounded once.")
+OPERATORS["fma"] = Operator("ternary", "fma", "Real", "Promoted", "", "x * y + z, rounded once.")
 ATOMICS: dict[str, Operator] = {f"atomic_{row.name.removeprefix('bit_')}": row for row in ROWS if row.kind == "atomic"}

@@ -15,8 +15,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from .errors import QuadrantsSourceError, QuadrantsSyntaxError
-from .match import MatchLowering
-from .typed_text import compiles_to, find_running_text, find_typed_text
+from .imports import load
 
 
 class FunctionSource(NamedTuple):
@@ -65,11 +64,16 @@ def get_source(function: Callable[..., Any], is_kernel: bool = False) -> Functio
     return FunctionSource(function, tree, file, lines, function.__qualname__)
 
 
+def _typed_text() -> Any:
+    return load("quadrants._base.typed_text")  # only text without a file needs it
+
+
 def note_text(code: CodeType) -> None:
     """Stores the text of a function that is being defined by text without a file, for the lifetime of the function."""
     file = code.co_filename
-    if file.startswith("<") and (file not in linecache.cache or file in _SHARED) and (text := find_running_text(code)) is not None:
-        _store_for(code, text)
+    if file.startswith("<") and (file not in linecache.cache or file in _SHARED):
+        if (text := _typed_text().find_running_text(code)) is not None:
+            _store_for(code, text)
 
 
 def _store_for(code: CodeType, text: str) -> _Text:
@@ -97,10 +101,10 @@ def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list
         linecache.checkcache(file)  # the file may have changed since it was read
         # `getlines` hides a MemoryError.
         lines = linecache.getlines(file, function.__globals__) or linecache.updatecache(file, function.__globals__)
-        if lines and (file not in _SHARED or compiles_to("".join(lines), code)):
+        if lines and (file not in _SHARED or _typed_text().compiles_to("".join(lines), code)):
             return file, lines
         texts = (known.text for known in _stored)
-        text = next((text for text in texts if compiles_to(text, code)), None) or find_typed_text(code)
+        text = next((text for text in texts if _typed_text().compiles_to(text, code)), None) or _typed_text().find_typed_text(code)
         if text is None:
             return file, []
         stored = _store_for(code, text)
@@ -142,7 +146,7 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
         if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
             raise QuadrantsSourceError(failure)
         if any(line.lstrip().startswith("match ") for line in lines[first - 1 : end]):
-            node = MatchLowering().visit(node)
+            node = load("quadrants._base.match").MatchLowering().visit(node)
         return node, file, lines
     raise QuadrantsSourceError(failure) from error
 
