@@ -22,6 +22,8 @@ using runtime::Tensor;
 
 // Smaller copies end before another thread could have taken the GIL.
 static constexpr size_t kLargeBytes = 256 << 10;
+// The C library reuses smaller blocks, which then need no page faults; larger ones it maps anew, and not aligned to huge pages.
+static constexpr size_t kMappedBytes = size_t(32) << 20;
 
 namespace {
 
@@ -219,6 +221,23 @@ static bool isRowMajor(const TensorLayout &layout) {
   return true;
 }
 
+/// A new array, whose elements are not initialized.
+static Ref makeArray(const layout::ValueType &element, std::vector<npy_intp> extents) {
+  const int rank = int(extents.size()) + element.rank; // NumPy reports too many axes
+  size_t bytes = getByteSize(element.scalar);
+  extents.insert(extents.end(), {element.rows, element.columns});
+  for (int axis = 0; axis < rank; ++axis) bytes *= size_t(extents[size_t(axis)]);
+  auto make = [&](void *data) {
+    return Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(element.scalar), rank, extents.data(), nullptr, data,
+                                           data ? NPY_ARRAY_CARRAY : 0, nullptr));
+  };
+  if (bytes < kMappedBytes) return make(nullptr);
+  runtime::BufferRef memory = runtime::Buffer::allocate(bytes);
+  Ref owner = Ref::adopt(wrapBuffer(memory)), array = make(memory->getData());
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0) throw PythonError{};
+  return array;
+}
+
 Ref copyToNumpy(PyObject *self) {
   requireAlive(self);
   const Tensor &tensor = getTensor(self);
@@ -226,12 +245,10 @@ Ref copyToNumpy(PyObject *self) {
   const layout::ValueType &element = layout.element;
   if (tensor.buffer->getMemory() || element.scalar == support::ScalarType::BF16) return Ref();
   runtime::BufferRef held = tensor.buffer;
-  std::vector<npy_intp> shape;
-  shape.reserve(layout.extents.size() + 2);
-  shape.assign(layout.extents.begin(), layout.extents.end());
-  shape.insert(shape.end(), {element.rows, element.columns});
-  Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(element.scalar), layout.rank() + element.rank, shape.data(),
-                                              nullptr, nullptr, 0, nullptr));
+  std::vector<npy_intp> extents;
+  extents.reserve(layout.extents.size() + 2);
+  extents.assign(layout.extents.begin(), layout.extents.end());
+  Ref array = makeArray(element, std::move(extents));
   auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array.get())));
   if (isRowMajor(layout)) {
     const auto total = size_t(PyArray_NBYTES(reinterpret_cast<PyArrayObject *>(array.get())));

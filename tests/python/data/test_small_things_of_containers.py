@@ -178,3 +178,14 @@ def test_methods_with_fast_paths_are_ordinary_methods():
     with pytest.raises(OverflowError):
         field.fill(1 << 40)
     assert field.to_numpy().tolist() == [3] * 5
+
+
+def test_large_copies_have_huge_pages_of_their_own():
+    field = qd.field(qd.f32, shape=1 << 23)
+    field.fill(0.5)
+    copy, other = field.to_numpy(), field.to_numpy()
+    assert copy.ctypes.data % (2 << 20) == 0 and copy.flags.c_contiguous and copy.flags.writeable
+    field.fill(2)
+    qd.reset()
+    copy[7] = 3
+    assert copy.sum() == 0.5 * (1 << 23) + 2.5 and (other == 0.5).all()
