@@ -103,6 +103,22 @@ def make_library_stub(name: str) -> str:
             lines.append(declare(key, value))
         elif isinstance(value, (MatrixType, float)):
             lines.append(f"{key}: {type(value).__name__}")
+    lazy = getattr(module, "_MODULES", {})  # classes that are loaded at their first use
+    lines += [f"from ._solvers.{lazy[key]} import {key} as {key}" for key in sorted(lazy)]
+    return "\n".join(lines) + "\n"
+
+
+def make_algorithms_stub() -> str:
+    """Returns the stub of `quadrants.algorithms`: functions of Python by their modules, those of kernels by their parameters."""
+    lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from typing import Any"]
+    for name in qd.algorithms.__all__:
+        value = getattr(qd.algorithms, name)
+        if not isinstance(value, Func):
+            lines.append(f"from .{value.__module__.rpartition('.')[2]} import {name} as {name}")
+        elif hasattr(value, "host"):  # Python calls it with fewer arguments than kernels
+            lines.append(f"def {name}(*arguments: Any, **options: Any) -> Any: ...")
+        else:
+            lines.append(declare(name, value))
     return "\n".join(lines) + "\n"
 
 
@@ -111,6 +127,7 @@ def main() -> int:
     stubs = {
         PACKAGE / "__init__.pyi": make_stub(),
         PACKAGE / "types" / "__init__.pyi": make_types_stub(),
+        PACKAGE / "algorithms" / "__init__.pyi": make_algorithms_stub(),
         **{PACKAGE / f"{name}.pyi": make_library_stub(name) for name in ("linalg", "math")},
     }
     if "--check" in sys.argv:

@@ -153,6 +153,7 @@ from .linalg import randn as randn
 from ._library.indices import rescale_index as rescale_index
 from .linalg import solve as solve
 from .linalg import solve_spd as solve_spd
+from .types import sparse_matrix_builder as sparse_matrix_builder
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
 from ._session.streams import use_stream as use_stream

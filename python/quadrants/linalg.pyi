@@ -15,3 +15,13 @@ def solve(A: Any, b: Any, dt: Any = ..., check: Any = ...) -> Any: ...
 def determinant(A: Any) -> Any: ...
 def inverse(A: Any) -> Any: ...
 def randn(dt: Any = ...) -> Any: ...
+from ._solvers.preconditioners import BlockJacobi as BlockJacobi
+from ._solvers.preconditioners import Jacobi as Jacobi
+from ._solvers.matrix_free import LinearOperator as LinearOperator
+from ._solvers.matrix_free import MatrixFreeBICGSTAB as MatrixFreeBICGSTAB
+from ._solvers.matrix_free import MatrixFreeCG as MatrixFreeCG
+from ._solvers.solvers import SparseCG as SparseCG
+from ._solvers.sparse_matrix import SparseMatrix as SparseMatrix
+from ._solvers.builder import SparseMatrixBuilder as SparseMatrixBuilder
+from ._solvers.solvers import SparseSolver as SparseSolver
+from ._solvers.differentiable import solve_sparse as solve_sparse

@@ -15,8 +15,13 @@ from ._base.namespaces import list_public as _list_public
 from ._containers.container import ContainerMethods
 from ._containers.interop import as_array
 from ._session.init import Arch, __version_str__, cpu
-from ._viz.gui import imshow  # noqa: F401
-from ._viz.images import Picture, VideoWriter, imread, imresize, imwrite, show  # noqa: F401
+from ._viz.gui import imshow as imshow
+from ._viz.images import Picture as Picture
+from ._viz.images import VideoWriter as VideoWriter
+from ._viz.images import imread as imread
+from ._viz.images import imresize as imresize
+from ._viz.images import imwrite as imwrite
+from ._viz.images import show as show
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
 _PLY_TYPES = {

@@ -21,7 +21,7 @@ FAMILIES = tuple(
          r"optional annotations of the form|^the annotation .* cannot be evaluated|^Invalid data type .* in the return annotation|"
          r"^Ellipsis is not|^Cant put|decorates functions written",
          "annotate parameters with data types, qd.types.NDArray[...], qd.template() or a dataclass, and decorate a plain function"),
-        ("QD705", r"when calling `", "run-time values go to functions of qd and qd.math, operators and funcs only"),
+        ("QD705", r"when calling `(?!range`)", "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
         ("QD951", r"not known any more when|Breaks the global data access rule|drawn again when gradients|is not known when gradients",
          "a kernel reads again what its gradient needs: give each step a place of its own, or split the kernel"),
@@ -103,7 +103,8 @@ FAMILIES = tuple(
         ("QD602", r"AssertionError|static assertion failed", "the assertion names what this kernel needs"),
         ("QD603", r'^Operator "is"|^"In"|^"NotIn"|"is" inside', "compare numbers with ==, and test membership with or"),
         ("QD601", r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|non-static condition|"
-         r"cannot be used inside qd.static", "pass it as qd.template(), take it from a global, or do without qd.static"),
+         r"cannot be used inside qd.static|when calling `range`",
+         "pass it as qd.template(), take it from a global, or do without qd.static"),
         # calls
         ("QD701", r"^Missing argument|^Unexpected argument|^Multiple values|^Too many arguments|"
          r"^Cannot take|given twice|members, got|takes \d.* arguments?|takes no arguments|missing \d+ required|positional arguments? but",

@@ -59,7 +59,8 @@ class Field(ContainerMethods, _runtime.FieldBase):
     def _why_unplaced(self) -> str:
         if self._primal is not None:
             return f"Gradient {self._name} has not been placed, check whether `needs_{self._primal}=True`"
-        return f"{self._name!r} was declared without a shape and is not placed"
+        remedy = "give it one, as in qd.field(qd.f32, shape=(2, 3)), or place it in qd.root"
+        return f"{self._name!r} was declared without a shape and is not placed: {remedy}"
 
     def __str__(self) -> str:
         return super().__str__() if self._is_placed() else "<Field: Definition of this field is incomplete>"

@@ -309,6 +309,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             raise ValueError(
                 f"Mismatch shape: {own} expected, but {source.shape} provided "
                 f"(the {self._noun} of shape {self.shape} with elements of shape {self.element_shape} does not match the numpy array shape)"
+                f": pass an array with {math.prod(own)} numbers in this shape"
             )
         self._overwrite(source.reshape(own))
 

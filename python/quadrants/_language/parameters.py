@@ -105,7 +105,7 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             raise _mistake(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)", parameter.name)
         annotation = annotations.resolve(parameter.annotation, parameter.name)
-        if annotation is EMPTY:
+        if annotation is EMPTY or (annotation is Any and not typed):  # what type checkers want for values of any type
             if typed and not (position == 0 and is_method(function)):
                 text = f"Quadrants kernels parameters must be type annotated ({parameter.name!r} of {function.__qualname__} is not)"
                 raise _mistake(text, parameter.name)

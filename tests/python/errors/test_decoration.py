@@ -222,3 +222,26 @@ def test_what_is_no_function_is_not_decorated(decorator):
         with pytest.raises(qd.QuadrantsSyntaxError, match=r"(?s)decorates functions written.*help: .*\[QD708\]") as caught:
             decorator(wrong)
         assert count_own_frames(caught.value) == 1
+
+
+def test_funcs_take_parameters_of_any_type():
+    from typing import Any
+
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+
+    @qd.func
+    def twice(value: Any) -> Any:
+        return value + value
+
+    @qd.kernel
+    def k() -> qd.f32:
+        return twice(1) + twice(qd.Vector([0.5, 1.0])).sum()
+
+    assert k() == 5.0
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Invalid type annotation"):
+
+        @qd.kernel
+        def wrong(value: Any):
+            pass
+
+    qd.reset()
