@@ -54,6 +54,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
             ]
             for target in AMD_TARGETS
         },
+        "ranks": [python, "-m", "tests.python.distributed.kill_ranks", "--runs", "200", *first],
         "allocations": [python, "-m", "tests.python.host.allocation_failures", "--every", "10"],
     }
 

@@ -55,6 +55,7 @@ _LAZY_NAMES = {
     "_sparse.trees": "activate append deactivate is_active length",
     "_sparse.host": "deactivate_all_snodes",
     "simt._tiles": "outer",
+    "_containers.files": "load save",
     "_session.disk_cache": "cache_info clear_cache",
     "_session.perf_dispatch": "perf_dispatch",
     "_session.program": "Program",

@@ -16,13 +16,10 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import QuadrantsRuntimeError
-from .._containers.device_arrays import describe_container
 from .launchers import Launch
 
 Message = tuple[int, int, Any]
 """Rank of the other side, tag, flat bytes."""
-OPERATIONS = ("sum", "min", "max")
-_REDUCED = "ilqfd"  # characters of NumPy's types that both engines reduce
 
 
 class Engine:
@@ -61,8 +58,6 @@ class TorchEngine(Engine):
         torch = sys.modules["torch"]
         self._torch, self._dist = torch, torch.distributed
         self.rank, self.size = self._dist.get_rank(group), self._dist.get_world_size(group)
-        if self.rank < 0:
-            raise QuadrantsRuntimeError("this process is no member of the group of torch.distributed that it was given")
         self._ranks = self._dist.get_process_group_ranks(group or self._dist.group.WORLD)
         backend = self._dist.get_backend_config(group)
         self.has_nccl = "nccl" in backend
@@ -83,9 +78,9 @@ class TorchEngine(Engine):
     def post(self, sends: Sequence[Message], receives: Sequence[Message], on_device: bool = False) -> list[Any]:
         dist, ranks = self._dist, self._ranks
         if on_device:
-            both = [(dist.isend, sends), (dist.irecv, receives)]
-            listed = [dist.P2POp(do, memory, ranks[peer], self._device, tag) for do, part in both for peer, tag, memory in part]
-            return self._call(dist.batch_isend_irecv, listed)
+            listed = [(dist.isend, *each) for each in sends] + [(dist.irecv, *each) for each in receives]
+            operations = [dist.P2POp(do, memory, ranks[peer], self._device, tag) for do, peer, tag, memory in listed]
+            return self._call(dist.batch_isend_irecv, operations)
         requests = [self._call(dist.irecv, memory, ranks[peer], self._host, tag) for peer, tag, memory in receives]
         return requests + [self._call(dist.isend, memory, ranks[peer], self._host, tag) for peer, tag, memory in sends]
 
@@ -141,7 +136,7 @@ def _abort_after_exceptions(communicator: Any) -> None:
     sys.excepthook = report
 
 
-def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | None, uses_gpu: bool) -> Engine:
+def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | None) -> Engine:
     """Returns the engine of this process: that of `group`, one that the program has initialized, or the launcher's."""
     torch, mpi = sys.modules.get("torch"), sys.modules.get("mpi4py.MPI")
     if wanted not in (None, "torch", "mpi", "none"):
@@ -160,47 +155,23 @@ def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | Non
     if chosen == "none":
         return Engine()
     started = f"{launch.launcher} started this process as rank {launch.rank} of {launch.size}" if launch.launcher else f'engine="{chosen}"'
+    module, other = ("mpi4py.MPI", "torchrun") if chosen == "mpi" else ("torch.distributed", "mpirun")
+    try:
+        loaded = importlib.import_module(module)
+    except (ImportError, RuntimeError):  # mpi4py without a library of MPI raises the latter
+        package = module.partition(".")[0]
+        what = f"{package} is not installed: pip install {package}, or start the ranks with {other}"
+        raise QuadrantsRuntimeError(f"{started}, but {what}") from None
     if chosen == "mpi":
-        if not _is_installed("mpi4py.MPI"):
-            raise QuadrantsRuntimeError(f"{started}, but mpi4py is not installed: pip install mpi4py, or start the ranks with torchrun")
-        return MpiEngine(sys.modules["mpi4py.MPI"].COMM_WORLD)
-    if not _is_installed("torch.distributed"):
-        raise QuadrantsRuntimeError(f"{started}, but torch is not installed: pip install torch, or start the ranks with mpirun")
+        return MpiEngine(loaded.COMM_WORLD)
     if not launch.launcher or launch.engine != "torch":
         raise QuadrantsRuntimeError(
             f"{started}, but neither did the program call torch.distributed.init_process_group, nor did torchrun or srun start it"
         )
-    dist = sys.modules["torch.distributed"]
     limit = {} if timeout is None else {"timeout": datetime.timedelta(seconds=timeout)}
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if uses_gpu and sys.modules["torch"].cuda.is_available() else "gloo",
+    loaded.init_process_group(
+        "cpu:gloo,cuda:nccl" if sys.modules["torch"].cuda.is_available() else "gloo",
         init_method=launch.address, rank=launch.rank, world_size=launch.size, **limit,
     )  # fmt: skip
-    atexit.register(lambda: dist.is_initialized() and dist.destroy_process_group())
+    atexit.register(lambda: loaded.is_initialized() and loaded.destroy_process_group())
     return TorchEngine(None, True)
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        importlib.import_module(module)
-    except (ImportError, RuntimeError):  # mpi4py without a library of MPI raises the latter
-        return False
-    return True
-
-
-def is_packed(container: Any) -> bool:
-    """Whether the elements of a container lie one after the other in memory, row by row."""
-    step = container.dtype.size
-    for extent, stride in zip(*(reversed(part) for part in describe_container(container)), strict=True):
-        if extent != 1 and stride != step:
-            return False
-        step *= extent
-    return True
-
-
-def check_reduction(dtype: np.dtype, operation: str) -> None:
-    """Raises for an operation or a type of numbers that the engines do not reduce."""
-    if operation not in OPERATIONS:
-        raise ValueError(f"the operation is one of {', '.join(OPERATIONS)}, got {operation!r}")
-    if dtype.char not in _REDUCED:
-        raise TypeError(f"arrays of {dtype} cannot be reduced over ranks: convert them to 32 or 64 bits, signed integers or floats")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import socket
 import sys
@@ -14,29 +15,21 @@ import numpy as np
 
 from .. import _runtime
 from .._base import options as _options
-from .._base.arch import GPU_NAMES, NAMES
-from .._base.dtypes import to_numpy_dtype
+from .._base.arch import GPU_NAMES
 from .._base.errors import QuadrantsRuntimeError
 from .._session import init as _init
-from .engines import Engine, check_reduction, connect
+from .engines import Engine, connect
 from .launchers import find_launch
 
 _MOST_DEVICES = 64
 
 
 class World:
-    """The processes of a program, its ranks; `qd.distributed.init` returns it. Methods are called by all ranks, in the same order."""
+    """The processes of a program, its ranks; `qd.distributed.init` returns it. Methods are called by all ranks, in the same order.
 
-    rank: int
-    """Number of this process, from 0."""
-    size: int
-    """Number of processes."""
-    local_rank: int
-    """Number of this process among those of its host."""
-    local_size: int
-    """Number of processes of its host."""
-    engine: str
-    """What connects them: "torch", "mpi", or "none" for a single process."""
+    `rank` is the number of this process, from 0, `size` the number of processes; `local_rank` and `local_size` count those of its host.
+    `engine` is what connects them: "torch", "mpi", or "none" for a single process.
+    """
 
     def __init__(self, engine: Engine):
         self._engine, self.engine = engine, engine.name
@@ -68,15 +61,16 @@ class World:
         Returns:
             A number, a new array, or the container. The order of a float sum is the engine's.
         Raises:
-            TypeError: numbers of other types than 32 or 64 bits, signed integers or floats.
+            ValueError: another operation.
+            QuadrantsRuntimeError, KeyError: a data type that torch or MPI does not combine, such as u16.
         """
+        if operation not in ("sum", "min", "max"):
+            raise ValueError(f"the operation is sum, min or max, got {operation!r}")
         container = value if hasattr(value, "from_numpy") else None
         if container is not None and self._engine.sends_device_memory:
-            check_reduction(to_numpy_dtype(container.dtype), operation)
             self._engine.reduce(container.to_torch(copy=False), operation)
             return container
         array = np.array(value) if container is None else container.to_numpy()
-        check_reduction(array.dtype, operation)
         self._engine.reduce(array, operation)
         if container is None:
             return array if isinstance(value, np.ndarray) else array[()]
@@ -99,9 +93,7 @@ class World:
         received = [np.empty(*heads[peer][self.rank]) for peer in range(self.size)]
         received[self.rank] = packed[self.rank].copy()
         others = [peer for peer in range(self.size) if peer != self.rank]
-        sends = [(peer, packed[peer]) for peer in others if packed[peer].nbytes]
-        receives = [(peer, received[peer]) for peer in others if received[peer].nbytes]
-        self.send_and_receive(sends, receives)
+        self.send_and_receive([(peer, packed[peer]) for peer in others], [(peer, received[peer]) for peer in others])
         return received
 
     def send_and_receive(self, sends: list[tuple[int, np.ndarray]], receives: list[tuple[int, np.ndarray]]) -> None:
@@ -109,10 +101,9 @@ class World:
 
         `sends` and `receives` list (rank, array). Raises what the engine raises.
         """
-        if sends or receives:
-            # Messages with one tag arrive in the order in which they were sent.
-            sent, received = ([(peer, 0, self._engine.view_bytes(array)) for peer, array in part] for part in (sends, receives))
-            self._engine.wait(self._engine.post(sent, received))
+        # Messages with one tag arrive in the order in which they were sent.
+        host = [[(peer, 0, self._engine.view_bytes(array)) for peer, array in part if array.nbytes] for part in (sends, receives)]
+        self._engine.wait(self._engine.post(host[0], host[1]))
 
     def take_tags(self, count: int) -> int:
         """Return the first of `count` tags of messages that this program does not use at this time."""
@@ -176,22 +167,21 @@ def init(
             too many ranks.
     """
     global _world
-    arch = os.environ.get("QD_ARCH") or arch
-    wanted = arch if isinstance(arch, (list, tuple)) else [arch]
-    names = {name for each in wanted if each is not None for name in _list_names(each)}
     if _world is None or engine is not None or group is not None:
-        _world = World(connect(find_launch(os.environ), engine, group, timeout, bool(names & set(GPU_NAMES))))
-    world, problem, threads = _world, "", _share_processors(_world)
-    chosen = dict(options)
+        _world = World(connect(find_launch(os.environ), engine, group, timeout))
+    world, problem, chosen = _world, "", dict(options)
+    own = (world._host, sorted(os.sched_getaffinity(0)))
+    threads = max(1, len(own[1]) // world.all_gather(own).count(own))  # ranks share the processors that they are bound to
     try:
         values, _ = _options.collect(dict(options))
         if not values["cpu_max_num_threads"]:
             chosen["cpu_max_num_threads"] = threads
         if world.rank:
             chosen["random_seed"] = int(np.random.SeedSequence((values["random_seed"] % 2**64, world.rank)).generate_state(1)[0] >> 1)
-        if "device_id" not in options and "device_index" not in options and names & set(GPU_NAMES):
-            chosen["device_id"] = world.local_rank % max(1, _count_devices(names, values))
-        _init.init(arch, **chosen)
+        found = _init._choose_arch(arch, values["enable_fallback"], values)
+        if found.name in GPU_NAMES and not {"device_id", "device_index"} & options.keys():
+            chosen["device_id"] = world.local_rank % _count_devices(found.name, _options.plain(values))
+        _init.init(found, **chosen)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     place = "" if problem or _options.get("arch") not in GPU_NAMES else f"{world._host} {_identify_device()}"
@@ -206,25 +196,9 @@ def init(
     return world
 
 
-def _list_names(arch: Any) -> list[str]:
-    found = NAMES.get(arch.lower()) if isinstance(arch, str) else arch
-    return [each.name for each in (found if isinstance(found, list) else [found]) if each is not None]
-
-
-def _share_processors(world: World) -> int:
-    """Returns the number of threads of this rank: its part of the processors that it shares with other ranks of its host."""
-    own = (world._host, sorted(os.sched_getaffinity(0)))
-    return max(1, len(own[1]) // world.all_gather(own).count(own))
-
-
-def _count_devices(names: set[str], values: dict[str, Any]) -> int:
-    """Returns the number of GPUs that the driver shows to this process."""
-    for name in sorted(names & set(GPU_NAMES)):
-        plain = _options.plain(values)
-        count = next((k for k in range(_MOST_DEVICES) if _runtime.find_problem(name, {**plain, "device_id": k})), _MOST_DEVICES)
-        if count:
-            return count
-    return 0
+def _count_devices(arch: str, values: dict[str, Any]) -> int:
+    """Returns the number of GPUs that the driver shows to this process; the first one exists."""
+    return next(k for k in itertools.count(1) if k == _MOST_DEVICES or _runtime.find_problem(arch, {**values, "device_id": k}))
 
 
 def _identify_device() -> str:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,40 +38,45 @@ def get_environment(**more: str) -> dict[str, str]:
     return {**plain, "PYTHONPATH": os.pathsep.join(paths), "GLOO_SOCKET_IFNAME": "lo", **more}
 
 
-def run_ranks(ranks: int, *calls: tuple[Any, ...], **variables: str) -> list[Any]:
-    """Returns for each call the results of the ranks; raises `AssertionError` with their output if one failed."""
+def run_ranks(ranks: int, *calls: tuple[Any, ...], launcher: Sequence[str] = (), **variables: str) -> list[Any]:
+    """Returns for each call the results of the ranks; raises `AssertionError` with their output if one failed. A rank that
+    ended without an error before it returned is left out.
+
+    `launcher` is a command that starts the ranks, in place of forks.
+    """
     folder = tempfile.mkdtemp()
     try:
-        command = [sys.executable, __file__, str(ranks), folder, json.dumps(calls)]
+        command = [*launcher, sys.executable, __file__, str(0 if launcher else ranks), folder, json.dumps(calls)]
         process = subprocess.run(command, env=get_environment(**variables), capture_output=True, text=True, timeout=TIMEOUT)
         assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"
-        told = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
+        files = [path for rank in range(ranks) if (path := Path(folder) / f"{rank}.json").exists()]
+        told = [json.loads(path.read_text()) for path in files]
         return [list(results) for results in zip(*told, strict=True)]
     finally:
         shutil.rmtree(folder)
 
 
-def run_as_rank(rank: int, ranks: int, port: int, folder: str, calls: list[list[Any]]) -> None:
-    """The life of a forked rank."""
-    status = 1
+def run_as_rank(folder: str, calls: list[list[Any]]) -> int:
+    """The life of a rank; returns its exit status."""
     try:
-        if ranks > 1:
-            os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK=str(rank))
         import rank_programs
 
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or "0"
         results = [getattr(rank_programs, program)(*arguments) for program, *arguments in calls]
         (Path(folder) / f"{rank}.json").write_text(json.dumps(results))
-        status = 0
+        return 0
     except BaseException:
         traceback.print_exc()
+        return 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)
 
 
 def main() -> None:
     ranks, folder, calls = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    if ranks == 0:
+        sys.exit(run_as_rank(folder, calls))
     if ranks > 1:
         import torch.distributed  # noqa: F401 (once, before the processes part)
     import rank_programs  # noqa: F401
@@ -79,7 +85,9 @@ def main() -> None:
     for rank in range(ranks):
         child = os.fork()
         if child == 0:
-            run_as_rank(rank, ranks, port, folder, calls)
+            if ranks > 1:
+                os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+            os._exit(run_as_rank(folder, calls))
         children.append(child)
     failed = 0
     for child in children:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from typing import Any
 
 import numpy as np
@@ -144,10 +146,10 @@ def operations() -> Any:
     received = world.all_to_all(sent)
     world.barrier()
     with_problem = []
-    for value, operation in ((np.uint8([1]), "sum"), (1.0, "product")):
+    for value, operation in ((np.uint16([1]), "sum"), (1.0, "product")):
         try:
             world.all_reduce(value, operation)
-        except (TypeError, ValueError) as error:
+        except (qd.QuadrantsRuntimeError, ValueError) as error:
             with_problem.append(str(error))
     return {
         "sum": numbers.to_numpy().tolist(),
@@ -179,7 +181,7 @@ def mistake(which: str) -> str:
         if which == "shapes differ":
             qd.distributed.Decomposition((8, 6 + world.rank))
         elif which == "wide border":
-            qd.distributed.Halo(qd.field(qd.f32, (8 if world.rank else 2, 4)), axes=[0], width=2)
+            qd.distributed.Halo(qd.field(qd.f32, (5, 4)), axes=[0], width=2)
         elif which == "faces differ":
             qd.distributed.Halo(qd.field(qd.f32, (8, 4 + world.rank)), axes=[0, 1])
         elif which == "types differ":
@@ -197,3 +199,119 @@ def mistake(which: str) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "no exception"
+
+
+def lattice_boltzmann(cells: int, steps: int) -> Any:
+    import lattice_boltzmann as example
+
+    start()
+    return digest(example.run(cells, steps))
+
+
+def migrating_particles(cells: int, steps: int) -> Any:
+    import migrating_particles as example
+
+    start()
+    return example.run(cells, steps)
+
+
+def data_parallel(measurements: int, rounds: int) -> Any:
+    import data_parallel as example
+
+    start()
+    return example.train(measurements, rounds)
+
+
+def heat_in_two_runs(path: str, steps: int) -> Any:
+    """Saves the state of a run halfway; returns what a run from there gives."""
+    import heat as example
+
+    start()
+    heat = example.Heat((24, 24, 24))
+    for _ in range(steps):
+        heat.step()
+    heat.part.save(path, {"temperature": heat.old})
+    return digest(resume_heat(path, steps))
+
+
+def resume_heat(path: str, steps: int) -> Any:
+    import heat as example
+
+    heat = example.Heat((24, 24, 24))
+    heat.part.load(path, {"temperature": heat.old})
+    heat.halos[id(heat.old)].exchange()
+    for _ in range(steps):
+        heat.step()
+    return heat.part.gather(heat.old)
+
+
+def resume(path: str, steps: int) -> Any:
+    start()
+    return digest(resume_heat(path, steps))
+
+
+def bad_files(folder: str) -> list[str]:
+    world = start()
+    part = qd.distributed.Decomposition((8, 6))
+    x = part.tensor(qd.f32)
+    messages = []
+    for what in (
+        lambda: part.save(f"{folder}/nowhere/state", {"x": x}),
+        lambda: part.load(f"{folder}/state", {"x": x}),
+        lambda: (part.save(f"{folder}/state", {"x": x}), part.load(f"{folder}/state", {"y": x})),
+        lambda: part.load(f"{folder}/state" if world.rank else f"{folder}/other", {"x": x}),
+    ):
+        try:
+            what()
+            messages.append("no exception")
+        except ValueError as error:
+            messages.append(str(error))
+    return messages
+
+
+def die_in_an_exchange() -> Any:
+    """The last rank ends between two exchanges; the others return what they are told."""
+    world = start()
+    x = qd.field(qd.f32, (9, 4))
+    halo = qd.distributed.Halo(x, axes=[0])
+    for step in range(1000):
+        if world.rank == world.size - 1 and step == 3:
+            if world.engine == "torch":
+                os._exit(0)  # without a word
+            raise RuntimeError("this rank has a mistake")
+        try:
+            halo.exchange()
+        except qd.QuadrantsRuntimeError as error:
+            return str(error)
+    return "no rank died"
+
+
+def count_compilations(folder: str) -> Any:
+    """Returns how many kernels this rank compiled, with a new disk cache, and how many the cache has in the end."""
+    import heat as example
+
+    before = qd.cache_info().compiled
+    world = start(offline_cache_file_path=folder)
+    example.run((16, 16, 16), 2)
+    world.barrier()
+    return qd.cache_info().compiled - before, qd.cache_info().entries
+
+
+def compile_slowly() -> Any:
+    """One rank needs longer for its kernels than the others."""
+    import heat as example
+
+    from quadrants._session import prepare
+
+    world = start(offline_cache=False)
+    compile_plain = prepare.compile_kernel
+
+    def compile_after_a_pause(*arguments: Any) -> Any:
+        time.sleep(0.7 * (world.rank == 1))
+        return compile_plain(*arguments)
+
+    prepare.compile_kernel = compile_after_a_pause
+    try:
+        return digest(example.run((24, 24, 24), 10))
+    finally:
+        prepare.compile_kernel = compile_plain
