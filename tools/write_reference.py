@@ -119,8 +119,8 @@ def find_pages() -> dict[str, list[Path]]:
     return found
 
 
-def write(folder: Path) -> None:
-    """Writes all pages and their index."""
+def write(folder: Path, root: Path = ROOT) -> None:
+    """Writes all pages and their index; `root` is the folder that has the pages of the guide in docs/guide."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = find_pages()
     index = ["# Reference\n"]
@@ -129,7 +129,11 @@ def write(folder: Path) -> None:
         for name in list_names(module):
             lines += describe(f"{module}.{name}", getattr(get_module(module), name))
             if used := pages.get(f"{module}.{name}"):
-                lines.append("Used in " + ", ".join(f"[{page.stem}]({os.path.relpath(page, folder)})" for page in used) + ".\n")
+                lines.append(
+                    "Used in "
+                    + ", ".join(f"[{page.stem}]({os.path.relpath(root / page.relative_to(ROOT), folder)})" for page in used)
+                    + ".\n"
+                )
         (folder / f"{module}.md").write_text("\n".join(lines))
         index.append(f"- [{module}]({module}.md)")
     (folder / "operators.md").write_text("\n".join(describe_operators()) + "\n")

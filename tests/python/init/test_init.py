@@ -274,6 +274,27 @@ def test_strict_math_types_refuse_integers(arch, name):
     qd.init()
 
 
+def test_a_logger_of_python_receives_log_lines(capfd):
+    import logging
+
+    class Kept(logging.Handler):
+        def emit(self, record):
+            kept.append((record.levelno, record.getMessage()))
+
+    kept, handler, logger = [], Kept(), logging.getLogger("quadrants")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        qd.init(arch=qd.metal, offline_cache=False)
+        assert [(level, "falling back to CPU" in text) for level, text in kept] == [(30, True)]
+        assert "falling back" not in capfd.readouterr().err
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    qd.init(arch=qd.metal, offline_cache=False)
+    assert "falling back to CPU" in capfd.readouterr().err
+
+
 def test_log_lines_of_what_the_runtime_decides(monkeypatch, capfd, tmp_path):
     monkeypatch.setenv("QD_LOG_LEVEL", "debug")
     text = "def k(n: qd.template()) -> qd.i32:\n    return n + 1\n"

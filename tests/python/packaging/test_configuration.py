@@ -1,5 +1,6 @@
 """What `pyproject.toml` says about the package."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -13,3 +14,28 @@ def test_folders_of_the_wheel_exist_under_names_that_the_build_accepts():
     for target, source in packages.items():
         assert (ROOT / source).is_dir()
         assert Path(target).name == Path(source).name  # scikit-build-core refuses others
+
+
+def test_extras_are_those_that_messages_name():
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert extras.keys() >= {"viz", "solvers", "torch", "jax", "docs"}
+    named = {found for path in (ROOT / "python").rglob("*.py") for found in re.findall(r"quadrants\[(\w+)\]", path.read_text())}
+    assert named and named <= extras.keys()
+
+
+def test_fragments_of_the_changelog_have_a_kind_and_a_text():
+    kinds = {each["directory"] for each in PROJECT["tool"]["towncrier"]["type"]}
+    for path in (ROOT / "changes").glob("*"):
+        if path.name != "README.md":
+            assert re.fullmatch(rf"(\d+|\+\w+)\.({'|'.join(kinds)})(\.\d+)?\.md", path.name), path.name
+            assert len(path.read_text()) > 20
+
+
+def test_the_citation_has_the_version_of_the_package():
+    assert f"version: {PROJECT['project']['version']}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_workflows_call_commands_that_exist():
+    commands = (ROOT / "dev").read_text()
+    called = {name for path in (ROOT / ".github").rglob("*.yml") for name in re.findall(r"\./dev (\w+)", path.read_text())}
+    assert called >= {"test", "wheel", "site"} and all(f'"{name}": ' in commands for name in called)
