@@ -52,7 +52,7 @@ def write(folder: Path, frames: int) -> list[Path]:
     head = (
         "# Gallery\n\nThese programs come with the package: `python -m quadrants examples julia` runs one of them, and `--copy` writes its"
     )
-    page = [f"{head} text\nto a file. They draw with [qd.GUI](../guide/pictures.md).\n", *map(describe, EXAMPLES)]
+    page = [f"{head} text\nto a file. They draw with [qd.GUI](../docs/guide/pictures.md).\n", *map(describe, EXAMPLES)]
     (folder / "index.md").write_text("\n".join(page))
     return made
 

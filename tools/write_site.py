@@ -63,6 +63,8 @@ def mend_links(source: Path) -> list[str]:
 
         def mend(match: re.Match[str], page: Path = page) -> str:
             target = match[3].partition("#")[0]
+            if target and (page.parent / target).resolve() == source / "README.md":
+                return match[0].replace("README.md", "index.md")
             if not target or re.match(r"\w+:", target) or (page.parent / target).is_file():
                 return match[0]
             if target.endswith(".md"):
