@@ -39,3 +39,11 @@ def test_workflows_call_commands_that_exist():
     commands = (ROOT / "dev").read_text()
     called = {name for path in (ROOT / ".github").rglob("*.yml") for name in re.findall(r"\./dev (\w+)", path.read_text())}
     assert called >= {"test", "wheel", "site"} and all(f'"{name}": ' in commands for name in called)
+
+
+def test_an_isolated_build_has_what_cmake_looks_for():
+    required = {re.split(r"[<>=]", each)[0] for each in PROJECT["build-system"]["requires"]}
+    cmake = (ROOT / "cmake" / "python.cmake").read_text()
+    wanted = {word.lower() for word in re.search(r"find_package\(Python .* Development.Module (.*)\)", cmake)[1].split()}
+    wanted |= set(re.findall(r"-m (\w+) --cmake_dir", cmake))
+    assert wanted == {"numpy", "nanobind"} and wanted <= required
