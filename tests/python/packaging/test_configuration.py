@@ -47,3 +47,9 @@ def test_an_isolated_build_has_what_cmake_looks_for():
     wanted = {word.lower() for word in re.search(r"find_package\(Python .* Development.Module (.*)\)", cmake)[1].split()}
     wanted |= set(re.findall(r"-m (\w+) --cmake_dir", cmake))
     assert wanted == {"numpy", "nanobind"} and wanted <= required
+
+
+def test_the_sdist_takes_its_sources_from_the_root():
+    options = PROJECT["tool"]["scikit-build"]["sdist"]
+    assert all(pattern.startswith("/") for pattern in options["include"])
+    assert {"/build*", "/out"} <= set(options["exclude"])
