@@ -57,11 +57,14 @@ def find_exponent(A):
 
 @qd.pyfunc
 def lift(A):
-    """Returns (2^n A, True) if all entries are so small that their reciprocals overflow, else (A, False)."""
-    is_small = find_exponent(A) == qd.static(-float_format(A.dtype)[2])
+    """Returns (2^n A, True) if entries that matter beside the largest one may be subnormal, else (A, False): reciprocals of subnormal
+    numbers overflow, and quotients of CUDA with fast_math take them for zeros.
+    """
+    _, mantissa, bias, power = qd.static(float_format(A.dtype))
+    is_small = find_exponent(A) <= qd.static(min(mantissa + 2 - bias, -power))  # -power: squares stay in the range of f16
     M = A * 1.0
     if is_small:  # no factor: with fast_math it would be combined with the reciprocal of another one
-        M = qd.ldexp(A, qd.static(float_format(A.dtype)[3]))
+        M = qd.ldexp(A, power)
     return M, is_small
 
 

@@ -118,9 +118,11 @@ static void add_many(float *to, const float *values, int count) {
 }
 void emulated_add_pair(float *to, float a, float b) { add_many(to, (float[]){a, b}, 2); }
 void emulated_add_four(float *to, float a, float b, float c, float d) { add_many(to, (float[]){a, b, c, d}, 4); }
-float emulated_divide(float a, float b) { return a / b; }
-float emulated_reciprocal(float a) { return 1 / a; }
-float emulated_reciprocal_root(float a) { return 1 / sqrtf(a); }
+// The device's approximate functions take subnormal operands for zeros and return zeros for them.
+static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+float emulated_divide(float a, float b) { return flush(flush(a) / flush(b)); }
+float emulated_reciprocal(float a) { return flush(1 / flush(a)); }
+float emulated_reciprocal_root(float a) { return 1 / sqrtf(flush(a)); }
 
 static void run_thread(void) {
   entry(launch);

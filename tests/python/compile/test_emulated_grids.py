@@ -655,3 +655,15 @@ def test_more_iterations_than_can_be_counted_are_refused_unless_an_axis_is_empty
             visit(count, low, high, more)
     visit(count, 0, 2, 1)
     assert count[0] == 18
+
+
+def test_eigenvalues_of_matrices_with_normal_and_subnormal_entries() -> None:
+    A = np.array([[2.0, 0.7], [0.7, -1.4]], np.float32) * np.float32(1e-38)
+
+    @qd.kernel
+    def kernel(A: qd.types.matrix(2, 2, qd.f32)) -> qd.types.vector(2, qd.f32):
+        return qd.sym_eig(A)[0]
+
+    # With fast_math, quotients of CUDA take subnormal numbers for zeros.
+    expected = np.linalg.eigvalsh(A.astype(np.float64))
+    np.testing.assert_allclose(kernel(qd.Matrix(A, qd.f32)).to_numpy().astype(np.float64), expected, atol=1e-43)
