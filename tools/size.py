@@ -20,39 +20,39 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 37_514, "python": 16_768}
+TOTALS = {"src": 40_553, "python": 16_617}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 412,  # files directly in src
     "src/artifact": 550,
-    "src/backends": 3_730,
+    "src/backends": 6_761,
     "src/bindings": 555,
-    "src/codegen": 6_501,
+    "src/codegen": 6_503,
     "src/devlib": 1_045,
-    "src/frontend": 9_028,
+    "src/frontend": 9_025,
     "src/ir": 900,
     "src/launch": 6_570,
-    "src/layout": 143,
-    "src/passes": 5_448,
+    "src/layout": 150,
+    "src/passes": 5_450,
     "src/runtime": 1_771,
     "src/support": 655,
     "src/tools": 206,
     "python/quadrants": 948,  # modules directly in the package
-    "python/quadrants/_base": 1_171,
+    "python/quadrants/_base": 1_169,
     "python/quadrants/_values": 728,
-    "python/quadrants/_containers": 2_027,
+    "python/quadrants/_containers": 2_034,
     "python/quadrants/_language": 786,
-    "python/quadrants/_session": 1_083,
+    "python/quadrants/_session": 1_069,
     "python/quadrants/_library": 512,
     "python/quadrants/_solvers": 950,
     "python/quadrants/_sparse": 633,
     "python/quadrants/ad": 856,
-    "python/quadrants/algorithms": 1_580,
-    "python/quadrants/distributed": 596,
+    "python/quadrants/algorithms": 1_338,
+    "python/quadrants/distributed": 694,
     "python/quadrants/interpreter": 2_933,
     "python/quadrants/lang": 251,
     "python/quadrants/profiler": 221,
-    "python/quadrants/simt": 559,
+    "python/quadrants/simt": 561,
     "python/quadrants/types": 48,
     "python/quadrants/_viz": 609,
     "python/quadrants/_command": 277,

@@ -3,6 +3,9 @@
 #include "devlib/bitcode.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 
@@ -28,7 +31,33 @@ static void callRoutinesUsedOften(llvm::Module &module) {
   }
 }
 
-void linkDeviceLibrary(llvm::Module &module) {
+/// Moves locals to their address space; pointers to them stay as they are.
+static void moveLocals(llvm::Module &module, unsigned space) {
+  llvm::SmallVector<llvm::Instruction *> marks;
+  llvm::SmallVector<llvm::AllocaInst *> locals;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      if (llvm::isa<llvm::LifetimeIntrinsic>(instruction)) marks.push_back(&instruction);
+      auto *local = llvm::dyn_cast<llvm::AllocaInst>(&instruction);
+      if (local && local->getAddressSpace() != space) locals.push_back(local);
+    }
+  for (llvm::Instruction *mark : marks) mark->eraseFromParent();
+  for (llvm::AllocaInst *local : locals) {
+    llvm::IRBuilder<> at(local);
+    auto *moved = at.CreateAlloca(local->getAllocatedType(), space, local->getArraySize());
+    moved->setAlignment(local->getAlign());
+    local->replaceAllUsesWith(at.CreateAddrSpaceCast(moved, local->getType()));
+    local->eraseFromParent();
+  }
+}
+
+void linkDeviceLibrary(llvm::Module &module, unsigned locals) {
+  // The library is written for locals in address space 0, which a data layout with another one would contradict.
+  const std::string layout = module.getDataLayoutStr();
+  if (locals) {
+    auto [before, after] = llvm::StringRef(layout).split("-A" + std::to_string(locals));
+    module.setDataLayout((before + after).str());
+  }
   std::set<int> lanes;
   for (llvm::Function &function : module)
     if (int count; function.getName().starts_with("qd_") && !function.getName().rsplit('x').second.getAsInteger(10, count))
@@ -46,6 +75,9 @@ void linkDeviceLibrary(llvm::Module &module) {
       throw std::runtime_error("the device library cannot be linked");
   }
   callRoutinesUsedOften(module);
+  if (!locals) return;
+  module.setDataLayout(layout);
+  moveLocals(module, locals);
 }
 
 } // namespace qd::backends

@@ -101,7 +101,7 @@ struct Analyses {
   llvm::ModuleAnalysisManager modules;
   llvm::PassInstrumentationCallbacks callbacks;
 
-  Analyses(llvm::TargetMachine &machine, llvm::OptPassGate &gate) {
+  Analyses(const llvm::TargetIRAnalysis &costs, llvm::OptPassGate &gate) {
     callbacks.registerShouldRunOptionalPassCallback([&gate](llvm::StringRef, llvm::Any) { return gate.shouldRunPass({}, {}); });
     auto instrumentation = [this] { return llvm::PassInstrumentationAnalysis(&callbacks); };
     modules.registerPass(instrumentation);
@@ -112,7 +112,7 @@ struct Analyses {
     add<llvm::AssumptionAnalysis, llvm::BasicAA, llvm::BlockFrequencyAnalysis, llvm::BranchProbabilityAnalysis, llvm::DominatorTreeAnalysis,
         llvm::LastRunTrackingAnalysis, llvm::LoopAnalysis, llvm::MemorySSAAnalysis, llvm::OptimizationRemarkEmitterAnalysis,
         llvm::PostDominatorTreeAnalysis, llvm::ScalarEvolutionAnalysis, llvm::ScopedNoAliasAA, llvm::TargetLibraryAnalysis>(functions);
-    functions.registerPass([&] { return machine.getTargetIRAnalysis(); });
+    functions.registerPass([&] { return costs; });
     functions.registerPass([] {
       llvm::AAManager aliases;
       aliases.registerFunctionAnalysis<llvm::BasicAA>();
@@ -129,12 +129,15 @@ struct Analyses {
 } // namespace
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  // A GPU thread has no other work while it waits, and assemblers do not unroll loops.
-  bool isGpu = machine.getTargetTriple().isGPU();
-  LeakOnCancel owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));
+  optimize(module, machine.getTargetIRAnalysis(), machine.getTargetTriple().isGPU(), optLevel);
+}
+
+void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool isGpu, int optLevel) {
+  LeakOnCancel owned(std::make_unique<Analyses>(costs, module.getContext().getOptPassGate()));
   llvm::ModulePassManager pipeline;
   pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
   pipeline.addPass(llvm::GlobalDCEPass());
+  // A GPU thread has no other work while it waits, and assemblers do not unroll loops.
   if (optLevel > 0) pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline(isGpu)));
   pipeline.run(module, owned->modules);
 }

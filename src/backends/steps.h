@@ -5,6 +5,7 @@
 #include "support/emergency_pool.h"
 
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/Support/Error.h"
@@ -31,18 +32,13 @@ private:
 std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const Target &target, const TargetOptions &options,
                                        Stages &stages, artifact::Artifact &artifact);
 
-/// Links the routines of the device library that the module calls.
-void linkDeviceLibrary(llvm::Module &module);
+/// Links the routines of the device library that the module calls. `locals`: the address space to which their locals are moved.
+void linkDeviceLibrary(llvm::Module &module, unsigned locals = 0);
 
 /// Optimizes IR before instruction selection.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
-
-/// The code generator of a GPU: `device` and `features` in LLVM's words. Its target must be registered.
-std::unique_ptr<llvm::TargetMachine> makeGpuMachine(const llvm::Triple &triple, llvm::StringRef device, llvm::StringRef features,
-                                                    int optLevel);
-
-/// Makes the functions of a module ones for this machine, and takes over its triple and data layout.
-void setMachine(llvm::Module &module, const llvm::TargetMachine &machine);
+/// The same for a target without a code generator of LLVM. `isGpu`: loops whose length is not known are unrolled, too.
+void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool isGpu, int optLevel);
 
 using Object = llvm::SmallVector<char, 0>;
 

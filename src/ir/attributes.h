@@ -52,9 +52,6 @@ inline constexpr llvm::StringLiteral kAlways = "qd.always";
 /// On a qd.load of an element of a list: elements with different indices are different.
 inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 
-/// On a parallel qd.for: how many of its blocks a multiprocessor should have room for, which limits the registers of a thread.
-inline constexpr llvm::StringLiteral kResidentBlocks = "qd.resident_blocks";
-
 /// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -14,11 +14,13 @@ struct TargetTraits {
   bool has64BitAtomics = true; ///< atomic operations on 8 bytes
   bool hasFloatAtomics = true; ///< atomic operations on floats are instructions; if not, they are loops of compare-exchange
   bool hasCycleCounter = true; ///< user code may read the counter of cycles; if not, that of a steady clock
+  bool hasRecursion = true;    ///< functions may call themselves
   bool hasGrids = false;       ///< tasks are grids that the host launches; if not, the code runs its tasks through the runtime
 
   //--- Grids ---
   bool hasEarlyLaunch = false;   ///< a task may be launched before its predecessor has ended, and wait for it
   bool hasVectorAtomics = false; ///< one instruction adds 2 or 4 neighboring f32
+  bool hasGridBarriers = true;   ///< a block that has started goes on while other blocks wait for it
   unsigned subgroupSize = 32;    ///< threads that run in lockstep; a power of two
   unsigned maxBlockThreads = 1024;
   unsigned maxSharedBytes = 16 << 10; ///< of a block, for arrays of the user and what reductions need

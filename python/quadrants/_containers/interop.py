@@ -216,7 +216,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         return out
 
     def _need_copy(self, why: str) -> Exception:
-        device = "cpu" if self._device is None else f"cuda:{self._device}"
+        device = "cpu" if self._device is None else DeviceArray.get_own_name()
         return ValueError(f"Zero-copy not available: {why} (the {self._noun} of {self.dtype} is on the device {device})")
 
     @_runtime.fast_to_numpy
@@ -250,7 +250,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backward or min(view.strides, default=0) >= 0:
                 return torch.from_numpy(view) if self._dtype is not bf16 else _as_tensor(torch, view)
-        if self._device is not None and out is None:
+        if self._device is not None and out is None and DeviceArray.is_shared():
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
         target = torch.device(device) if device is not None else _find_default_device(torch) if copy is True else None
         if target is not None and target.type == "meta":
@@ -290,8 +290,8 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """CUDA array interface, version 3, of the memory on a GPU."""
-        if self._device is None:
-            raise AttributeError(f"the {self._noun} is not in the memory of a GPU")
+        if self._device is None or not DeviceArray.is_shared():
+            raise AttributeError(f"the {self._noun} is not in memory that other libraries use on a GPU")
         return describe_interface(self)
 
     def from_numpy(self, arr: Any) -> None:

@@ -16,10 +16,11 @@ namespace {
 
 namespace I = llvm::Intrinsic;
 using qd::amdgpu::kMaxBlockThreads;
+using qd::amdgpu::kPrivate;
 using qd::amdgpu::kSubgroupSize;
 
 /// LLVM's address spaces.
-constexpr unsigned kGlobal = 1, kShared = 3, kConstant = 4, kPrivate = 5;
+constexpr unsigned kGlobal = 1, kShared = 3, kConstant = 4;
 /// Offsets in the arguments that the driver adds to those of an entry: number of blocks (u32), threads of a block (u16).
 constexpr unsigned kBlockCountOffset = 0, kBlockSizeOffset = 12;
 

@@ -3,6 +3,7 @@
 
 namespace qd::amdgpu {
 
+constexpr unsigned kPrivate = 5;       ///< LLVM's address space of locals
 constexpr unsigned kSubgroupSize = 64; ///< on every family: those with subgroups of 32 pair two of them
 constexpr unsigned kMaxBlockThreads = 1024;
 /// Bytes of shared memory of a block, and of the part of them whose size is chosen at launch.

@@ -21,8 +21,6 @@ namespace qd::backends::amdgpu {
 
 namespace I = llvm::Intrinsic;
 
-constexpr unsigned kPrivate = 5;
-
 /// All instructions of the module that have a type.
 template <typename T> static llvm::SmallVector<T *> collect(llvm::Module &module) {
   llvm::SmallVector<T *> found;
@@ -30,18 +28,6 @@ template <typename T> static llvm::SmallVector<T *> collect(llvm::Module &module
     for (llvm::Instruction &instruction : llvm::instructions(function))
       if (auto *one = llvm::dyn_cast<T>(&instruction)) found.push_back(one);
   return found;
-}
-
-void moveLocals(llvm::Module &module) {
-  for (llvm::LifetimeIntrinsic *mark : collect<llvm::LifetimeIntrinsic>(module)) mark->eraseFromParent();
-  for (llvm::AllocaInst *local : collect<llvm::AllocaInst>(module)) {
-    if (local->getAddressSpace() == kPrivate) continue;
-    llvm::IRBuilder<> at(local);
-    auto *moved = at.CreateAlloca(local->getAllocatedType(), kPrivate, local->getArraySize());
-    moved->setAlignment(local->getAlign());
-    local->replaceAllUsesWith(at.CreateAddrSpaceCast(moved, local->getType()));
-    local->eraseFromParent();
-  }
 }
 
 /// Containers are in memory of the device, never of the host: the run half accepts no other.

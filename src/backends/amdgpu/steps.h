@@ -5,9 +5,6 @@
 
 namespace qd::backends::amdgpu {
 
-/// Moves the locals of the device library to the address space that LLVM requires.
-void moveLocals(llvm::Module &module);
-
 /// Tells LLVM what is true of the memory that atomic operations change, which lets it use the device's own instructions.
 void describeAtomics(llvm::Module &module, bool fastMath);
 

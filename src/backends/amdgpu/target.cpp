@@ -11,6 +11,7 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/TargetParser.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -24,17 +25,17 @@ namespace {
 /// Version 5 of the format of code objects, which drivers from ROCm 5.5 on load.
 constexpr unsigned kCodeObjectVersion = 500;
 
-/// The code generator for a device of this name.
-std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
-  static const bool isRegistered = [] {
+const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
+  static const bool once = [] {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
     return true;
   }();
-  (void)isRegistered;
-  return makeGpuMachine(llvm::Triple("amdgcn-amd-amdhsa"), device, features, optLevel);
+  (void)once;
+  std::string error;
+  return llvm::TargetRegistry::lookupTarget(triple, error);
 }
 
 /// The processor of the first GPU that the kernel's driver lists: "gfx942" for version 90402.
@@ -107,15 +108,11 @@ public:
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
-    LeakOnCancel machine(makeMachine(processor, features, options.optLevel));
+    LeakOnCancel machine(makeTargetMachine(options.optLevel));
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
-    setMachine(module, *machine);
-    // The locals of the library are in address space 0 as long as the data layout names no other one for locals.
-    auto [before, after] = llvm::StringRef(module.getDataLayoutStr()).split("-A5");
-    module.setDataLayout((before + after).str());
-    linkDeviceLibrary(module);
-    setMachine(module, *machine);
-    moveLocals(module);
+    setDevice(module, *machine);
+    linkDeviceLibrary(module, qd::amdgpu::kPrivate);
+    setDevice(module, *machine);
     describeAtomics(module, options.fastMath);
     stages.finish("device library");
     stages.begin("optimizing");
@@ -126,8 +123,7 @@ public:
     checkSelectable(module);
     stages.begin("machine code");
     if (stages.wants("asm")) {
-      Object assembly =
-          emitObject(*llvm::CloneModule(module), *makeMachine(processor, features, options.optLevel), llvm::CodeGenFileType::AssemblyFile);
+      Object assembly = emitObject(*llvm::CloneModule(module), *makeTargetMachine(options.optLevel), llvm::CodeGenFileType::AssemblyFile);
       if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly.data(), assembly.size()); }))
         return mlir::success();
     }
@@ -143,6 +139,29 @@ public:
   }
 
 private:
+  std::unique_ptr<llvm::TargetMachine> makeTargetMachine(int optLevel) const {
+    llvm::TargetOptions options;
+    // Instructions carry all fast-math flags themselves.
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    options.ExceptionModel = llvm::ExceptionHandling::None;
+    options.TrapUnreachable = false;
+    auto level = optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
+    llvm::Triple triple("amdgcn-amd-amdhsa");
+    return std::unique_ptr<llvm::TargetMachine>(
+        findLlvmTarget(triple)->createTargetMachine(triple, processor, features, options, llvm::Reloc::PIC_, std::nullopt, level));
+  }
+
+  void setDevice(llvm::Module &module, const llvm::TargetMachine &machine) const {
+    module.setTargetTriple(machine.getTargetTriple());
+    module.setDataLayout(machine.createDataLayout());
+    for (llvm::Function &function : module) {
+      if (function.isIntrinsic()) continue;
+      function.addFnAttr("target-cpu", processor);
+      function.addFnAttr("target-features", features);
+      function.setDoesNotThrow();
+    }
+  }
+
   std::string processor, features;
   passes::TargetTraits traits;
   std::unique_ptr<codegen::GridTarget> grid;

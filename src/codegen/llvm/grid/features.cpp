@@ -23,8 +23,14 @@ static bool reportsFloats(Operation *op) {
 }
 
 void refuseMissingFeatures(ModuleEmitter &module) {
-  if (module.traits.hasF64 && module.traits.has64BitAtomics) return;
+  const passes::TargetTraits &traits = module.traits;
+  if (traits.hasF64 && traits.has64BitAtomics && traits.hasRecursion && traits.hasGridBarriers) return;
   module.source->walk([&](Operation *op) {
+    auto call = dyn_cast<ir::CallOp>(op);
+    if (call && !traits.hasRecursion && module.functions.isRecursive(module.calls.lookup(op)))
+      module.reportError(op->getLoc()) << "on this device functions cannot call themselves: write a loop with a stack of its own";
+    if (!traits.hasGridBarriers && ir::isGridBarrier(op))
+      module.reportError(op->getLoc()) << "this device has no barriers of the whole grid: its blocks need not run at the same time";
     bool usesDoubles = llvm::any_of(op->getOperandTypes(), isDouble) || llvm::any_of(op->getResultTypes(), isDouble) || reportsFloats(op);
     if (!module.traits.hasF64 && usesDoubles) module.reportError(op->getLoc()) << "this device has no f64";
     auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);

@@ -1,0 +1,84 @@
+// api.h: Vulkan's loader, loaded at run time, and its devices behind the functions that the run half of GPUs calls (gpu/device_api.h)
+//
+// Begin reading at api.cpp: the loader and the table. api_device.cpp: a device and its queue; api_memory.cpp: its memory; api_code.cpp: its
+// pipelines and launches.
+#pragma once
+
+#include "backends/gpu/device_api.h"
+#include "backends/vulkan/limits.h"
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include <memory>
+#include <vector>
+
+namespace qd::vulkan {
+
+/// A structure of Vulkan's, with the one that extends it.
+template <typename T> T make(VkStructureType type, void *next = nullptr) {
+  T made{};
+  made.sType = type;
+  made.pNext = next;
+  return made;
+}
+
+/// Numbers of a device, for gpu::Api::getDeviceAttribute.
+enum Attribute : int { kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported };
+
+// clang-format off
+#define QD_VULKAN_INSTANCE_FUNCTIONS(X)                                                                                           \
+  X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) \
+  X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define QD_VULKAN_DEVICE_FUNCTIONS(X)                                                                                             \
+  X(DestroyDevice) X(GetDeviceQueue) X(QueueSubmit) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer)                            \
+  X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress)       \
+  X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)                  \
+  X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch)                   \
+  X(CmdWriteTimestamp) X(CmdResetQueryPool) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults)                         \
+  X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue) X(CreateShaderModule)                      \
+  X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines) X(DestroyPipeline)            \
+  X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData)
+// clang-format on
+
+#define QD_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
+struct InstanceFunctions {
+  QD_VULKAN_INSTANCE_FUNCTIONS(QD_VULKAN_MEMBER)
+};
+struct DeviceFunctions {
+  QD_VULKAN_DEVICE_FUNCTIONS(QD_VULKAN_MEMBER)
+};
+#undef QD_VULKAN_MEMBER
+
+/// A device that the loader sees, with what it can do.
+struct PhysicalDevice {
+  VkPhysicalDevice handle = nullptr;
+  VkPhysicalDeviceProperties properties{};
+  Features features;
+  uint32_t queueFamily = 0;
+  bool requiresSubgroupSize = false; ///< its subgroups have several sizes: pipelines ask for that of the features
+  bool hasFullSubgroups = false, hasBudget = false;
+  std::string problem; ///< why it cannot be used; empty: it can
+};
+
+/// The driver: functions of all drivers, and Vulkan's.
+struct VulkanApi : gpu::Api {
+  InstanceFunctions instance;
+  std::vector<PhysicalDevice> devices; ///< those that can be used, the best one first
+  /// What the driver made of the last kernel that this thread has loaded (VkPipelineCache).
+  std::vector<uint8_t> (*takeCache)() = nullptr;
+};
+
+struct Driver {
+  VulkanApi api;
+  std::string absence; ///< why it cannot be used; empty if it can
+};
+/// The driver, initialized. A non-empty `library` replaces the system's loader; each library is loaded once per process.
+const Driver &findDriver(const std::string &library);
+
+/// Adds the functions that need no loader: those of memory, code and launches.
+void addFunctions(VulkanApi &api);
+/// A Vulkan error as a status of gpu::Api.
+gpu::Status toStatus(VkResult result);
+
+} // namespace qd::vulkan

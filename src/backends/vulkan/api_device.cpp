@@ -1,0 +1,250 @@
+// api_device.cpp: a device and its queue: batches of commands, and the timeline that counts them
+#include "backends/vulkan/api_device.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace qd::vulkan {
+
+// A batch is submitted when it has so many launches, or is so old when the next one comes.
+static constexpr unsigned kManyLaunches = 256;
+static constexpr auto kLongBatch = std::chrono::milliseconds(1);
+static constexpr size_t kStageBytes = 256 << 10;
+
+gpu::Status toStatus(VkResult result) {
+  switch (result) {
+  case VK_SUCCESS: return gpu::kSuccess;
+  case VK_ERROR_OUT_OF_HOST_MEMORY:
+  case VK_ERROR_OUT_OF_DEVICE_MEMORY: return gpu::kOutOfMemory;
+  case VK_ERROR_DEVICE_LOST: return 719; // a kernel has faulted
+  default: return result;                // negative numbers, which no other driver has
+  }
+}
+
+void Device::check(VkResult result) const {
+  if (result != VK_SUCCESS) throw result;
+}
+
+Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api), physical(physical) {
+  const InstanceFunctions &instance = api.instance;
+  const Features &has = physical.features;
+  float priority = 1;
+  auto queueInfo = make<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
+  queueInfo.queueFamilyIndex = physical.queueFamily;
+  queueInfo.queueCount = 1;
+  queueInfo.pQueuePriorities = &priority;
+  auto clock = make<VkPhysicalDeviceShaderClockFeaturesKHR>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR);
+  auto floats = make<VkPhysicalDeviceShaderAtomicFloatFeaturesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
+  auto newest = make<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  auto newer = make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &newest);
+  auto older = make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &newer);
+  auto basic = make<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &older);
+  std::vector<const char *> extensions;
+  basic.features.shaderInt64 = VK_TRUE;
+  basic.features.shaderFloat64 = has.hasF64;
+  basic.features.shaderInt16 = has.hasI16;
+  older.storageBuffer16BitAccess = has.hasStorage16;
+  newer.storageBuffer8BitAccess = has.hasStorage8;
+  newer.shaderFloat16 = has.hasF16;
+  newer.shaderInt8 = has.hasI8;
+  newer.shaderBufferInt64Atomics = has.hasI64Atomics;
+  newer.shaderSharedInt64Atomics = has.hasSharedI64Atomics;
+  newer.bufferDeviceAddress = newer.vulkanMemoryModel = newer.vulkanMemoryModelDeviceScope = newer.timelineSemaphore = VK_TRUE;
+  newest.subgroupSizeControl = physical.requiresSubgroupSize || physical.hasFullSubgroups;
+  newest.computeFullSubgroups = physical.hasFullSubgroups;
+  if (has.hasF32Add || has.hasSharedF32Add) {
+    floats.shaderBufferFloat32AtomicAdd = floats.shaderBufferFloat32Atomics = has.hasF32Add;
+    floats.shaderSharedFloat32AtomicAdd = floats.shaderSharedFloat32Atomics = has.hasSharedF32Add;
+    newest.pNext = &floats;
+    extensions.push_back(VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME);
+  }
+  if (has.hasDeviceClock || has.hasSubgroupClock) {
+    clock.shaderDeviceClock = has.hasDeviceClock;
+    clock.shaderSubgroupClock = has.hasSubgroupClock;
+    clock.pNext = newest.pNext;
+    newest.pNext = &clock;
+    extensions.push_back(VK_KHR_SHADER_CLOCK_EXTENSION_NAME);
+  }
+  if (physical.hasBudget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  auto info = make<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &basic);
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queueInfo;
+  info.enabledExtensionCount = uint32_t(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
+  check(instance.CreateDevice(physical.handle, &info, nullptr, &handle));
+#define QD_VULKAN_FIND(name) vk.name = reinterpret_cast<PFN_vk##name>(instance.GetDeviceProcAddr(handle, "vk" #name));
+  QD_VULKAN_DEVICE_FUNCTIONS(QD_VULKAN_FIND)
+  vk.GetDeviceQueue(handle, physical.queueFamily, 0, &queue);
+
+  auto kind = make<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+  kind.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  auto semaphore = make<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &kind);
+  check(vk.CreateSemaphore(handle, &semaphore, nullptr, &timeline));
+  VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Address)};
+  auto layoutInfo = make<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+  layoutInfo.pushConstantRangeCount = 1;
+  layoutInfo.pPushConstantRanges = &range;
+  check(vk.CreatePipelineLayout(handle, &layoutInfo, nullptr, &layout));
+  auto pool = make<VkQueryPoolCreateInfo>(VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
+  pool.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  pool.queryCount = kTimestamps;
+  check(vk.CreateQueryPool(handle, &pool, nullptr, &queries));
+  for (uint32_t i = 0; i < kTimestamps; ++i) freeQueries.push_back(kTimestamps - 1 - i);
+
+  auto memory = make<VkPhysicalDeviceMemoryProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+  instance.GetPhysicalDeviceMemoryProperties2(physical.handle, &memory);
+  auto choose = [&](auto rate) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < memory.memoryProperties.memoryTypeCount; ++i)
+      if (rate(memory.memoryProperties.memoryTypes[i].propertyFlags) > rate(memory.memoryProperties.memoryTypes[best].propertyFlags))
+        best = i;
+    return best;
+  };
+  deviceType = choose([](VkMemoryPropertyFlags flags) { return flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? 1 : 0; });
+  hostType = choose([](VkMemoryPropertyFlags flags) {
+    constexpr VkMemoryPropertyFlags kNeeded = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if ((flags & kNeeded) != kNeeded) return 0;
+    return 1 + (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT ? 2 : 0) + (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? 0 : 1);
+  });
+}
+
+Device::~Device() {
+  if (!handle) return;
+  vk.DeviceWaitIdle(handle);
+  for (auto &[address, block] : blocks) {
+    vk.DestroyBuffer(handle, block->buffer, nullptr);
+    vk.FreeMemory(handle, block->memory, nullptr);
+    delete block;
+  }
+  auto destroyPool = [&](const std::unique_ptr<Batch> &batch) { vk.DestroyCommandPool(handle, batch->pool, nullptr); };
+  if (open) destroyPool(open);
+  for (auto &batch : running) destroyPool(batch);
+  for (auto &batch : idle) destroyPool(batch);
+  vk.DestroyQueryPool(handle, queries, nullptr);
+  vk.DestroyPipelineLayout(handle, layout, nullptr);
+  vk.DestroySemaphore(handle, timeline, nullptr);
+  vk.DestroyDevice(handle, nullptr);
+}
+
+Batch &Device::record() {
+  if (!open) {
+    recycle();
+    if (idle.empty()) {
+      auto batch = std::make_unique<Batch>();
+      auto pool = make<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+      pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+      pool.queueFamilyIndex = physical.queueFamily;
+      check(vk.CreateCommandPool(handle, &pool, nullptr, &batch->pool));
+      auto info = make<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+      info.commandPool = batch->pool;
+      info.commandBufferCount = 1;
+      check(vk.AllocateCommandBuffers(handle, &info, &batch->commands));
+      idle.push_back(std::move(batch));
+    }
+    auto info = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    check(vk.BeginCommandBuffer(idle.back()->commands, &info));
+    open = std::move(idle.back());
+    idle.pop_back();
+    open->number = submitted + 1;
+    open->launches = 0;
+    open->began = std::chrono::steady_clock::now();
+  }
+  constexpr VkPipelineStageFlags kWork = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+  vk.CmdPipelineBarrier(open->commands, kWork | VK_PIPELINE_STAGE_HOST_BIT, kWork, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  return *open;
+}
+
+void Device::submit() {
+  if (!open) return;
+  auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  vk.CmdPipelineBarrier(open->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                        0, 1, &barrier, 0, nullptr, 0, nullptr);
+  check(vk.EndCommandBuffer(open->commands));
+  auto values = make<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+  values.signalSemaphoreValueCount = 1;
+  values.pSignalSemaphoreValues = &open->number;
+  auto info = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO, &values);
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &open->commands;
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &timeline;
+  submitted = open->number;
+  running.push_back(std::move(open));
+  check(vk.QueueSubmit(queue, 1, &info, VK_NULL_HANDLE));
+}
+
+void Device::submitWhenLong() {
+  if (++open->launches >= kManyLaunches || std::chrono::steady_clock::now() - open->began > kLongBatch) submit();
+}
+
+bool Device::hasEnded(uint64_t number) {
+  if (number > ended) check(vk.GetSemaphoreCounterValue(handle, timeline, &ended));
+  return number <= ended;
+}
+
+void Device::waitOnly(uint64_t number) {
+  if (number > submitted) submit();
+  if (!hasEnded(number)) {
+    auto info = make<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline;
+    info.pValues = &number;
+    check(vk.WaitSemaphores(handle, &info, UINT64_MAX));
+    hasEnded(number);
+  }
+}
+
+void Device::wait(uint64_t number) {
+  waitOnly(number);
+  recycle();
+}
+
+void Device::recycle() {
+  hasEnded(submitted);
+  while (!running.empty() && running.front()->number <= ended) {
+    std::unique_ptr<Batch> batch = std::move(running.front());
+    running.pop_front();
+    for (Block *block : batch->stages) block->bytes == kStageBytes ? idleStages.push_back(block) : destroyBlock(block);
+    batch->stages.clear();
+    batch->used = 0;
+    idle.push_back(std::move(batch));
+  }
+  retire();
+}
+
+Range Device::stage(size_t bytes) {
+  constexpr size_t kAlignment = 16;
+  if (open->stages.empty() || open->used + bytes > open->stages.back()->bytes) {
+    Block *block = nullptr;
+    if (bytes > kStageBytes) {
+      block = makeBlock(bytes, /*isOfHost=*/true);
+    } else if (idleStages.empty()) {
+      block = makeBlock(kStageBytes, /*isOfHost=*/true);
+    } else {
+      block = idleStages.back();
+      idleStages.pop_back();
+    }
+    if (!block) throw VK_ERROR_OUT_OF_HOST_MEMORY;
+    open->stages.push_back(block);
+    open->used = 0;
+  }
+  Range range{open->stages.back(), open->used};
+  open->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return range;
+}
+
+void Device::retire() {
+  std::erase_if(retired, [&](const std::pair<uint64_t, Block *> &entry) {
+    if (entry.first > ended) return false;
+    destroyBlock(entry.second);
+    return true;
+  });
+}
+
+} // namespace qd::vulkan

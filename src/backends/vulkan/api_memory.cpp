@@ -1,0 +1,153 @@
+// api_memory.cpp: memory of a device: few large blocks, cut into allocations
+//
+// A range that is released can be used again at once: all commands run in the order in which they were recorded.
+#include "backends/vulkan/api_device.h"
+
+#include <algorithm>
+#include <fstream>
+
+namespace qd::vulkan {
+
+// Allocations of more bytes have a block of their own, which is given back with them.
+static constexpr size_t kLargeBytes = 8 << 20, kBlockBytes = 32 << 20, kAlignment = 256;
+
+Block *Device::makeBlock(size_t bytes, bool isOfHost) {
+  auto block = std::make_unique<Block>();
+  block->bytes = bytes;
+  auto info = make<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+  info.size = bytes;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (vk.CreateBuffer(handle, &info, nullptr, &block->buffer) != VK_SUCCESS) return nullptr;
+  VkMemoryRequirements needed;
+  vk.GetBufferMemoryRequirements(handle, block->buffer, &needed);
+  auto flags = make<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkMemoryAllocateInfo memory{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &flags, needed.size, isOfHost ? hostType : deviceType};
+  size_t free = 0, total = 0;
+  getInfo(free, total);
+  // Some drivers promise more than there is, and the process ends when it is used.
+  bool isThere = needed.size <= free && vk.AllocateMemory(handle, &memory, nullptr, &block->memory) == VK_SUCCESS;
+  if (!isThere || vk.BindBufferMemory(handle, block->buffer, block->memory, 0) != VK_SUCCESS) {
+    destroyBlock(block.release());
+    return nullptr;
+  }
+  auto address = make<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+  address.buffer = block->buffer;
+  block->address = vk.GetBufferDeviceAddress(handle, &address);
+  allocated += bytes;
+  blocks[block->address] = block.get();
+  if (isOfHost) {
+    void *mapped = nullptr;
+    check(vk.MapMemory(handle, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped));
+    block->host = static_cast<unsigned char *>(mapped);
+    hostBlocks[block->host] = block.get();
+  }
+  return block.release();
+}
+
+void Device::destroyBlock(Block *block) {
+  if (block->host) hostBlocks.erase(block->host);
+  if (block->address && blocks.erase(block->address)) allocated -= block->bytes;
+  vk.DestroyBuffer(handle, block->buffer, nullptr);
+  vk.FreeMemory(handle, block->memory, nullptr);
+  delete block;
+}
+
+Address Device::allocate(size_t bytes) {
+  bytes = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  Range range;
+  for (auto &[address, block] : blocks) {
+    if (block->isWhole || block->host || bytes > kLargeBytes) continue;
+    auto hole = std::find_if(block->holes.begin(), block->holes.end(), [&](auto &own) { return own.second >= bytes; });
+    if (hole == block->holes.end()) continue;
+    range = {block, hole->first};
+    size_t rest = hole->second - bytes;
+    block->holes.erase(hole);
+    if (rest) block->holes[range.offset + bytes] = rest;
+    break;
+  }
+  if (!range.block) {
+    recycle(); // blocks that commands still used may be free now
+    bool isWhole = bytes > kLargeBytes;
+    range.block = makeBlock(isWhole ? bytes : kBlockBytes, /*isOfHost=*/false);
+    if (!range.block && !isWhole) range.block = makeBlock(bytes, /*isOfHost=*/false);
+    if (!range.block) return 0;
+    range.block->isWhole = isWhole;
+    if (size_t rest = range.block->bytes - bytes) range.block->holes[bytes] = rest;
+  }
+  Address address = range.block->address + range.offset;
+  sizes[address] = bytes;
+  return address;
+}
+
+void Device::release(Address address) {
+  auto size = sizes.find(address);
+  if (size == sizes.end()) return;
+  Range range = find(address);
+  size_t bytes = size->second;
+  sizes.erase(size);
+  // Join the neighbors.
+  auto &holes = range.block->holes;
+  auto after = holes.lower_bound(range.offset);
+  if (after != holes.end() && after->first == range.offset + bytes) {
+    bytes += after->second;
+    after = holes.erase(after);
+  }
+  if (after != holes.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second == range.offset) {
+      before->second += bytes;
+      bytes = 0;
+      range.offset = before->first;
+    }
+  }
+  if (bytes) holes[range.offset] = bytes;
+  if (holes.begin()->second != range.block->bytes) return;
+  // Nothing of the block is in use. Commands that were recorded before may still use it.
+  allocated -= range.block->bytes;
+  blocks.erase(range.block->address);
+  retired.emplace_back(getLast(), range.block);
+  recycle();
+}
+
+Range Device::find(Address address) const {
+  auto after = blocks.upper_bound(address);
+  if (after == blocks.begin()) throw VK_ERROR_UNKNOWN;
+  Block *block = std::prev(after)->second;
+  if (address - block->address >= block->bytes) throw VK_ERROR_UNKNOWN;
+  return {block, size_t(address - block->address)};
+}
+
+Range Device::findHost(const void *data, size_t bytes) const {
+  auto *begin = static_cast<const unsigned char *>(data);
+  auto after = hostBlocks.upper_bound(begin);
+  if (after == hostBlocks.begin()) return {};
+  auto [start, block] = *std::prev(after);
+  return begin + bytes <= start + block->bytes ? Range{block, size_t(begin - start)} : Range{};
+}
+
+/// Memory of the machine that is free, for devices that are the processor.
+static size_t getFreeMemory() {
+  std::ifstream file("/proc/meminfo");
+  size_t kilobytes = 0;
+  for (std::string name, unit; file >> name >> kilobytes;) {
+    std::getline(file, unit);
+    if (name == "MemAvailable:") return kilobytes << 10;
+  }
+  return SIZE_MAX;
+}
+
+void Device::getInfo(size_t &free, size_t &total) const {
+  auto budget = make<VkPhysicalDeviceMemoryBudgetPropertiesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+  auto memory = make<VkPhysicalDeviceMemoryProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+  if (physical.hasBudget) memory.pNext = &budget;
+  api.instance.GetPhysicalDeviceMemoryProperties2(physical.handle, &memory);
+  uint32_t heap = memory.memoryProperties.memoryTypes[deviceType].heapIndex;
+  total = memory.memoryProperties.memoryHeaps[heap].size;
+  size_t limit = physical.hasBudget ? budget.heapBudget[heap] : total, used = physical.hasBudget ? budget.heapUsage[heap] : allocated;
+  free = limit > used ? limit - used : 0;
+  if (physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) free = std::min(free, getFreeMemory());
+}
+
+} // namespace qd::vulkan

@@ -1,0 +1,54 @@
+// device.cpp: a Vulkan device as a runtime::Device: its options, and what its driver made of a kernel
+#include "backends/gpu/device.h"
+#include "backends/vulkan/api.h"
+#include "backends/vulkan/binary.h"
+
+namespace qd::vulkan {
+
+using support::Error;
+using support::ErrorKind;
+using support::Option;
+
+namespace {
+
+class VulkanDevice final : public gpu::GpuDevice {
+public:
+  VulkanDevice(const VulkanApi &api, const support::Options &options)
+      : GpuDevice(api, options, /*mayPool=*/false), api(api), physical(api.devices[size_t(memory->getOrdinal())]) {
+    architecture = physical.features.write();
+    memory->usesGraphs = false;
+  }
+
+  /// The description includes the driver, which only reads its own cache.
+  std::string describe() const override {
+    return architecture + " " + physical.properties.deviceName + " driver " + std::to_string(physical.properties.driverVersion);
+  }
+  runtime::DeviceLimits getLimits() const override { return {physical.features.subgroupSize, physical.features.maxSharedBytes}; }
+
+  std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
+    std::unique_ptr<runtime::LoadedKernel> kernel = GpuDevice::load(artifact);
+    Binary binary;
+    if (!binary.read(artifact.binary.data()) || !binary.cache.empty()) return kernel;
+    binary.cache = api.takeCache();
+    if (!binary.cache.empty()) artifact.binary = binary.write();
+    return kernel;
+  }
+
+private:
+  const VulkanApi &api;
+  const PhysicalDevice &physical;
+};
+
+} // namespace
+
+std::string findProblem(const support::Options &options) {
+  return options.getBool(Option::enable_vulkan) ? findDriver(options.getText(Option::vulkan_driver)).absence : "enable_vulkan is off";
+}
+
+std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
+  const Driver &driver = findDriver(options.getText(Option::vulkan_driver)); // instead of the system's loader if not empty
+  if (!driver.absence.empty()) throw Error(ErrorKind::Runtime, "arch=vulkan: " + driver.absence);
+  return std::make_unique<VulkanDevice>(driver.api, options);
+}
+
+} // namespace qd::vulkan

@@ -1,0 +1,98 @@
+// function_writer.h: writes the function of an entry
+//
+// Begin reading at writer.cpp. values.cpp: types, constants, operands; arrays.cpp: memory of threads and blocks; memory.cpp: accesses;
+// instructions.cpp: all others.
+#pragma once
+
+#include "backends/vulkan/spirv_module.h"
+#include "backends/vulkan/steps.h"
+
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+
+namespace qd::backends::vulkan {
+
+/// An array in memory of a thread or a block, or a constant table. It has elements of one type, and pointers to it are offsets in bytes.
+struct Array {
+  StorageClass space;
+  llvm::Type *element; ///< scalar
+  unsigned elementBytes;
+  Id variable = 0;
+};
+
+class FunctionWriter {
+public:
+  FunctionWriter(SpirvModule &module, llvm::Function &function, const Constructs &constructs, const Features &features)
+      : module(module), function(function), constructs(constructs), features(features), layout(function.getDataLayout()) {}
+  /// Returns the function's id.
+  Id write();
+
+private:
+  //--- values.cpp ---
+  Id getType(llvm::Type *type);
+  Id getConstant(const llvm::Constant &constant);
+  Id getNumber(llvm::Type *type, uint64_t value);
+  Id getOperand(const llvm::Value *value);
+  /// The operand as an integer whose upper bits, beyond its own width, repeat the sign.
+  Id getSigned(const llvm::Value *value);
+  Id emit(Opcode op, Id type, llvm::ArrayRef<uint32_t> operands);
+  /// Writes the instruction that defines `value`.
+  void define(const llvm::Value &value, Opcode op, llvm::ArrayRef<uint32_t> operands);
+  /// The result of `value` is this id.
+  void define(const llvm::Value &value, Id id);
+  Id emitGlsl(Glsl number, Id type, llvm::ArrayRef<uint32_t> operands);
+  /// Clears the bits of a container beyond the width of a type that SPIR-V does not have.
+  Id mask(llvm::Type *type, Id value);
+  Id convertInteger(Id value, unsigned fromBits, unsigned toBits, bool isSigned = false);
+  Id bitcast(Id value, llvm::Type *from, llvm::Type *to);
+
+  //--- arrays.cpp ---
+  void declareArrays();
+  const llvm::Value *findRoot(const llvm::Value *pointer);
+  const llvm::Value *findRoot(const llvm::Value *pointer, llvm::SmallPtrSetImpl<const llvm::Value *> &seen);
+  Array &getArray(const llvm::Value *pointer);
+  Id getInitializer(const llvm::GlobalVariable &table, Array &array, unsigned count);
+  /// A pointer to the element of an array, `index` elements after the one at `pointer`.
+  Id getElement(const Array &array, const llvm::Value *pointer, unsigned index);
+
+  //--- memory.cpp ---
+  void writeLoad(const llvm::LoadInst &load);
+  void writeStore(const llvm::StoreInst &store);
+  void writeUpdate(const llvm::AtomicRMWInst &update);
+  void writeExchange(const llvm::AtomicCmpXchgInst &exchange);
+  void writeFence(spirv::Scope scope);
+  void writeBarrier(spirv::Scope scope);
+  void writeOffset(const llvm::GetElementPtrInst &gep);
+  /// A pointer for one access of a type.
+  Id getPlace(const llvm::Value *pointer, llvm::Type *type);
+  void requireAtomics(const llvm::Value *pointer, llvm::Type *type, bool isAdded);
+  std::vector<uint32_t> describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile, bool isLoad);
+
+  //--- instructions.cpp ---
+  void writeInstruction(const llvm::Instruction &instruction);
+  void writeBinary(const llvm::BinaryOperator &binary);
+  void writeFloatBinary(const llvm::BinaryOperator &binary);
+  void writeComparison(const llvm::CmpInst &comparison);
+  void writeCast(const llvm::CastInst &cast);
+  void writeCall(const llvm::CallInst &call);
+  void writeIntrinsic(const llvm::IntrinsicInst &call);
+  void writeBranch(const llvm::BranchInst &branch);
+  void writeClock(const llvm::CallInst &call);
+  Id readNumber(spirv::BuiltIn builtin, bool isVector);
+
+  SpirvModule &module;
+  llvm::Function &function;
+  const Constructs &constructs;
+  const Features &features;
+  const llvm::DataLayout &layout;
+  llvm::DenseMap<const llvm::Value *, Id> ids;
+  llvm::DenseMap<const llvm::Value *, Id> successes; ///< of compare-exchanges
+  llvm::DenseMap<const llvm::Value *, const llvm::Value *> roots;
+  std::map<const llvm::Value *, Array> arrays; ///< by root
+  std::vector<uint32_t> localVariables;        ///< ids and types of those in the memory of a thread
+};
+
+/// Bits of the integer type that holds integers of some width.
+unsigned getContainerBits(unsigned bits);
+
+} // namespace qd::backends::vulkan

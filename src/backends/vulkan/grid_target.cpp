@@ -1,0 +1,78 @@
+// grid_target.cpp: what threads of a grid do together, as calls that the SPIR-V writer replaces
+//
+// In:   requests of the shared emitter (codegen/llvm/grid/target.h).
+// Out:  calls of functions without a body, and LLVM's fences.
+#include "backends/vulkan/grid_target.h"
+
+#include "llvm/IR/Module.h"
+
+namespace qd::backends::vulkan {
+namespace {
+
+class VulkanGrid final : public codegen::GridTarget {
+public:
+  explicit VulkanGrid(unsigned subgroupSize) : subgroupSize(subgroupSize) {}
+
+  codegen::AddressSpaces getAddressSpaces() const override { return {.shared = kShared, .local = kLocal, .hasGeneric = false}; }
+  llvm::StringRef getDeviceScope() const override { return "device"; }
+
+  void markEntry(llvm::Function &entry, uint64_t bytes) const override { entry.addFnAttr(kParameterBytes, std::to_string(bytes)); }
+  void setBlockSize(llvm::Function &entry, unsigned threads) const override { entry.addFnAttr(kBlockSize, std::to_string(threads)); }
+
+  llvm::Value *getNumber(Builder &at, codegen::ThreadNumber number) const override {
+    switch (number) {
+    case codegen::ThreadNumber::Thread: return readNumber(at, kThreadCall);
+    case codegen::ThreadNumber::Block: return readNumber(at, kBlockCall);
+    case codegen::ThreadNumber::BlockSize: return readNumber(at, kBlockSizeCall);
+    case codegen::ThreadNumber::BlockCount: return readNumber(at, kBlockCountCall);
+    }
+    llvm_unreachable("unknown number");
+  }
+  void synchronize(Builder &at, codegen::ThreadScope scope) const override {
+    call(at, scope == codegen::ThreadScope::Block ? kBarrierCall : kSubgroupBarrierCall, at.getVoidTy(), {});
+  }
+  void fence(Builder &at, codegen::ThreadScope scope) const override {
+    llvm::StringRef name = scope == codegen::ThreadScope::Device ? getDeviceScope() : "workgroup";
+    at.CreateFence(llvm::AtomicOrdering::AcquireRelease, at.getContext().getOrInsertSyncScopeID(name));
+  }
+  llvm::Value *shuffle(Builder &at, llvm::Value *word, llvm::Value *lane, llvm::Value *) const override {
+    // The number of a lane that does not exist gives an undefined value, or worse.
+    return call(at, kShuffleCall, at.getInt32Ty(), {word, at.CreateAnd(lane, at.getInt32(subgroupSize - 1))});
+  }
+  llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const override {
+    return shuffle(at, word, at.CreateAdd(readNumber(at, kLaneCall), at.getInt32(distance)), nullptr);
+  }
+  llvm::Value *ballot(Builder &at, llvm::Value *vote) const override { return call(at, kBallotCall, at.getInt64Ty(), {vote}); }
+  llvm::Value *getActiveThreads(Builder &at) const override { return ballot(at, at.getTrue()); }
+  llvm::Value *getEarlierThreads(Builder &at) const override {
+    llvm::Value *own = at.CreateShl(at.getInt64(1), at.CreateZExt(readNumber(at, kLaneCall), at.getInt64Ty()));
+    return at.CreateSub(own, at.getInt64(1));
+  }
+
+private:
+  static llvm::CallInst *call(Builder &at, llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands) {
+    llvm::SmallVector<llvm::Type *, 4> types;
+    for (llvm::Value *operand : operands) types.push_back(operand->getType());
+    llvm::Module &module = *at.GetInsertBlock()->getModule();
+    llvm::FunctionCallee callee = module.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
+    llvm::CallInst *made = at.CreateCall(callee, operands);
+    made->setDoesNotThrow();
+    made->addFnAttr(llvm::Attribute::WillReturn);
+    made->setConvergent();
+    return made;
+  }
+  static llvm::CallInst *readNumber(Builder &at, llvm::StringRef name) {
+    llvm::CallInst *made = call(at, name, at.getInt32Ty(), {});
+    made->setDoesNotAccessMemory();
+    made->removeFnAttr(llvm::Attribute::Convergent);
+    return made;
+  }
+
+  unsigned subgroupSize;
+};
+
+} // namespace
+
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize) { return std::make_unique<VulkanGrid>(subgroupSize); }
+
+} // namespace qd::backends::vulkan

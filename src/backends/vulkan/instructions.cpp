@@ -1,0 +1,299 @@
+// instructions.cpp: operations on values, calls, branches
+#include "backends/vulkan/function_writer.h"
+#include "backends/vulkan/grid_target.h"
+
+#include "llvm/IR/Constants.h"
+
+namespace qd::backends::vulkan {
+
+void FunctionWriter::writeInstruction(const llvm::Instruction &instruction) {
+  auto get = [&](unsigned i) { return getOperand(instruction.getOperand(i)); };
+  if (auto *phi = llvm::dyn_cast<llvm::PHINode>(&instruction)) {
+    std::vector<uint32_t> operands;
+    for (unsigned i = 0; i < phi->getNumIncomingValues(); ++i) {
+      operands.push_back(getOperand(phi->getIncomingValue(i)));
+      operands.push_back(getOperand(phi->getIncomingBlock(i)));
+    }
+    return define(*phi, Opcode::OpPhi, operands);
+  }
+  if (auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&instruction)) return writeBinary(*binary);
+  if (auto *comparison = llvm::dyn_cast<llvm::CmpInst>(&instruction)) return writeComparison(*comparison);
+  if (auto *cast = llvm::dyn_cast<llvm::CastInst>(&instruction)) return writeCast(*cast);
+  if (auto *gep = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction)) return writeOffset(*gep);
+  if (auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) return writeLoad(*load);
+  if (auto *store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) return writeStore(*store);
+  if (auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction)) return writeUpdate(*update);
+  if (auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction)) return writeExchange(*exchange);
+  if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction)) return writeCall(*call);
+  if (auto *branch = llvm::dyn_cast<llvm::BranchInst>(&instruction)) return writeBranch(*branch);
+  if (auto *part = llvm::dyn_cast<llvm::ExtractValueInst>(&instruction)) {
+    if (llvm::isa<llvm::AtomicCmpXchgInst>(part->getAggregateOperand()))
+      return define(*part, part->getIndices()[0] ? successes.at(part->getAggregateOperand()) : ids.at(part->getAggregateOperand()));
+    std::vector<uint32_t> operands{get(0)};
+    operands.insert(operands.end(), part->idx_begin(), part->idx_end());
+    return define(*part, Opcode::OpCompositeExtract, operands);
+  }
+  if (auto *whole = llvm::dyn_cast<llvm::InsertValueInst>(&instruction)) {
+    std::vector<uint32_t> operands{get(1), get(0)};
+    operands.insert(operands.end(), whole->idx_begin(), whole->idx_end());
+    return define(*whole, Opcode::OpCompositeInsert, operands);
+  }
+  if (auto *fence = llvm::dyn_cast<llvm::FenceInst>(&instruction)) {
+    bool isOfBlock = fence->getSyncScopeID() == function.getContext().getOrInsertSyncScopeID("workgroup");
+    return writeFence(isOfBlock ? spirv::Scope::Workgroup : spirv::Scope::Device);
+  }
+  switch (instruction.getOpcode()) {
+  case llvm::Instruction::Select: return define(instruction, Opcode::OpSelect, {get(0), get(1), get(2)});
+  case llvm::Instruction::Freeze: return define(instruction, get(0));
+  case llvm::Instruction::FNeg: return define(instruction, Opcode::OpFNegate, {get(0)});
+  case llvm::Instruction::Ret: return module.write(Opcode::OpReturn, {});
+  case llvm::Instruction::Alloca: return;
+  default: refuse(llvm::Twine("no instructions exist for LLVM's ") + instruction.getOpcodeName());
+  }
+}
+
+//--- Arithmetic ---
+
+void FunctionWriter::writeFloatBinary(const llvm::BinaryOperator &binary) {
+  Opcode op;
+  switch (binary.getOpcode()) {
+  case llvm::Instruction::FAdd: op = Opcode::OpFAdd; break;
+  case llvm::Instruction::FSub: op = Opcode::OpFSub; break;
+  case llvm::Instruction::FMul: op = Opcode::OpFMul; break;
+  case llvm::Instruction::FDiv: op = Opcode::OpFDiv; break;
+  default: op = Opcode::OpFRem; break;
+  }
+  define(binary, op, {getOperand(binary.getOperand(0)), getOperand(binary.getOperand(1))});
+  if (!binary.hasAllowContract()) module.decorate(getOperand(&binary), spirv::Decoration::NoContraction);
+}
+
+void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
+  llvm::Type *type = binary.getType();
+  if (type->isFloatingPointTy()) return writeFloatBinary(binary);
+  const llvm::Value *left = binary.getOperand(0), *right = binary.getOperand(1);
+  auto write = [&](Opcode op) { define(binary, op, {getOperand(left), getOperand(right)}); };
+  using B = llvm::Instruction;
+  if (type->isIntegerTy(1)) {
+    switch (binary.getOpcode()) {
+    case B::And:
+    case B::Mul: return write(Opcode::OpLogicalAnd);
+    case B::Or: return write(Opcode::OpLogicalOr);
+    case B::Xor:
+    case B::Add:
+    case B::Sub: return write(Opcode::OpLogicalNotEqual);
+    default: return define(binary, getOperand(left)); // shifts by 0, quotients by 1: all else is undefined
+    }
+  }
+  // Results that may have bits above their width.
+  auto writeMasked = [&](Opcode op, Id a, Id b) { define(binary, mask(type, emit(op, getType(type), {a, b}))); };
+  switch (binary.getOpcode()) {
+  case B::Add: return writeMasked(Opcode::OpIAdd, getOperand(left), getOperand(right));
+  case B::Sub: return writeMasked(Opcode::OpISub, getOperand(left), getOperand(right));
+  case B::Mul: return writeMasked(Opcode::OpIMul, getOperand(left), getOperand(right));
+  case B::Shl: return writeMasked(Opcode::OpShiftLeftLogical, getOperand(left), getOperand(right));
+  case B::AShr: return writeMasked(Opcode::OpShiftRightArithmetic, getSigned(left), getOperand(right));
+  case B::SDiv: return writeMasked(Opcode::OpSDiv, getSigned(left), getSigned(right));
+  case B::SRem: return writeMasked(Opcode::OpSRem, getSigned(left), getSigned(right));
+  case B::LShr: return write(Opcode::OpShiftRightLogical);
+  case B::UDiv: return write(Opcode::OpUDiv);
+  case B::URem: return write(Opcode::OpUMod);
+  case B::And: return write(Opcode::OpBitwiseAnd);
+  case B::Or: return write(Opcode::OpBitwiseOr);
+  case B::Xor: return write(Opcode::OpBitwiseXor);
+  default: llvm_unreachable("an operator of floats");
+  }
+}
+
+void FunctionWriter::writeComparison(const llvm::CmpInst &comparison) {
+  using P = llvm::CmpInst;
+  static const std::map<P::Predicate, Opcode> kOpcodes = {
+      {P::ICMP_EQ, Opcode::OpIEqual},
+      {P::ICMP_NE, Opcode::OpINotEqual},
+      {P::ICMP_ULT, Opcode::OpULessThan},
+      {P::ICMP_UGT, Opcode::OpUGreaterThan},
+      {P::ICMP_ULE, Opcode::OpULessThanEqual},
+      {P::ICMP_UGE, Opcode::OpUGreaterThanEqual},
+      {P::ICMP_SLT, Opcode::OpSLessThan},
+      {P::ICMP_SGT, Opcode::OpSGreaterThan},
+      {P::ICMP_SLE, Opcode::OpSLessThanEqual},
+      {P::ICMP_SGE, Opcode::OpSGreaterThanEqual},
+      {P::FCMP_OEQ, Opcode::OpFOrdEqual},
+      {P::FCMP_ONE, Opcode::OpFOrdNotEqual},
+      {P::FCMP_OLT, Opcode::OpFOrdLessThan},
+      {P::FCMP_OGT, Opcode::OpFOrdGreaterThan},
+      {P::FCMP_OLE, Opcode::OpFOrdLessThanEqual},
+      {P::FCMP_OGE, Opcode::OpFOrdGreaterThanEqual},
+      {P::FCMP_UEQ, Opcode::OpFUnordEqual},
+      {P::FCMP_UNE, Opcode::OpFUnordNotEqual},
+      {P::FCMP_ULT, Opcode::OpFUnordLessThan},
+      {P::FCMP_UGT, Opcode::OpFUnordGreaterThan},
+      {P::FCMP_ULE, Opcode::OpFUnordLessThanEqual},
+      {P::FCMP_UGE, Opcode::OpFUnordGreaterThanEqual},
+  };
+  const llvm::Value *left = comparison.getOperand(0), *right = comparison.getOperand(1);
+  P::Predicate predicate = comparison.getPredicate();
+  Id boolean = module.getBool();
+  if (predicate == P::FCMP_UNO || predicate == P::FCMP_ORD) {
+    Id either = emit(Opcode::OpIsNan, boolean, {getOperand(left)});
+    if (left != right) either = emit(Opcode::OpLogicalOr, boolean, {either, emit(Opcode::OpIsNan, boolean, {getOperand(right)})});
+    return predicate == P::FCMP_UNO ? define(comparison, either) : define(comparison, Opcode::OpLogicalNot, {either});
+  }
+  if (predicate == P::FCMP_TRUE || predicate == P::FCMP_FALSE) return define(comparison, module.getTruth(predicate == P::FCMP_TRUE));
+  Id a = comparison.isSigned() ? getSigned(left) : getOperand(left), b = comparison.isSigned() ? getSigned(right) : getOperand(right);
+  if (!left->getType()->isIntegerTy(1)) return define(comparison, kOpcodes.at(predicate), {a, b});
+  // Truth values: as signed numbers, true is -1.
+  auto negate = [&](Id value) { return emit(Opcode::OpLogicalNot, boolean, {value}); };
+  switch (predicate) {
+  case P::ICMP_EQ: return define(comparison, Opcode::OpLogicalEqual, {a, b});
+  case P::ICMP_NE: return define(comparison, Opcode::OpLogicalNotEqual, {a, b});
+  case P::ICMP_ULT:
+  case P::ICMP_SGT: return define(comparison, Opcode::OpLogicalAnd, {negate(a), b});
+  case P::ICMP_UGT:
+  case P::ICMP_SLT: return define(comparison, Opcode::OpLogicalAnd, {a, negate(b)});
+  case P::ICMP_ULE:
+  case P::ICMP_SGE: return define(comparison, Opcode::OpLogicalOr, {negate(a), b});
+  default: return define(comparison, Opcode::OpLogicalOr, {a, negate(b)});
+  }
+}
+
+//--- Conversions ---
+
+void FunctionWriter::writeCast(const llvm::CastInst &cast) {
+  using C = llvm::Instruction;
+  const llvm::Value *source = cast.getOperand(0);
+  llvm::Type *from = source->getType(), *to = cast.getType();
+  auto getBits = [](llvm::Type *type) {
+    return type->isPointerTy() ? (type->getPointerAddressSpace() ? 32u : 64u) : getContainerBits(type->getScalarSizeInBits());
+  };
+  bool fromTruth = from->isIntegerTy(1), toTruth = to->isIntegerTy(1);
+  switch (cast.getOpcode()) {
+  case C::Trunc:
+    if (toTruth) {
+      Id low = emit(Opcode::OpBitwiseAnd, getType(from), {getOperand(source), getNumber(from, 1)});
+      return define(cast, Opcode::OpINotEqual, {low, getNumber(from, 0)});
+    }
+    return define(cast, mask(to, convertInteger(getOperand(source), getBits(from), getBits(to))));
+  case C::ZExt:
+    if (fromTruth) return define(cast, Opcode::OpSelect, {getOperand(source), getNumber(to, 1), getNumber(to, 0)});
+    return define(cast, convertInteger(getOperand(source), getBits(from), getBits(to)));
+  case C::SExt:
+    if (fromTruth)
+      return define(cast, Opcode::OpSelect,
+                    {getOperand(source), getNumber(to, llvm::maskTrailingOnes<uint64_t>(to->getIntegerBitWidth())), getNumber(to, 0)});
+    return define(cast, mask(to, convertInteger(getSigned(source), getBits(from), getBits(to), true)));
+  case C::FPExt:
+  case C::FPTrunc: return define(cast, Opcode::OpFConvert, {getOperand(source)});
+  case C::SIToFP:
+  case C::UIToFP:
+    if (fromTruth) {
+      auto *one = llvm::ConstantFP::get(to, cast.getOpcode() == C::SIToFP ? -1.0 : 1.0);
+      return define(cast, Opcode::OpSelect, {getOperand(source), getConstant(*one), getConstant(*llvm::ConstantFP::getZero(to))});
+    }
+    if (cast.getOpcode() == C::SIToFP) return define(cast, Opcode::OpConvertSToF, {getSigned(source)});
+    return define(cast, Opcode::OpConvertUToF, {getOperand(source)});
+  case C::FPToSI:
+  case C::FPToUI: {
+    Opcode op = cast.getOpcode() == C::FPToSI ? Opcode::OpConvertFToS : Opcode::OpConvertFToU;
+    if (!toTruth) return define(cast, mask(to, emit(op, getType(to), {getOperand(source)})));
+    Id number = emit(op, module.getInt(32), {getOperand(source)});
+    return define(cast, Opcode::OpINotEqual, {number, module.getNumber(0)});
+  }
+  case C::PtrToInt:
+  case C::PtrToAddr:
+  case C::IntToPtr: return define(cast, convertInteger(getOperand(source), getBits(from), getBits(to)));
+  case C::BitCast: return define(cast, bitcast(getOperand(source), from, to));
+  default: refuse(llvm::Twine("no instructions exist for LLVM's ") + cast.getOpcodeName());
+  }
+}
+
+//--- Calls ---
+
+Id FunctionWriter::readNumber(spirv::BuiltIn builtin, bool isVector) {
+  Id u32 = module.getInt(32), type = isVector ? module.getVector(u32, 3) : u32;
+  Id value = emit(Opcode::OpLoad, type, {module.getBuiltin(builtin, type)});
+  return isVector ? emit(Opcode::OpCompositeExtract, u32, {value, 0}) : value;
+}
+
+void FunctionWriter::writeClock(const llvm::CallInst &call) {
+  if (!features.hasDeviceClock && !features.hasSubgroupClock) return define(call, module.getNull(getType(call.getType())));
+  module.require(Capability(5055), "SPV_KHR_shader_clock");
+  spirv::Scope scope = features.hasDeviceClock ? spirv::Scope::Device : spirv::Scope::Subgroup;
+  define(call, more::ReadClock, {module.getNumber(uint32_t(scope))});
+}
+
+void FunctionWriter::writeIntrinsic(const llvm::IntrinsicInst &call) {
+  namespace I = llvm::Intrinsic;
+  auto get = [&](unsigned i) { return getOperand(call.getArgOperand(i)); };
+  Id type = getType(call.getType());
+  auto write = [&](Glsl number, llvm::ArrayRef<uint32_t> operands) { define(call, emitGlsl(number, type, operands)); };
+  switch (call.getIntrinsicID()) {
+  case I::ctpop: return define(call, Opcode::OpBitCount, {get(0)});
+  // Both give -1 for 0.
+  case I::ctlz: return define(call, Opcode::OpISub, {module.getNumber(31), emitGlsl(Glsl::FindUMsb, type, {get(0)})});
+  case I::cttz: {
+    Id isZero = emit(Opcode::OpIEqual, module.getBool(), {get(0), module.getNumber(0)});
+    return define(call, Opcode::OpSelect, {isZero, module.getNumber(32), emitGlsl(Glsl::FindILsb, type, {get(0)})});
+  }
+  case I::fabs: return write(Glsl::FAbs, {get(0)});
+  case I::sqrt: return write(Glsl::Sqrt, {get(0)});
+  case I::floor: return write(Glsl::Floor, {get(0)});
+  case I::ceil: return write(Glsl::Ceil, {get(0)});
+  case I::trunc: return write(Glsl::Trunc, {get(0)});
+  case I::rint:
+  case I::nearbyint:
+  case I::roundeven: return write(Glsl::RoundEven, {get(0)});
+  case I::fma: write(Glsl::Fma, {get(0), get(1), get(2)}); return;
+  case I::readcyclecounter:
+  case I::readsteadycounter: return writeClock(call);
+  default: refuse("no instructions exist for " + call.getCalledFunction()->getName());
+  }
+}
+
+void FunctionWriter::writeCall(const llvm::CallInst &call) {
+  if (auto *intrinsic = llvm::dyn_cast<llvm::IntrinsicInst>(&call)) return writeIntrinsic(*intrinsic);
+  const llvm::Function *callee = call.getCalledFunction();
+  if (!callee) refuse("a call through a pointer");
+  llvm::StringRef name = callee->getName();
+  auto get = [&](unsigned i) { return getOperand(call.getArgOperand(i)); };
+  Id subgroup = module.getNumber(uint32_t(spirv::Scope::Subgroup)), u32 = module.getInt(32);
+  if (name == kThreadCall) return define(call, readNumber(spirv::BuiltIn::LocalInvocationId, true));
+  if (name == kBlockCall) return define(call, readNumber(spirv::BuiltIn::WorkgroupId, true));
+  if (name == kBlockCountCall) return define(call, readNumber(spirv::BuiltIn::NumWorkgroups, true));
+  if (name == kBlockSizeCall) {
+    unsigned size = 1;
+    function.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, size);
+    return define(call, module.getNumber(size));
+  }
+  if (name == kBarrierCall) return writeBarrier(spirv::Scope::Workgroup);
+  if (name == kSubgroupBarrierCall) return writeBarrier(spirv::Scope::Subgroup);
+  module.require(Capability::GroupNonUniform);
+  if (name == kLaneCall) return define(call, readNumber(spirv::BuiltIn::SubgroupLocalInvocationId, false));
+  if (name == kShuffleCall) {
+    module.require(Capability::GroupNonUniformShuffle);
+    return define(call, Opcode::OpGroupNonUniformShuffle, {subgroup, get(0), get(1)});
+  }
+  if (name == kBallotCall) {
+    module.require(Capability::GroupNonUniformBallot);
+    Id votes = emit(Opcode::OpGroupNonUniformBallot, module.getVector(u32, 4), {subgroup, get(0)}), u64 = module.getInt(64);
+    auto getWord = [&](unsigned i) { return emit(Opcode::OpUConvert, u64, {emit(Opcode::OpCompositeExtract, u32, {votes, i})}); };
+    Id low = getWord(0), high = emit(Opcode::OpShiftLeftLogical, u64, {getWord(1), module.getNumber(32)});
+    return define(call, Opcode::OpBitwiseOr, {low, high});
+  }
+  refuse("a call of " + name);
+}
+
+//--- Control flow ---
+
+void FunctionWriter::writeBranch(const llvm::BranchInst &branch) {
+  const llvm::BasicBlock *block = branch.getParent();
+  auto get = [&](llvm::BasicBlock *target) { return getOperand(target); };
+  auto merge = constructs.merges.find(block);
+  if (auto next = constructs.continues.find(block); next != constructs.continues.end())
+    module.write(Opcode::OpLoopMerge, {get(merge->second), get(next->second), 0});
+  else if (branch.isConditional() && merge != constructs.merges.end())
+    module.write(Opcode::OpSelectionMerge, {get(merge->second), 0});
+  if (!branch.isConditional()) return module.write(Opcode::OpBranch, {get(branch.getSuccessor(0))});
+  module.write(Opcode::OpBranchConditional, {getOperand(branch.getCondition()), get(branch.getSuccessor(0)), get(branch.getSuccessor(1))});
+}
+
+} // namespace qd::backends::vulkan

@@ -1,0 +1,205 @@
+// memory.cpp: accesses of memory, atomic operations, fences and barriers
+//
+// Memory of the device is accessed through an address, which becomes a pointer at each access. All accesses take part in the memory model
+// (NonPrivatePointer), so fences and barriers order them. Atomic operations are relaxed, or make memory available and visible.
+#include "backends/vulkan/function_writer.h"
+#include "backends/vulkan/grid_target.h"
+
+#include "llvm/IR/GetElementPtrTypeIterator.h"
+
+namespace qd::backends::vulkan {
+
+constexpr uint32_t kAllMemory = uint32_t(spirv::MemorySemantics::UniformMemory) | uint32_t(spirv::MemorySemantics::WorkgroupMemory);
+constexpr uint32_t kInAndOut = uint32_t(spirv::MemorySemantics::AcquireRelease) | kAllMemory |
+                               uint32_t(spirv::MemorySemantics::MakeAvailable) | uint32_t(spirv::MemorySemantics::MakeVisible);
+constexpr uint32_t kOut = uint32_t(spirv::MemorySemantics::Release) | kAllMemory | uint32_t(spirv::MemorySemantics::MakeAvailable);
+constexpr uint32_t kIn = uint32_t(spirv::MemorySemantics::Acquire) | kAllMemory | uint32_t(spirv::MemorySemantics::MakeVisible);
+
+static bool isArray(const llvm::Value *pointer) { return pointer->getType()->getPointerAddressSpace() != 0; }
+
+Id FunctionWriter::getPlace(const llvm::Value *pointer, llvm::Type *type) {
+  if (isArray(pointer)) {
+    Array &array = getArray(pointer);
+    if (array.elementBytes != layout.getTypeStoreSize(type)) refuse("atomic operations on an array that has accesses of several sizes");
+    return getElement(array, pointer, 0);
+  }
+  unsigned bits = type->isPointerTy() ? 64 : type->getScalarSizeInBits();
+  if (bits == 8) module.require(Capability::StorageBuffer8BitAccess);
+  if (bits == 16) module.require(Capability::StorageBuffer16BitAccess);
+  Id address = getOperand(pointer);
+  return emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {address});
+}
+
+std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile,
+                                                     bool isLoad) {
+  using Access = spirv::MemoryAccess;
+  uint32_t flags = isVolatile ? uint32_t(Access::Volatile) : 0;
+  std::vector<uint32_t> operands;
+  unsigned space = pointer->getType()->getPointerAddressSpace();
+  if (space == 0 || space == kShared) flags |= uint32_t(Access::NonPrivatePointer);
+  if (space == 0) {
+    flags |= uint32_t(Access::Aligned);
+    uint64_t size = layout.getTypeStoreSize(type);
+    if (align.value() < size) refuse("an access of " + llvm::Twine(size) + " bytes that is aligned to " + llvm::Twine(align.value()));
+    operands.push_back(uint32_t(align.value()));
+    // What other threads write meanwhile is seen.
+    if (isVolatile) {
+      flags |= uint32_t(isLoad ? Access::MakePointerVisible : Access::MakePointerAvailable);
+      operands.push_back(module.getNumber(uint32_t(spirv::Scope::Device)));
+    }
+  }
+  if (!flags) return {};
+  operands.insert(operands.begin(), flags);
+  return operands;
+}
+
+void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
+  const llvm::Value *pointer = load.getPointerOperand();
+  llvm::Type *type = load.getType();
+  if (load.isAtomic()) {
+    Id place = getPlace(pointer, type);
+    requireAtomics(pointer, type, false);
+    define(load, more::AtomicLoad, {place, module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(0)});
+    return;
+  }
+  std::vector<uint32_t> access = describeAccess(pointer, type, load.getAlign(), load.isVolatile(), true);
+  if (!isArray(pointer)) {
+    access.insert(access.begin(), getPlace(pointer, type));
+    return define(load, Opcode::OpLoad, access);
+  }
+  const Array &array = getArray(pointer);
+  auto loadElement = [&](unsigned index) {
+    std::vector<uint32_t> operands = access;
+    operands.insert(operands.begin(), getElement(array, pointer, index));
+    return emit(Opcode::OpLoad, getType(array.element), operands);
+  };
+  auto count = unsigned(layout.getTypeStoreSize(type) / array.elementBytes);
+  if (count == 1) return define(load, bitcast(loadElement(0), array.element, type));
+  auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
+  unsigned bits = whole->getBitWidth();
+  Id result = getNumber(whole, 0);
+  for (unsigned i = 0; i < count; ++i) {
+    Id part = convertInteger(loadElement(i), array.elementBytes * 8, bits);
+    if (i) part = emit(Opcode::OpShiftLeftLogical, getType(whole), {part, module.getNumber(i * array.elementBytes * 8)});
+    result = emit(Opcode::OpBitwiseOr, getType(whole), {result, part});
+  }
+  define(load, bitcast(result, whole, type));
+}
+
+void FunctionWriter::writeStore(const llvm::StoreInst &store) {
+  const llvm::Value *pointer = store.getPointerOperand(), *value = store.getValueOperand();
+  llvm::Type *type = value->getType();
+  std::vector<uint32_t> access = describeAccess(pointer, type, store.getAlign(), store.isVolatile(), false);
+  if (store.isAtomic()) {
+    requireAtomics(pointer, type, false);
+    Id place = getPlace(pointer, type);
+    bool isOrdered = llvm::isStrongerThan(store.getOrdering(), llvm::AtomicOrdering::Monotonic);
+    module.write(more::AtomicStore,
+                 {place, module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(isOrdered ? kOut : 0), getOperand(value)});
+    return;
+  }
+  auto write = [&](Id place, Id part) {
+    std::vector<uint32_t> operands{place, part};
+    operands.insert(operands.end(), access.begin(), access.end());
+    module.write(Opcode::OpStore, operands);
+  };
+  if (!isArray(pointer)) return write(getPlace(pointer, type), getOperand(value));
+  const Array &array = getArray(pointer);
+  auto count = unsigned(layout.getTypeStoreSize(type) / array.elementBytes);
+  if (count == 1) return write(getElement(array, pointer, 0), bitcast(getOperand(value), type, array.element));
+  auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
+  Id bits = bitcast(getOperand(value), type, whole);
+  for (unsigned i = 0; i < count; ++i) {
+    Id part = bits;
+    if (i) part = emit(Opcode::OpShiftRightLogical, getType(whole), {part, module.getNumber(i * array.elementBytes * 8)});
+    write(getElement(array, pointer, i), convertInteger(part, whole->getBitWidth(), array.elementBytes * 8));
+  }
+}
+
+//--- Atomic operations ---
+
+void FunctionWriter::requireAtomics(const llvm::Value *pointer, llvm::Type *type, bool isAdded) {
+  if (type->isFloatTy() && isAdded) module.require(Capability::AtomicFloat32AddEXT, "SPV_EXT_shader_atomic_float_add");
+  if (type->getScalarSizeInBits() != 64) return;
+  bool isShared = pointer->getType()->getPointerAddressSpace() == kShared;
+  if (!(isShared ? features.hasSharedI64Atomics : features.hasI64Atomics))
+    refuse(isShared ? "this device has no atomic operations on 64 bits of shared memory"
+                    : "this device has no atomic operations on 64 bits");
+  module.require(Capability::Int64Atomics);
+}
+
+void FunctionWriter::writeUpdate(const llvm::AtomicRMWInst &update) {
+  using Op = llvm::AtomicRMWInst;
+  static const std::map<Op::BinOp, Opcode> kInstructions = {
+      {Op::Xchg, Opcode::OpAtomicExchange}, {Op::Add, Opcode::OpAtomicIAdd},    {Op::Sub, Opcode::OpAtomicISub},
+      {Op::And, Opcode::OpAtomicAnd},       {Op::Or, Opcode::OpAtomicOr},       {Op::Xor, Opcode::OpAtomicXor},
+      {Op::Max, Opcode::OpAtomicSMax},      {Op::Min, Opcode::OpAtomicSMin},    {Op::UMax, Opcode::OpAtomicUMax},
+      {Op::UMin, Opcode::OpAtomicUMin},     {Op::FAdd, Opcode::OpAtomicFAddEXT}};
+  const llvm::Value *pointer = update.getPointerOperand();
+  llvm::Type *type = update.getType();
+  requireAtomics(pointer, type, true);
+  Id place = getPlace(pointer, type);
+  bool isOrdered = llvm::isStrongerThan(update.getOrdering(), llvm::AtomicOrdering::Monotonic);
+  Id value = getOperand(update.getValOperand());
+  llvm::Type *held = isArray(pointer) ? getArray(pointer).element : type;
+  if (getType(held) != getType(type)) {
+    if (update.getOperation() == Op::FAdd) refuse("atomic additions to an array that has accesses of several types");
+    value = bitcast(value, type, held);
+  }
+  Id result = emit(kInstructions.at(update.getOperation()), getType(held),
+                   {place, module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(isOrdered ? kInAndOut : 0), value});
+  define(update, bitcast(result, held, type));
+}
+
+void FunctionWriter::writeExchange(const llvm::AtomicCmpXchgInst &exchange) {
+  const llvm::Value *pointer = exchange.getPointerOperand();
+  llvm::Type *type = exchange.getNewValOperand()->getType();
+  requireAtomics(pointer, type, false);
+  Id place = getPlace(pointer, type), expected = getOperand(exchange.getCompareOperand());
+  llvm::Type *held = isArray(pointer) ? getArray(pointer).element : type;
+  if (getType(held) != getType(type)) refuse("a compare-exchange in an array that has accesses of several types");
+  bool isOrdered = llvm::isStrongerThan(exchange.getSuccessOrdering(), llvm::AtomicOrdering::Monotonic);
+  Id device = module.getNumber(uint32_t(spirv::Scope::Device));
+  Id old = emit(Opcode::OpAtomicCompareExchange, getType(type),
+                {place, device, module.getNumber(isOrdered ? kInAndOut : 0), module.getNumber(isOrdered ? kIn : 0),
+                 getOperand(exchange.getNewValOperand()), expected});
+  ids[&exchange] = old;
+  successes[&exchange] = emit(Opcode::OpIEqual, module.getBool(), {old, expected});
+}
+
+void FunctionWriter::writeFence(spirv::Scope scope) {
+  module.write(Opcode::OpMemoryBarrier, {module.getNumber(uint32_t(scope)), module.getNumber(kInAndOut)});
+}
+
+void FunctionWriter::writeBarrier(spirv::Scope scope) {
+  Id where = module.getNumber(uint32_t(scope));
+  module.write(Opcode::OpControlBarrier, {where, where, module.getNumber(kInAndOut)});
+}
+
+//--- Addresses ---
+
+void FunctionWriter::writeOffset(const llvm::GetElementPtrInst &gep) {
+  llvm::Type *type = gep.getType();
+  unsigned bits = type->getPointerAddressSpace() ? 32 : 64;
+  Id whole = module.getInt(bits), result = getOperand(gep.getPointerOperand());
+  uint64_t constant = 0;
+  for (auto step = llvm::gep_type_begin(gep), end = llvm::gep_type_end(gep); step != end; ++step) {
+    const llvm::Value *index = step.getOperand();
+    if (llvm::StructType *structure = step.getStructTypeOrNull()) {
+      constant += layout.getStructLayout(structure)->getElementOffset(unsigned(llvm::cast<llvm::ConstantInt>(index)->getZExtValue()));
+      continue;
+    }
+    uint64_t stride = step.getSequentialElementStride(layout);
+    if (auto *number = llvm::dyn_cast<llvm::ConstantInt>(index)) {
+      constant += uint64_t(number->getSExtValue()) * stride;
+      continue;
+    }
+    Id offset = convertInteger(getSigned(index), getContainerBits(index->getType()->getIntegerBitWidth()), bits, true);
+    if (stride != 1) offset = emit(Opcode::OpIMul, whole, {offset, module.getConstant(whole, stride, bits)});
+    result = emit(Opcode::OpIAdd, whole, {result, offset});
+  }
+  if (constant) result = emit(Opcode::OpIAdd, whole, {result, module.getConstant(whole, constant, bits)});
+  define(gep, result);
+}
+
+} // namespace qd::backends::vulkan

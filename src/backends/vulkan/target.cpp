@@ -1,0 +1,96 @@
+// target.cpp: the target of Vulkan: lowered IR → LLVM IR → SPIR-V, a module for each task. The device's driver compiles them.
+#include "backends/leak_on_cancel.h"
+#include "backends/stages.h"
+#include "backends/vulkan/binary.h"
+#include "backends/vulkan/grid_target.h"
+#include "backends/vulkan/steps.h"
+#include "support/error.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/LLVMContext.h"
+
+namespace qd::backends::vulkan {
+namespace {
+
+/// Pointers to memory of threads and blocks are offsets of 32 bits.
+constexpr char kDataLayout[] = "e-p3:32:32-p4:32:32-p5:32:32-i64:64-n8:16:32:64-A5";
+
+class VulkanTarget final : public Target {
+public:
+  explicit VulkanTarget(llvm::StringRef device) {
+    if (!features.read({device.data(), device.size()}))
+      throw support::Error(support::ErrorKind::Value, "vulkan: '" + device.str() +
+                                                          "' does not describe a device; use vulkan, or words such as " +
+                                                          "vulkan:subgroup=32,threads=1024,shared=32768,f64");
+    traits.hasGrids = traits.hasFma = true;
+    traits.hasF16Arithmetic = features.hasF16;
+    traits.hasF64 = features.hasF64;
+    traits.has64BitAtomics = features.hasI64Atomics;
+    traits.hasRecursion = traits.hasGridBarriers = false;
+    traits.subgroupSize = features.subgroupSize;
+    traits.maxBlockThreads = features.maxBlockThreads;
+    traits.maxSharedBytes = features.maxSharedBytes;
+    traits.maxCopyBytes = qd::vulkan::kMaxCopyBytes;
+    traits.maxParameterBytes = qd::vulkan::kMaxParameterBytes;
+    grid = makeGridTarget(features.subgroupSize);
+  }
+
+  const passes::TargetTraits &getTraits() const override { return traits; }
+  const codegen::GridTarget *getGrid() const override { return grid.get(); }
+
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &given, Stages &stages, artifact::Artifact &artifact) const override {
+    TargetOptions options = given;
+    if (!options.lanes) options.lanes = 1; // vectors would be taken apart again
+    CancelGate gate(stages.isAbandoned());
+    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
+    ownedContext->setOptPassGate(gate);
+    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, *this, options, stages, artifact));
+    if (!ownedModule) return mlir::failure();
+    if (stages.isStopped()) return mlir::success();
+    llvm::Module &module = *ownedModule;
+    module.setDataLayout(kDataLayout);
+    linkDeviceLibrary(module, kLocal);
+    std::vector<std::string> entries;
+    for (const artifact::DeviceTask &task : artifact.tasks) entries.push_back(task.entry);
+    inlineEverything(module, entries);
+    stages.finish("device library");
+    stages.begin("optimizing");
+    optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, options.optLevel);
+    inferAddressSpaces(module);
+    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    if (gate.isEnabled()) return mlir::success();
+    stages.begin("SPIR-V");
+    legalize(module, features);
+    qd::vulkan::Binary binary;
+    for (const std::string &name : entries) binary.entries.push_back(writeEntry(*module.getFunction(name)));
+    artifact.binary = binary.write();
+    artifact.backend = "vulkan";
+    if (!stages.finish("4_spirv.bin", [&](llvm::raw_ostream &output) {
+          output << llvm::StringRef(reinterpret_cast<const char *>(artifact.binary.data()), artifact.binary.size());
+        }))
+      artifact.binary.clear();
+    return mlir::success();
+  }
+
+private:
+  qd::vulkan::Binary::Entry writeEntry(llvm::Function &function) const {
+    qd::vulkan::Binary::Entry entry{function.getName().str(), 1, 0, {}};
+    function.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, entry.blockSize);
+    function.getFnAttribute(kParameterBytes).getValueAsString().getAsInteger(10, entry.parameterBytes);
+    Constructs constructs = structurize(function);
+    entry.code = writeModule(function, constructs, features);
+    return entry;
+  }
+
+  Features features;
+  passes::TargetTraits traits;
+  std::unique_ptr<codegen::GridTarget> grid;
+};
+
+} // namespace
+
+/// SPIR-V for a device with these features (limits.h); an empty text is one that has all.
+std::unique_ptr<Target> makeTarget(llvm::StringRef device) { return std::make_unique<VulkanTarget>(device); }
+
+} // namespace qd::backends::vulkan

@@ -1,0 +1,312 @@
+"""The Vulkan backend on a device, or on lavapipe, which is one."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants import _compiler  # type: ignore[attr-defined]
+from tests.python.vulkan import control_flow
+from tests.python.vulkan.vulkan_device import find_absence, find_modules, needs_validator, validate
+
+
+@pytest.fixture(autouse=True)
+def _need_device() -> None:
+    if absence := find_absence():
+        pytest.skip(absence)
+
+
+@pytest.fixture
+def device() -> Iterator[None]:
+    qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, log_level="error")
+    yield
+    qd.reset()
+
+
+@pytest.fixture
+def validated(device: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """spirv-val checks each module that the test compiles; gives their sizes in words."""
+    compile_plain = _compiler.compile
+    sizes: list[int] = []
+    problems = []
+
+    def compile_and_check(*arguments: Any) -> Any:
+        made = compile_plain(*arguments)
+        for module in find_modules(made[0]):
+            sizes.append(len(module) // 4)
+            try:
+                validate(module, tmp_path)
+            except AssertionError as problem:
+                problems.append(problem)
+        return made
+
+    monkeypatch.setattr(_compiler, "compile", compile_and_check)
+    yield sizes
+    assert sizes
+    if problems:
+        raise problems[0]
+
+
+def test_arrays_and_fields_hold_what_kernels_write(device: None) -> None:
+    @qd.kernel
+    def saxpy(y: qd.types.NDArray[qd.f32, 1], x: qd.types.NDArray[qd.f32, 1], a: qd.f32) -> None:
+        for i in range(x.shape[0]):
+            y[i] = y[i] + a * x[i]
+
+    generator = np.random.default_rng(1)
+    left, right = generator.random(1000, np.float32), generator.random(1000, np.float32)
+    x, y = qd.ndarray(qd.f32, 1000), qd.ndarray(qd.f32, 1000)
+    x.from_numpy(left)
+    y.from_numpy(right)
+    saxpy(y, x, 0.5)
+    assert np.array_equal(y.to_numpy(), right + np.float32(0.5) * left)
+    saxpy(right, left, 2.0)  # NumPy arrays are copied to the device and back
+    assert np.allclose(right, y.to_numpy() + 1.5 * left)
+
+    field = qd.field(qd.i32, shape=(30, 20))
+
+    @qd.kernel
+    def fill() -> None:
+        for i, j in field:
+            field[i, j] = i * 100 + j
+
+    fill()
+    assert np.array_equal(field.to_numpy(), np.arange(30)[:, None] * 100 + np.arange(20))
+
+
+@needs_validator
+def test_every_type_is_stored_and_computed(validated: list[int]) -> None:
+    @qd.kernel
+    def compute(x: qd.types.ndarray(ndim=1), y: qd.types.ndarray(ndim=1)) -> None:
+        for i in range(x.shape[0]):
+            y[i] = (x[i] + y[i]) * x[i] - y[i]
+
+    for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64):
+        x = (np.arange(40) % 7).astype(dtype)
+        y = (np.arange(40) % 5).astype(dtype)
+        expected = (x + y) * x - y
+        compute(x, y)
+        assert np.array_equal(y, expected), dtype
+
+
+@needs_validator
+def test_threads_of_a_block_share_memory(validated: list[int]) -> None:
+    @qd.kernel
+    def reverse(x: qd.types.NDArray[qd.f32, 1]) -> None:
+        qd.loop_config(block_dim=64)
+        for i in range(x.shape[0]):
+            shared = qd.simt.block.SharedArray((64,), qd.f32)
+            own = i % 64
+            shared[own] = x[i]
+            qd.simt.block.sync()
+            x[i] = shared[63 - own]
+
+    x = np.arange(256, dtype=np.float32)
+    reverse(x)
+    assert np.array_equal(x, np.arange(256, dtype=np.float32).reshape(4, 64)[:, ::-1].ravel())
+
+
+@needs_validator
+def test_atomic_operations_of_every_size(validated: list[int]) -> None:
+    @qd.kernel
+    def count(x: qd.types.ndarray(ndim=1)) -> None:
+        for i in range(1000):
+            qd.atomic_add(x[i % 3], 1)
+            qd.atomic_max(x[3], i % 100)
+
+    for dtype in (np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64):
+        x = np.zeros(4, dtype)
+        count(x)
+        expected = np.array([334, 333, 333, 99], np.int64).astype(dtype)
+        assert np.array_equal(x, expected), dtype
+
+
+@needs_validator
+def test_sums_return_values_checks_and_prints(validated: list[int], capfd: pytest.CaptureFixture[str]) -> None:
+    @qd.kernel
+    def total(n: qd.i32) -> qd.f64:
+        sum = qd.f64(0)
+        for i in range(n):
+            sum += i * 0.5
+        return sum
+
+    assert total(10_000) == 10_000 * 9_999 / 4
+
+    @qd.kernel
+    def say(n: qd.i32) -> None:
+        print("n is", n, 0.25)
+
+    say(41)
+    qd.sync()
+    assert "n is 41 0.25" in capfd.readouterr().out
+    qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, log_level="error", debug=True)
+    x = qd.field(qd.i32, 5)
+
+    @qd.kernel
+    def write(at: qd.i32) -> None:
+        x[at] = 1
+
+    with pytest.raises(Exception, match="5"):
+        write(5)
+        qd.sync()
+    write(4)
+    assert x[4] == 1
+
+
+@needs_validator
+def test_functions_and_gradients(validated: list[int]) -> None:
+    x, y = qd.field(qd.f32, 64, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def energy() -> None:
+        for i in x:
+            y[None] += qd.sin(x[i]) * qd.exp(x[i])
+
+    x.from_numpy(np.linspace(-1, 1, 64, dtype=np.float32))
+    with qd.ad.Tape(loss=y):
+        energy()
+    values = x.to_numpy().astype(np.float64)
+    assert math.isclose(y[None], (np.sin(values) * np.exp(values)).sum(), rel_tol=1e-5)
+    assert np.allclose(x.grad.to_numpy(), (np.sin(values) + np.cos(values)) * np.exp(values), rtol=1e-5, atol=1e-6)
+
+
+def test_random_numbers_are_those_of_the_processor(device: None) -> None:
+    @qd.kernel
+    def draw(x: qd.types.NDArray[qd.f32, 1]) -> None:
+        for i in range(x.shape[0]):
+            x[i] = qd.random()
+
+    here, there = np.zeros(100, np.float32), np.zeros(100, np.float32)
+    qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, random_seed=7)
+    draw(there)
+    qd.init(arch=qd.cpu, offline_cache=False, random_seed=7)
+    draw(here)
+    assert np.array_equal(here, there)
+
+
+@needs_validator
+def test_random_control_flow(validated: list[int], tmp_path: Path) -> None:
+    problems: list[str] = []
+    assert control_flow.run_programs(1000, 12, tmp_path, problems.append) == 0, problems
+
+
+# Bad input
+
+
+def init_with(library: Path | str, **options: Any) -> None:
+    qd.init(arch=qd.vulkan, vulkan_driver=str(library), enable_fallback=False, offline_cache=False, log_level="error", **options)
+
+
+@pytest.fixture(scope="module")
+def build_loader(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Returns a function that makes a loader of its own; each is opened once in a process."""
+    compiler = shutil.which("clang-22") or shutil.which("cc")
+    assert compiler
+
+    def build() -> Path:
+        library = tmp_path_factory.mktemp("loader") / "libvulkan.so.1"
+        source = Path(__file__).with_name("fake_loader.c")
+        subprocess.run([compiler, "-O1", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"], check=True, timeout=60)
+        return library
+
+    return build
+
+
+def test_no_loader(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="there is no Vulkan loader"):
+        init_with(tmp_path / "libvulkan.so.1")
+    with pytest.raises(RuntimeError, match="is no Vulkan loader"):
+        init_with("libm.so.6")
+    with pytest.raises(RuntimeError, match="enable_vulkan is off"):
+        qd.init(arch=qd.vulkan, enable_vulkan=False, enable_fallback=False)
+
+
+def test_a_device_that_does_not_exist() -> None:
+    with pytest.raises(RuntimeError, match="there is no GPU number 99: Vulkan sees"):
+        qd.init(arch=qd.vulkan, device_id=99, enable_fallback=False)
+
+
+@pytest.mark.parametrize(("words", "text"), [("no_devices", "Vulkan has no device"), ("no_i64", "it lacks integers of 64 bits")])
+def test_devices_that_cannot_be_used(words: str, text: str, build_loader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VULKAN", words)
+    with pytest.raises(RuntimeError, match=text):
+        init_with(build_loader())
+
+
+def test_a_device_without_f64_refuses_it_at_its_line(build_loader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VULKAN", "no_f64")
+    init_with(build_loader())
+
+    @qd.kernel
+    def halve(x: qd.types.ndarray(ndim=1)) -> None:
+        for i in range(4):
+            x[i] = x[i] / 2
+
+    x = np.ones(4, np.float32)
+    halve(x)
+    assert x[0] == 0.5
+    with pytest.raises(Exception, match="this device has no f64"):
+        halve(np.ones(4))
+
+
+def test_a_lost_device_is_reported_and_the_next_init_works(build_loader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = build_loader()
+    init_with(library)
+    x = qd.field(qd.i32, 4)
+    x.fill(3)
+    assert x[0] == 3
+    monkeypatch.setenv("FAKE_VULKAN", "lost=1")
+    with pytest.raises(RuntimeError, match="VK_ERROR_DEVICE_LOST"):
+        x.fill(4)
+        qd.sync()
+    monkeypatch.delenv("FAKE_VULKAN")
+    init_with(library)
+    y = qd.field(qd.i32, 4)
+    y.fill(5)
+    assert y[3] == 5
+
+
+def test_memory_that_ends(build_loader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    init_with(build_loader())
+    monkeypatch.setenv("FAKE_VULKAN", "no_memory")
+    with pytest.raises(MemoryError, match=r"cannot allocate \d+ bytes on the GPU \(vulkan\)"):
+        qd.ndarray(qd.f32, 100_000_000)
+    monkeypatch.delenv("FAKE_VULKAN")
+    assert qd.ndarray(qd.f32, 10)[9] == 0
+
+
+@qd.real_func
+def fibonacci(n: qd.i32) -> qd.i32:
+    result = n
+    if n > 1:
+        result = fibonacci(n - 1) + fibonacci(n - 2)
+    return result
+
+
+def test_what_the_device_cannot_do_is_refused(device: None) -> None:
+    @qd.kernel
+    def recurse() -> qd.i32:
+        return fibonacci(5)
+
+    with pytest.raises(Exception, match="functions cannot call themselves"):
+        recurse()
+
+    @qd.kernel
+    def share(x: qd.types.NDArray[qd.f64, 1]) -> None:
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            shared = qd.simt.block.SharedArray((100_000,), qd.f64)
+            shared[i] = x[i]
+            qd.simt.block.sync()
+            x[i] = shared[63 - i]
+
+    with pytest.raises(Exception, match="a block has"):
+        share(np.zeros(64))

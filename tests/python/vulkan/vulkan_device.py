@@ -1,0 +1,51 @@
+"""The Vulkan device of the tests, and the modules inside compiled kernels."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MAGIC = 0x53564451
+
+
+@functools.cache
+def find_absence() -> str:
+    """Returns why no Vulkan device is there, or an empty text. Asked in another process: a driver may end it."""
+    script = "import quadrants as qd; qd.init(arch=qd.vulkan, enable_fallback=False)"
+    variables = {name: value for name, value in os.environ.items() if name != "QD_ARCH"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=variables)
+    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+needs_validator = pytest.mark.skipif(shutil.which("spirv-val") is None, reason="spirv-val is not installed")
+
+
+def find_modules(artifact: bytes) -> Iterator[bytes]:
+    """Yields the SPIR-V modules of a serialized artifact (src/backends/vulkan/binary.h)."""
+    begin = artifact.find(struct.pack("<I", MAGIC))
+    while begin >= 0:
+        _, _, entries, _ = struct.unpack_from("<4I", artifact, begin)
+        at = begin + 16
+        for _ in range(entries):
+            _, _, name_bytes, words = struct.unpack_from("<4I", artifact, at)
+            at += 16 + (name_bytes + 3) // 4 * 4
+            yield artifact[at : at + words * 4]
+            at += words * 4
+        begin = artifact.find(struct.pack("<I", MAGIC), at)
+
+
+def validate(module: bytes, folder: Path) -> None:
+    """Raises AssertionError with spirv-val's text if a module is not valid."""
+    path = folder / "module.spv"
+    path.write_bytes(module)
+    command = ["spirv-val", "--target-env", "vulkan1.3", "--scalar-block-layout", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
