@@ -7,6 +7,7 @@ Usage: write_gallery.py FOLDER [--frames N]. With `--sheet FILE`, the last frame
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import subprocess
@@ -42,6 +43,16 @@ def describe(example: Path) -> str:
     return f"## {title}\n\n![{title}]({example.stem}.gif)\n\n{about}\n\n```python\n{text[doc.end() :].strip() if doc else text}\n```\n"
 
 
+def list_longer_ones() -> str:
+    """Returns the entries of the examples that are in the repository only."""
+    lines = ["## Longer programs\n\nThese are in the folder `examples` of the repository; `--help` lists what each of them takes.\n"]
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        doc = ast.get_docstring(ast.parse(example.read_text())) or ""
+        if example.stem != "loss_plot":  # a module that the others use
+            lines.append(f"- `{example.name}`: {doc.partition(chr(10) * 2)[0].replace(chr(10), ' ')}")
+    return "\n".join(lines) + "\n"
+
+
 def write(folder: Path, frames: int) -> list[Path]:
     """Writes the animations and `index.md`; returns the animations."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +63,7 @@ def write(folder: Path, frames: int) -> list[Path]:
     head = (
         "# Gallery\n\nThese programs come with the package: `python -m quadrants examples julia` runs one of them, and `--copy` writes its"
     )
-    page = [f"{head} text\nto a file. They draw with [qd.GUI](../docs/guide/pictures.md).\n", *map(describe, EXAMPLES)]
+    page = [f"{head} text\nto a file. They draw with [qd.GUI](../docs/guide/pictures.md).\n", *map(describe, EXAMPLES), list_longer_ones()]
     (folder / "index.md").write_text("\n".join(page))
     return made
 
