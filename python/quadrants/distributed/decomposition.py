@@ -198,3 +198,7 @@ def choose_parts(size: int, shape: tuple[int, ...], most: tuple[int, ...]) -> tu
     divisors = [count for count in range(1, size + 1) if size % count == 0]
     found = itertools.product(*([count for count in divisors if count <= limit] for limit in most))
     return min((parts for parts in found if math.prod(parts) == size), key=count_cells, default=())
+
+
+__all__ = ["Decomposition", "choose_parts", "cut", "spread"]
+__dir__ = __all__.copy

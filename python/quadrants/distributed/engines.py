@@ -175,3 +175,7 @@ def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | Non
     )  # fmt: skip
     atexit.register(lambda: loaded.is_initialized() and loaded.destroy_process_group())
     return TorchEngine(None, True)
+
+
+__all__ = ["Engine", "MpiEngine", "TorchEngine", "connect"]
+__dir__ = __all__.copy

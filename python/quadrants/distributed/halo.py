@@ -240,3 +240,7 @@ def _find_problem(listed: Any, leaves: list[Any], shape: tuple[int, ...]) -> str
         if leaf.shape != shape:
             return f"a container of shape {leaf.shape}, and parts of shape {shape}"
     return ""
+
+
+__all__ = ["Halo"]
+__dir__ = __all__.copy

@@ -57,3 +57,7 @@ def find_first_host(nodes: str) -> str:
     """Returns the first host of Slurm's short form of a list, such as node[03-05,9],other."""
     match = re.match(r"([^,\[]*)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", nodes)
     return "".join(part or "" for part in match.groups()) if match else nodes
+
+
+__all__ = ["Launch", "find_first_host", "find_launch"]
+__dir__ = __all__.copy

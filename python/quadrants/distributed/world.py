@@ -222,3 +222,7 @@ def _check_devices(places: list[str], ranks_per_device: int) -> None:
                 f"ranks {', '.join(map(str, ranks))} share the GPU {place.rpartition(' ')[2]} of {place.partition('/')[0]}, and at most "
                 f"{ranks_per_device} may: start fewer ranks there, or allow it with ranks_per_device={len(ranks)}"
             )
+
+
+__all__ = ["World", "get_world", "init"]
+__dir__ = __all__.copy
