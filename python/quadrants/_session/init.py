@@ -199,7 +199,8 @@ def _choose_arch(arch: Any, enable_fallback: bool, options: dict[str, Any]) -> A
         candidates += found if isinstance(found, list) else [found]
     problems = {}
     for candidate in candidates:
-        problems[candidate] = find_problem(candidate, options)
+        # Any GPU: not a driver of GPUs that runs on the processor.
+        problems[candidate] = find_problem(candidate, {**options, "arch": "gpu"} if len(candidates) > 1 else options)
         if not problems[candidate]:
             return candidate
     reasons = "; ".join(f"{candidate.name}: {problem}" for candidate, problem in problems.items())

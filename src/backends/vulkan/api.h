@@ -59,6 +59,7 @@ struct PhysicalDevice {
   bool requiresSubgroupSize = false; ///< its subgroups have several sizes: pipelines ask for that of the features
   bool hasFullSubgroups = false, hasBudget = false;
   std::string problem; ///< why it cannot be used; empty: it can
+  bool isProcessor() const { return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 };
 
 /// The driver: functions of all drivers, and Vulkan's.

@@ -362,12 +362,11 @@ void addFunctions(VulkanApi &api) {
   api.countDevices = [](int *count) { return *count = int(opened->devices.size()), Status(gpu::kSuccess); };
   api.getDevice = [](gpu::Ordinal *ordinal, int number) { return *ordinal = number, Status(gpu::kSuccess); };
   api.getDeviceAttribute = [](int *value, int attribute, gpu::Ordinal ordinal) {
-    const VkPhysicalDeviceProperties &properties = opened->devices[size_t(ordinal)].properties;
-    bool isProcessor = properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    const PhysicalDevice &device = opened->devices[size_t(ordinal)];
     *value = 0;
     // How many blocks run at a time is a guess: Vulkan does not tell.
-    if (attribute == kMultiprocessorCount) *value = isProcessor ? int(std::max(1u, std::thread::hardware_concurrency())) : 64;
-    if (attribute == kClockKilohertz) *value = int(1e6 / double(properties.limits.timestampPeriod));
+    if (attribute == kMultiprocessorCount) *value = device.isProcessor() ? int(std::max(1u, std::thread::hardware_concurrency())) : 64;
+    if (attribute == kClockKilohertz) *value = int(1e6 / double(device.properties.limits.timestampPeriod));
     return Status(gpu::kSuccess);
   };
   api.retainContext = [](gpu::Context *context, gpu::Ordinal ordinal) {

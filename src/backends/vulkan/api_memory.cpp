@@ -147,7 +147,7 @@ void Device::getInfo(size_t &free, size_t &total) const {
   total = memory.memoryProperties.memoryHeaps[heap].size;
   size_t limit = physical.hasBudget ? budget.heapBudget[heap] : total, used = physical.hasBudget ? budget.heapUsage[heap] : allocated;
   free = limit > used ? limit - used : 0;
-  if (physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) free = std::min(free, getFreeMemory());
+  if (physical.isProcessor()) free = std::min(free, getFreeMemory());
 }
 
 } // namespace qd::vulkan

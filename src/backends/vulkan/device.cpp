@@ -2,6 +2,7 @@
 #include "backends/gpu/device.h"
 #include "backends/vulkan/api.h"
 #include "backends/vulkan/binary.h"
+#include "support/log.h"
 
 namespace qd::vulkan {
 
@@ -16,6 +17,9 @@ public:
   VulkanDevice(const VulkanApi &api, const support::Options &options)
       : GpuDevice(api, options, /*mayPool=*/false), api(api), physical(api.devices[size_t(memory->getOrdinal())]) {
     architecture = physical.features.write();
+    if (physical.isProcessor())
+      support::log(support::LogLevel::Warn, std::string("arch=qd.vulkan: the device ") + physical.properties.deviceName +
+                                                " is the processor, on which arch=qd.cpu is faster");
     memory->usesGraphs = false;
   }
 
@@ -42,7 +46,12 @@ private:
 } // namespace
 
 std::string findProblem(const support::Options &options) {
-  return options.getBool(Option::enable_vulkan) ? findDriver(options.getText(Option::vulkan_driver)).absence : "enable_vulkan is off";
+  if (!options.getBool(Option::enable_vulkan)) return "enable_vulkan is off";
+  const Driver &driver = findDriver(options.getText(Option::vulkan_driver));
+  // Of several kinds of GPUs, a driver that runs on the processor is none.
+  bool isForAnyGpu = options.getText(Option::arch) == "gpu";
+  if (isForAnyGpu && driver.absence.empty() && driver.api.devices[0].isProcessor()) return "its only device is the processor";
+  return driver.absence;
 }
 
 std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {

@@ -229,6 +229,14 @@ def test_no_loader(tmp_path: Path) -> None:
         qd.init(arch=qd.vulkan, enable_vulkan=False, enable_fallback=False)
 
 
+def test_any_gpu_is_not_a_driver_that_runs_on_the_processor(capfd: pytest.CaptureFixture[str]) -> None:
+    qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
+    if "is the processor, on which arch=qd.cpu is faster" not in capfd.readouterr().err:
+        pytest.skip("the device is a GPU")
+    qd.init(arch=[qd.amdgpu, qd.vulkan, qd.cpu], offline_cache=False)
+    assert qd.cfg.arch == qd.cpu
+
+
 def test_a_device_that_does_not_exist() -> None:
     with pytest.raises(RuntimeError, match="there is no GPU number 99: Vulkan sees"):
         qd.init(arch=qd.vulkan, device_id=99, enable_fallback=False)
