@@ -224,13 +224,12 @@ class GUI:
         pixels = self._canvas.get_pixels()
         if file is not None:
             images.imwrite(pixels[::-1].swapaxes(0, 1), file)
-        if isinstance(self.window, Animation):
-            if file is None:
+        if self.window is not None:
+            if file is None or not isinstance(self.window, Animation):
                 self.window.show(pixels)
             self.window.count()
-        elif self.window is not None:
-            self.window.show(pixels)
-            self._wait()
+            if not isinstance(self.window, Animation):
+                self._wait()
         self.clear()
 
     def _wait(self) -> None:

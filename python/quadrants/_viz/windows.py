@@ -54,7 +54,7 @@ def file_name(title: str) -> str:
 class Window:
     """The part that windows share: the events that wait, and the modifier keys that are pressed."""
 
-    is_animation = False
+    left: int | None = None  # frames until the window closes by itself
 
     def __init__(self, width: int, height: int):
         self.width, self.height, self.is_open, self.cursor = width, height, True, (0.0, 0.0)
@@ -83,6 +83,13 @@ class Window:
 
     def show(self, pixels: np.ndarray) -> None:
         raise NotImplementedError
+
+    def count(self) -> None:
+        """Counts a frame; the last one closes the window."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.close()
 
     def close(self) -> None:
         self.is_open = False
@@ -176,13 +183,20 @@ class PygameWindow(Window):
         super().close()
 
 
-class Cell(Window):
-    """The output of a notebook's cell: each frame replaces the one before."""
+def _read_frames(otherwise: int | None) -> int | None:
+    """Returns the number of frames that QD_GUI_FRAMES sets."""
+    text = os.environ.get("QD_GUI_FRAMES", "")
+    if text and (not text.isdigit() or int(text) == 0):
+        raise ValueError(f"QD_GUI_FRAMES is a number of frames, at least 1, got {text!r}")
+    return int(text) if text else otherwise
 
-    is_animation = True
+
+class Cell(Window):
+    """The output of a notebook's cell: each frame replaces the one before. It is open until the user interrupts the cell."""
 
     def __init__(self, title: str, width: int, height: int):
         super().__init__(width, height)
+        self.left = _read_frames(None)
         self._handle: Any = None
 
     def show(self, pixels: np.ndarray) -> None:
@@ -196,21 +210,10 @@ class Cell(Window):
 class Animation(Window):
     """Where there is no display: a GIF in the present folder, complete after a number of frames, when the loop over `running` ends."""
 
-    is_animation = True
-
     def __init__(self, title: str, width: int, height: int):
         super().__init__(width, height)
-        text = os.environ.get("QD_GUI_FRAMES", "") or "120"
-        if not text.isdigit() or text == "0":
-            raise ValueError(f"QD_GUI_FRAMES is a number of frames, at least 1, got {text!r}")
-        self.left, self._path, self._title = int(text), f"{file_name(title)}.gif", title
+        self.left, self._path, self._title = _read_frames(120), f"{file_name(title)}.gif", title
         self._video: images.VideoWriter | None = None
-
-    def count(self) -> None:
-        """Counts a frame; the last one closes the window."""
-        self.left -= 1
-        if self.left == 0:
-            self.close()
 
     def show(self, pixels: np.ndarray) -> None:
         if not self.is_open:

@@ -142,3 +142,18 @@ def test_a_long_compile_is_reported_below_the_cell():
     assert texts[2] == [("stdout", "5\n")]
     table = notebook.cells[3].outputs[0]["data"]["text/html"]
     assert "qd.field of i32, shape (2, 20)" in table and "<td>1</td><td>7</td>" in table and "<td>…</td>" in table
+
+
+def test_a_window_below_a_cell(monkeypatch):
+    nbclient = pytest.importorskip("nbclient")
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    monkeypatch.setenv("QD_GUI_FRAMES", "3")
+    monkeypatch.delenv("QD_GUI", raising=False)
+    loop = "gui, n = qd.GUI('t', 16), 0\nwhile gui.running:\n    gui.clear(n)\n    gui.show()\n    n += 1\nn"
+    picture = "qd.tools.show(qd.field(qd.f32, shape=(4, 4)))"
+    cells = [new_code_cell(text) for text in (BEGIN.format(arch="cpu"), loop, picture)]
+    nbclient.NotebookClient(notebook := new_notebook(cells=cells), timeout=60, kernel_name="python3").execute()
+    shown, number = notebook.cells[1].outputs
+    assert "image/png" in shown["data"] and number["data"]["text/plain"] == "3"
+    assert "image/png" in notebook.cells[2].outputs[0]["data"]
