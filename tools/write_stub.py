@@ -87,9 +87,9 @@ def make_types_stub() -> str:
         dtype = getattr(_dtypes, name)
         kind = "bool" if dtype is _dtypes.u1 else "float" if dtype.is_real else "int"
         lines.append(f"{name}: TypeAlias = {kind}")
-    for name in sorted(set(qd.types.__all__) - {"NDArray", "Template", "ndarray", "primitive_types", "template"}):
+    for name in sorted(set(qd.types.__all__) - {"NDArray", "Template", "ndarray", "primitive_types", "quant", "template"}):
         lines.append(f"from {getattr(qd.types, name).__module__.replace('quadrants', '.', 1)} import {name} as {name}")
-    return "\n".join([*lines, "from . import primitive_types as primitive_types"]) + ANNOTATIONS
+    return "\n".join([*lines, "from . import primitive_types as primitive_types", "from . import quant as quant"]) + ANNOTATIONS
 
 
 def make_library_stub(name: str) -> str:

@@ -52,6 +52,7 @@ _LAZY_NAMES = {
     "_viz.gui": "GUI",
     "_library.math_functions": "acosh asinh atanh cbrt copysign expm1 hypot log1p log10",
     "_library.indices": "get_addr rescale_index",
+    "_quantized.fields": "BitpackedFields",
     "_sparse.trees": "activate append deactivate is_active length",
     "_sparse.host": "deactivate_all_snodes",
     "simt._tiles": "outer",

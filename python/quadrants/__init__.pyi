@@ -108,6 +108,7 @@ from . import profiler as profiler
 from . import simt as simt
 from . import sparse as sparse
 from . import tools as tools
+from ._quantized.fields import BitpackedFields as BitpackedFields
 from .types.enums import DeviceCapability as DeviceCapability
 from ._session.streams import Event as Event
 from .types.enums import Format as Format
@@ -138,6 +139,7 @@ from ._library.indices import get_addr as get_addr
 from ._library.math_functions import hypot as hypot
 from ._sparse.trees import is_active as is_active
 from ._sparse.trees import length as length
+from ._containers.files import load as load
 from ._library.math_functions import log10 as log10
 from ._library.math_functions import log1p as log1p
 from .linalg import lu as lu
@@ -151,6 +153,7 @@ from .lang.former import pure as pure
 from .linalg import qr as qr
 from .linalg import randn as randn
 from ._library.indices import rescale_index as rescale_index
+from ._containers.files import save as save
 from .linalg import solve as solve
 from .linalg import solve_spd as solve_spd
 from .types import sparse_matrix_builder as sparse_matrix_builder

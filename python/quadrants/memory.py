@@ -27,6 +27,8 @@ def blocks() -> list[Block]:
     """
     found: dict[int, tuple[int, list[str], str]] = {}
     for container, address, size, file, line in _runtime.list_containers():
+        words = getattr(container, "_words", None)  # a quantized field counts to its words
+        address = address if words is None else words._address
         _, names, place = found.setdefault(address, (size, [], f"{file}:{line}" if file else "?"))
         names.append(_describe(container))
         if file and place == "?":

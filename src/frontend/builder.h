@@ -17,6 +17,7 @@
 #include "frontend/expressions/expressions.h"
 #include "frontend/expressions/matrix_methods.h"
 #include "frontend/expressions/operators.h"
+#include "frontend/expressions/packed_elements.h"
 #include "frontend/expressions/printing.h"
 #include "frontend/expressions/structs.h"
 #include "frontend/expressions/subscripts.h"

@@ -169,6 +169,7 @@ mlir::Value Conversions::emit(const Operand &value, Type anchor) {
   return value.visit(
       [&](const PythonObject &object) { return emitObject(object, anchor); }, [&](const Computed &computed) { return computed.ir; },
       [&](const Place &place) {
+        if (place.packed) return packedElements().load(place);
         mlir::Value loaded = emitter.widened(create<ir::LoadOp>(place.getType(), place.ref));
         return stoppedGradients().isStopped(place.ref) ? stoppedGradients().withoutDerivative(loaded) : loaded;
       },

@@ -159,7 +159,7 @@ std::string DependencyTracker::describe(const PathNode *path) {
   if (!path->parent) return path->root == Path::Root::Argument ? path->step.name : "";
   std::string parent = describe(path->parent);
   switch (path->step.kind) {
-  case PathStep::Kind::Attribute: return parent + "." + path->step.name;
+  case PathStep::Kind::Attribute: return path->step.name == "_words" ? parent : parent + "." + path->step.name; // of a quantized field
   case PathStep::Kind::Item: return parent + "[" + std::to_string(path->step.index) + "]";
   case PathStep::Kind::FunctionGlobal:
   case PathStep::Kind::FunctionClosure: return path->step.name;

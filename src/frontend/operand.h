@@ -45,6 +45,14 @@ struct Computed {
 
 struct SparseElement;
 
+/// An element of a quantized field, as a part of a word.
+struct PackedElement {
+  nb::object part;      ///< a quadrants._quantized.kernels.Part
+  mlir::Value offset;   ///< bits of the word before the parts of this element; null: none
+  mlir::Type type;      ///< of its value
+  mlir::Value shadowed; ///< in a kernel to be differentiated: the element of the field itself, which is always 0 and has the gradient
+};
+
 /// A variable, a component or an element; loaded when it is used.
 struct Place {
   mlir::Value ref;                                       ///< of type !qd.ref
@@ -53,7 +61,8 @@ struct Place {
   bool isReadOnly = false;                               ///< a loop variable: its components cannot be assigned
   bool isClamped = false;                                ///< indices of its components are clamped to its bounds
   std::shared_ptr<const SparseElement> sparse = nullptr; ///< a write activates a cell; or null
-  mlir::Type getType() const { return llvm::cast<ir::RefType>(ref.getType()).getPointee(); }
+  std::shared_ptr<const PackedElement> packed = nullptr; ///< the place is a word, and this a part of it; or null
+  mlir::Type getType() const { return packed ? packed->type : llvm::cast<ir::RefType>(ref.getType()).getPointee(); }
 };
 
 /// A scalar, vector or matrix that each launch reads.

@@ -52,6 +52,10 @@ inline constexpr llvm::StringLiteral kAlways = "qd.always";
 /// On a qd.load of an element of a list: elements with different indices are different.
 inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 
+/// On a qd.compare_exchange, the last access in the condition of a qd.while without a body: it replaces a part of a word. Where no other
+/// iteration writes the word, a store does the same.
+inline constexpr llvm::StringLiteral kReplacesPart = "qd.replaces_part";
+
 /// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -67,6 +67,9 @@ LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
   loop.getBody().walk([&](Operation *op) {
     if (auto atomic = dyn_cast<AtomicOp>(op)) {
       atomics[findRoot(atomic.getRef())].push_back(atomic);
+    } else if (auto part = dyn_cast<CompareExchangeOp>(op); part && part->hasAttr(kReplacesPart)) {
+      touched.insert(findRoot(part.getRef()));
+      packed[findRoot(part.getRef())].push_back(part);
     } else if (auto access = dyn_cast<MemoryAccessOpInterface>(op)) {
       access.isAtomic() ? exchange(findRoot(access.getRef())) : void(touched.insert(findRoot(access.getRef())));
     } else if (auto call = dyn_cast<CallOp>(op)) {

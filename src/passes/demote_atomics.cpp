@@ -33,6 +33,19 @@ static void demoteAtomic(AtomicOp atomic) {
   atomic.erase();
 }
 
+/// Replaces the loop that exchanges a word until no other write came in between by its condition, with a store.
+static void demoteExchange(CompareExchangeOp exchange) {
+  auto loop = cast<WhileOp>(exchange->getParentOp());
+  OpBuilder builder(exchange);
+  StoreOp::create(builder, exchange.getLoc(), exchange.getValue(), exchange.getRef());
+  exchange.replaceAllUsesWith(exchange.getExpected());
+  exchange.erase();
+  Block &condition = loop.getConditionRegion().front();
+  condition.getTerminator()->erase();
+  loop->getBlock()->getOperations().splice(loop->getIterator(), condition.getOperations());
+  loop.erase();
+}
+
 static ForOp findParallelLoop(Operation *op) {
   auto loop = op->getParentOfType<ForOp>();
   while (loop && !loop.getParallel()) loop = loop->getParentOfType<ForOp>();
@@ -92,9 +105,9 @@ Pattern findPattern(ElementOp element, Block *body) {
   return pattern;
 }
 
-bool belongToOneIteration(ArrayRef<AtomicOp> atomics, Block *body) {
+template <typename Op> bool belongToOneIteration(const SmallVector<Op, 2> &atomics, Block *body) {
   Pattern first;
-  for (AtomicOp atomic : atomics) {
+  for (Op atomic : atomics) {
     ElementOp element = findElement(atomic.getRef());
     Pattern pattern = element ? findPattern(element, body) : Pattern();
     if (pattern.empty() || (!first.empty() && pattern != first)) return false;
@@ -135,7 +148,13 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
     getOperation().walk([](TaskOp task) {
-      if (!task.getParallel()) task.walk(demoteAtomic);
+      if (task.getParallel()) return;
+      SmallVector<CompareExchangeOp> packed;
+      task.walk([&](CompareExchangeOp op) {
+        if (op->hasAttr(kReplacesPart)) packed.push_back(op);
+      });
+      llvm::for_each(packed, demoteExchange);
+      task.walk(demoteAtomic);
     });
     forEachParallelLoop(getOperation(), [&](ForOp loop) { demoteInLoop(loop, functions); });
   }
@@ -147,6 +166,9 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
                                                       belongToOneIteration(atomics, &loop.getBody().front()));
       if (isOwn) llvm::for_each(atomics, demoteAtomic);
     }
+    for (auto &[root, exchanges] : accesses.packed)
+      if (root.kind == Root::Kind::Tensor && !accesses.exchanged.contains(root) && belongToOneIteration(exchanges, &loop.getBody().front()))
+        llvm::for_each(exchanges, demoteExchange);
   }
 };
 

@@ -27,6 +27,12 @@ _NUMPY = {dtype: _UNLIKE.get(dtype) or np.dtype(_LONG[dtype.name[0]] + dtype.nam
 _FROM_NUMPY = {BF16_BITS: bf16, **{numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not bf16}}
 
 
+class StoredType:
+    """A type of elements that are stored in another form: `dtype` is the data type that kernels compute with."""
+
+    dtype: DataType
+
+
 def is_integral(dtype: Any) -> bool:
     """Return whether the data type `dtype` is an integer type; `u1` is one."""
     return to_dtype(dtype).is_integral
@@ -52,6 +58,8 @@ def find_dtype(value: Any) -> DataType | None:
         return _options.get("default_ip") or i32
     if value is float:
         return _options.get("default_fp") or f32
+    if isinstance(value, StoredType):
+        return value.dtype
     if isinstance(value, str):
         if value == "uint":
             return _options.get("default_up") or u32

@@ -86,6 +86,20 @@ class Shadows:
         return self._has("dual")
 
 
+def leaves_of(items: Any) -> Iterator[Any]:
+    """Yields the fields, also of structs, in lists of them. Raises `ValueError` for anything else."""
+    for item in items:
+        item = getattr(item, "_impl", item)  # a `qd.Tensor` is replaced by its implementation
+        if isinstance(item, (list, tuple)):
+            yield from leaves_of(item)
+        elif hasattr(item, "field_dict"):
+            yield from leaves_of(item.field_dict.values())
+        elif isinstance(item, _runtime.FieldBase):
+            yield item
+        else:
+            raise ValueError(f"{item!r} cannot be placed: a field is expected")
+
+
 class Extents:
     """Size of a tensor or view; `_live_shape` is its shape, and raises after a reset.
 
@@ -169,6 +183,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
     _needs_grad = _needs_dual = False  # declared before the memory is allocated
     _primal: str | None = None  # for a gradient or tangent: its name in messages
     _is_soa = False  # components in blocks of their own
+    _quant: Any = None  # the type of the elements of a quantized field
     _cells: Any = None  # in a sparse node: its cells, the digits of their numbers, the loop over them, a list of elements
     _cell_digits: Any = ()
     _loop: Any = None

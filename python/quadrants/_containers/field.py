@@ -14,7 +14,9 @@ from .._base import options as _options
 from .._base.compat import HostAccess
 from .._base.dtypes import to_shape
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from .._base.imports import load
 from .._base.namespaces import forwarded
+from .._values.quantized import quant_of, refuse_quantized
 from .._values.struct import StructType
 from .._values.types import Layout, find_element
 from . import layout_tree
@@ -275,12 +277,23 @@ def _declare(element: Any, name: str, axes: tuple[int, ...] | None, is_soa: bool
         return made
     dtype, element_shape = scalar_dtype(element), element_shape_of(element)
     kind: Any = kinds[len(element_shape)]
+    quant = quant_of(element)
+    if quant is not None:
+        if not issubclass(kind, Field):
+            refuse_quantized(quant)
+        kind = load("quadrants._quantized.fields").kind_for(element)
     made = kind.__new__(kind)
     (_runtime.FieldBase if issubclass(kind, Field) else _runtime.NdarrayBase).__init__(made, dtype, element_shape, None)
+    made._quant = quant
     made._element_type, made._name = element, name or f"tmp{next(_numbers)}"
     made._shown_name = name.removeprefix("<Struct>").lstrip(".")
     made._order, made._is_soa = axes, is_soa and math.prod(element_shape) > 1
     return made
+
+
+def declare_field(element: Any, name: str, recipe: ContainerSpec) -> Any:
+    """Makes a field of scalars, vectors or matrices without memory, as a part of another one."""
+    return _declare(element, name, recipe.layout, False, (ScalarField, MatrixField, MatrixField))
 
 
 def _parse_order(order: str, rank: int) -> tuple[int, ...] | None:
@@ -294,4 +307,4 @@ def _parse_order(order: str, rank: int) -> tuple[int, ...] | None:
     return axes if list(axes) != list(range(rank)) else None
 
 
-MAKERS.update({"field": make_field, "struct ndarray": _make_struct_ndarray})
+MAKERS.update({"field": make_field, "declared field": declare_field, "struct ndarray": _make_struct_ndarray})

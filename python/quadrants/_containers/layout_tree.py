@@ -23,6 +23,7 @@ from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, user_fra
 from .._base.imports import load
 from .._base.namespaces import forwarded
 from .axes import check_extents, row_major_strides, to_origin
+from .container import leaves_of
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
 
@@ -46,6 +47,8 @@ class NodeMethods:
         return numbers, extents
 
     def _add(self, kind: str, axes: Any, dimensions: Any) -> SNode:
+        if self._node()._kind in ("bit_struct", "quant_array"):
+            raise QuadrantsRuntimeError(f"nothing but quantized fields is in a {self._node()._kind}")
         return SNode(kind, self._node(), *self._read_axes(kind, axes, dimensions))
 
     @also_named(indices="axes")
@@ -111,10 +114,16 @@ class NodeMethods:
 
     @also_named(indices="axes")
     def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
-        """Would return an array of integers of `max_num_bits` bits along `axes`, with extents `dimensions`. Raises
-        `QuadrantsRuntimeError`.
+        """Add an array of elements of one quantized field to each cell of this node, which are in one word, and return its node.
+
+        `axes` and `dimensions` are those of `dense`; `max_num_bits` is the size of the word: 8, 16, 32 or 64. Raises
+        `QuadrantsRuntimeError` for another size.
         """
-        raise QuadrantsRuntimeError("Quant_array SNode is not supported on this backend.")
+        if max_num_bits not in (8, 16, 32, 64):
+            raise QuadrantsRuntimeError(f"No primitive int type has {max_num_bits} bits: a word has 8, 16, 32 or 64")
+        node = self._add("quant_array", axes, dimensions)
+        node._max_num_bits = int(max_num_bits)
+        return node
 
     def deactivate_all(self) -> None:
         """Deactivate all cells below this node that can be deactivated; cells of dense nodes are always active."""
@@ -128,11 +137,19 @@ class NodeMethods:
         Raises `QuadrantsRuntimeError` for a field that has a place.
         """
         node = self._node()
+        origin = to_origin(offset, node.shape)
+        packs = [field for field in fields if hasattr(field, "_place_in")]
+        for pack in packs:
+            pack._place_in(node, origin)
+        fields = tuple(field for field in fields if field not in packs)
         if not node._children:
             node._payload = fields[0] if len(fields) == 1 else None
-        leaves = list(_leaves_of(fields))
-        origin = to_origin(offset, node.shape)
+        leaves = list(leaves_of(fields))
         for field in leaves:
+            if node._kind == "quant_array" and field._quant is None:
+                raise QuadrantsRuntimeError(
+                    f"Only a QuantType can be an element of a QuantArrayType. (field {field._name!r} of {field.dtype})"
+                )
             if field._is_placed():
                 raise QuadrantsRuntimeError(f"This variable has been placed. (field {field._name!r})")
         node.put(leaves, origin)
@@ -148,11 +165,12 @@ class NodeMethods:
 
 
 class SNode(NodeMethods):
-    """A node of a tree: the root, an array of cells ("dense", "pointer", "bitmasked", "dynamic"), or the place of a field in each cell
-    ("place").
+    """A node of a tree: the root, an array of cells ("dense", "pointer", "bitmasked", "dynamic"), the words of quantized fields
+    ("bit_struct", "quant_array"), or the place of a field in each cell ("place").
     """
 
     _chunk = 0  # elements that a dynamic node allocates together
+    _max_num_bits = 0  # of a word of a quant_array
     _payload: Any = None  # what was placed in the cells, if one field or struct
     # Set by `sparse_trees.build`: the cells of a sparse node; those of the next sparse node above or here; how loops visit cells.
     _cells: Any = None
@@ -195,7 +213,7 @@ class SNode(NodeMethods):
     def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
         """Add places for `containers` that have none; `origin` is the lowest index of each axis."""
         for container in containers:
-            SNode("place", self, field=container, offset=origin)
+            SNode("place", self if container._quant is None else container._pack(self, origin), field=container, offset=origin)
 
     def _node(self) -> SNode:
         if self._kind == "place":
@@ -267,7 +285,7 @@ class SNode(NodeMethods):
         """Computes size and alignment, the sizes of cells and the offsets in them."""
         if self._kind == "place":
             field = self._field()
-            if field is None or self._is_block():
+            if field is None or self._is_block() or field._quant is not None:
                 return 0, 1
             return field.dtype.size * math.prod(field.element_shape), field.dtype.size
         end, widest = 0, 1
@@ -282,9 +300,11 @@ class SNode(NodeMethods):
         """Assigns addresses to the fields below; `steps` are the byte strides of the levels above."""
         start += self._offset_bytes_in_parent_cell
         field = self._field()
-        if self._kind == "dense":
+        if self._kind in ("dense", "bit_struct", "quant_array"):
             for child in self._children:
                 child._lay_out(buffer, start, steps + row_major_strides(self._dimensions, self._cell_bytes))
+        elif field is not None and field._quant is not None:
+            field._place_packed(self.shape, self._offset)
         elif field is not None and field._whole is None:
             item = field.dtype.size
             cell = item if field._is_soa else item * math.prod(field.element_shape)
@@ -390,20 +410,7 @@ def finalize(root: SNode) -> None:
 
 
 def _is_sparse(node: SNode) -> bool:
-    return node._kind not in ("dense", "place") or any(map(_is_sparse, node._children))
-
-
-def _leaves_of(items: Any) -> Iterator[Any]:
-    for item in items:
-        item = getattr(item, "_impl", item)  # a `qd.Tensor` is replaced by its implementation
-        if isinstance(item, (list, tuple)):
-            yield from _leaves_of(item)
-        elif hasattr(item, "field_dict"):
-            yield from _leaves_of(item.field_dict.values())
-        elif isinstance(item, _runtime.FieldBase):
-            yield item
-        else:
-            raise ValueError(f"{item!r} cannot be placed: a field is expected")
+    return node._kind in ("pointer", "bitmasked", "dynamic") or any(map(_is_sparse, node._children))
 
 
 def _lacks(node: SNode, which: str) -> bool:
@@ -415,6 +422,12 @@ def _mirror(node: SNode, target: SNode, which: str) -> None:
     for child in [child for child in node._children if _lacks(child, which)]:
         if child._kind == "place":
             target.place(getattr(child._field(), which), offset=child._offset)
+        elif child._kind == "bit_struct":
+            _mirror(child, target, which)
+            continue
+        elif child._kind == "quant_array":
+            _mirror(child, SNode("dense", target, child._own_axes, child._dimensions), which)
+            continue
         elif target is node or _is_sparse(child):  # the shadow has the cells of its field
             if not node._tree._is_final and (_is_sparse(child) or node._kind != "root"):
                 _mirror(child, child, which)

@@ -15,6 +15,7 @@ from .._base.dtypes import find_dtype
 from .._base.errors import QuadrantsRuntimeError
 from .._base.namespaces import forwarded
 from .._values import types as _types
+from .._values.quantized import refuse_quantized
 from .._values.types import Layout, MatrixType, StructTypeBase, make_element
 from .axes import row_major_strides, to_origin
 from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, restore, scalar_dtype
@@ -186,6 +187,7 @@ def make_ndarray(element: Any, shape: Any, recipe: ContainerSpec) -> Any:
     """Same as `ndarray`, for any order of axes in memory and the other properties of a spec."""
     if isinstance(element, StructTypeBase):
         return MAKERS["struct ndarray"](element, shape, recipe)
+    refuse_quantized(element)
     layout, is_soa, needs_grad, needs_dual, offset, name = recipe
     rank = element.ndim if isinstance(element, MatrixType) else 0
 

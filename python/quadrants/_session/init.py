@@ -177,7 +177,7 @@ def dump_compile_config() -> None:
 
 def is_extension_enabled(ext: extension) -> bool:
     """Return whether the current processor supports the feature `ext`."""
-    return ext in (extension.data64, extension.assertion, extension.sparse)
+    return ext in (extension.data64, extension.assertion, extension.sparse, extension.quant, extension.quant_basic)
 
 
 def find_problem(arch: Arch, options: dict[str, Any]) -> str:

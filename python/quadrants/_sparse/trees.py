@@ -156,6 +156,9 @@ def _place(node: Any, digits: list[Digit], total: int, above: Cells | None) -> N
     field = node._field()
     if field is None or field._whole is not None:
         return
+    if field._quant is not None:  # its words are placed
+        field._place_packed(node.shape, node._offset)
+        return _attach(field, node, digits, total, above) if above is not None else None
     count = math.prod(field.element_shape)
     cell = field.dtype.size * count
     if total * cell > _MAX_BYTES:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._base.compat import CallableShape as _Shape
-from .._base.dtypes import DataType, find_dtype, to_dtype
+from .._base.dtypes import DataType, StoredType, find_dtype, to_dtype
 from .._base.errors import QuadrantsSyntaxError, warn
 
 
@@ -37,8 +37,8 @@ def is_tensor(dtype: Any) -> bool:
 
 
 def find_element(value: Any) -> Any:
-    """Returns the element type that `value` means, or None: vector, matrix and struct types unchanged, else the result of `find_dtype`."""
-    return value if isinstance(value, (MatrixType, StructTypeBase)) else find_dtype(value)
+    """Returns the element type that `value` means, or None: vector, matrix, struct and quantized types unchanged, else `find_dtype`."""
+    return value if isinstance(value, (MatrixType, StructTypeBase, StoredType)) else find_dtype(value)
 
 
 def check_size(count: int) -> None:

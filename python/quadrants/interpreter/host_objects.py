@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants import _runtime
 from quadrants._base import dtypes
-from quadrants._base.errors import QuadrantsRuntimeTypeError
+from quadrants._base.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants._base.source import get_source
 from quadrants._containers.buffer_view import BufferView
 from quadrants._containers.interop import find_array
@@ -63,7 +63,9 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         return Tensor(members, container.shape, "struct", container.struct_methods, origin=origin)
     if not label and getattr(container, "_primal", None) == "grad":
         scalars.refuse_gradients()
-    view = container.view() if container._cells is None else container._fetch()
+    if container._quant is not None and scalars.options.recorder is not None:
+        raise QuadrantsRuntimeError("arch=qd.python does not differentiate kernels that use quantized fields")
+    view = container.view() if container._cells is None and container._quant is None else container._fetch()
     dynamic = isinstance(container, _runtime.NdarrayBase)
     memory = scalars.memory(view, container, container._name or f"argument {label}")
     tensor = Tensor(memory, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)

@@ -84,6 +84,15 @@ class SparsePlace(np.ndarray):
         self.activate = getattr(source, "activate", None)
 
 
+class PackedPlace(np.ndarray):
+    """An element of a quantized field, or a part of it: a write rounds it and stores it in its word."""
+
+    flush: Callable[[], None] | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.flush = getattr(source, "flush", None)
+
+
 class Index(tuple):
     """A compile-time index vector, from an unrolled loop: a tuple for indexing, a vector in arithmetic."""
 
@@ -134,15 +143,32 @@ class Tensor:
 
     def element(self, indices: tuple[int, ...]) -> Any:
         """Returns the place of one element."""
+        if getattr(self.owner, "_quant", None) is not None:
+            return self._packed_element(indices)
         if (cells := getattr(self.owner, "_cells", None)) is not None:
             return self._sparse_element(cells, indices)
         return self._element(indices)
 
+    def _packed_element(self, indices: tuple[int, ...]) -> Any:
+        index = tuple(map(int, indices))
+        part = self.owner._fetch(index).view(PackedPlace)
+
+        def flush() -> None:
+            if self.owner._cells is not None:
+                self.owner._activate(self._with_origin(indices))
+            self.owner._flush(np.asarray(part), index)
+            np.asarray(part)[...] = self.owner._fetch(index)
+
+        part.flush = flush
+        return Vec(part, clamps=self.clamps) if part.ndim else part
+
+    def _with_origin(self, indices: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(at) + first for at, first in zip(indices, self.origin or (0,) * len(indices), strict=True))
+
     def _sparse_element(self, cells: Any, indices: tuple[int, ...]) -> Any:
         place = self._element(indices)
         memory = (place.data if isinstance(place, Vec) else place).view(SparsePlace)
-        index = tuple(int(at) + first for at, first in zip(indices, self.origin or (0,) * len(indices), strict=True))
-        memory.activate = functools.partial(self.owner._activate, index)
+        memory.activate = functools.partial(self.owner._activate, self._with_origin(indices))
         return Vec(memory, clamps=self.clamps) if memory.ndim else memory
 
     def _element(self, indices: tuple[int, ...]) -> Any:
@@ -329,6 +355,8 @@ def write(place: Any, value: Any) -> None:
     target[...] = cast(source, target.dtype)
     if isinstance(place, Vec) and place.home:
         place.home[0][place.home[1]] = target
+    if isinstance(memory, PackedPlace) and memory.flush is not None:
+        memory.flush()
 
 
 def as_vector(value: Any) -> Any:

@@ -6,11 +6,11 @@ from .._base.dtypes import is_integral, is_real, is_signed
 from .._containers.buffer_view import BufferView, BufferViewType
 from .._values.struct import struct
 from .._values.types import NDArray, Template, is_tensor, matrix, ndarray, ref, sparse_matrix_builder, template, vector
-from . import primitive_types
+from . import primitive_types, quant
 
 __all__ = [
     "BufferView", "BufferViewType", "NDArray", "Template", "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray",
-    "primitive_types", "ref", "sparse_matrix_builder", "struct", "template", "vector",
+    "primitive_types", "quant", "ref", "sparse_matrix_builder", "struct", "template", "vector",
 ]  # fmt: skip
 
 

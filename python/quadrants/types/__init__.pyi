@@ -39,6 +39,7 @@ from .._values.types import sparse_matrix_builder as sparse_matrix_builder
 from .._values.struct import struct as struct
 from .._values.types import vector as vector
 from . import primitive_types as primitive_types
+from . import quant as quant
 if False:
     NDArray: Any
 else:

@@ -93,6 +93,7 @@ Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand
   Type type = place.getType();
   if (operation == "cas") {
     if (!single || isa<VectorType>(type)) fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
+    if (single->packed) fail(error::kType, "qd.atomic_cas does not take an element of a quantized field, which is a part of a word");
     sparseCells().activate(place);
     return makeComputed(emitter.widened(
         create<ir::CompareExchangeOp>(type, single->ref, conversions.convert(given[1], type), conversions.convert(given[2], type))));
@@ -111,7 +112,7 @@ Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand
   kind = Emitter::getAtomicKind(*kind, scalar);
   SmallVector<mlir::Value> old;
   variables().forEachPlace(place, operand,
-                           [&](mlir::Value ref, mlir::Value part) { old.push_back(create<ir::AtomicOp>(*kind, ref, part)); });
+                           [&](const Place &one, mlir::Value part) { old.push_back(variables().update(*kind, one, part)); });
   if (isStore) return makeObject(nb::none());
   return makeComputed(emitter.widened(single ? old[0] : emitter.makeVector(old, type)));
 }
@@ -129,6 +130,7 @@ Operand BuiltinCalls::loadVolatile(const Operand &target, llvm::StringRef name) 
     auto *place = operand.find<Place>();
     if (!place || !place->isElement)
       fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
+    if (place->packed) fail(error::kType, "'volatile_load' does not take an element of a quantized field, which is a part of a word");
     auto load = create<ir::LoadOp>(place->getType(), place->ref);
     load->setAttr(ir::kVolatile, UnitAttr::get(&session.ctx));
     return load;

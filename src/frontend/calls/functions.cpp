@@ -137,6 +137,10 @@ void Functions::flatten(const Operand &value, SmallVectorImpl<mlir::Value> &oper
         // With `key`, places are passed by reference, so that the callee can assign them.
         if (!key) return addValue(place.getType());
         if (place.isClamped) *key += "b";
+        if (place.packed) {
+          if (place.packed->offset) fail(error::kType, "an element of a quant_array is passed by value: assign it to a variable first");
+          addToKey('q', place.packed->part.ptr());
+        }
         char mark = context.isOuterVariable(place) ? 's' : place.isElement ? 'a' : place.isReadOnly ? 'c' : 'r';
         addToKey(mark, place.getType().getAsOpaquePointer());
         operands.push_back(place.ref);

@@ -112,7 +112,7 @@ Operand Attributes::tensorAttribute(const Operand &base, nb::handle name) {
   bool isExternal = text == "grad" && !found.is_none() && !session.python.isTensor(found) && !session.python.isTensor(object);
   if (isExternal) return signature().makeExternalArray(found, path, size_t(ir::getAxisCount(conversions.toTensor(base).type.getElement())));
   session.tracker.read(path, found);
-  if (text == "_cells") path = session.tracker.findFirstPath(path, found);
+  if (text == "_cells" || text == "_words") path = session.tracker.findFirstPath(path, found);
   return makeObject(found, path);
 }
 

@@ -152,6 +152,8 @@ Operand Subscripts::subscriptTensor(const Tensor &tensor, const std::vector<Oper
     operands.push_back(indexValue(indices[axis], axis));
   }
   if (isField)
+    if (std::optional<Operand> packed = packedElements().findElement(tensor, operands)) return *packed;
+  if (isField)
     if (std::optional<Place> visited = sparseCells().findVisited(tensor, operands)) return *visited;
   Place place{create<ir::ElementOp>(ir::RefType::get(type.getElement()), conversions.getInput(tensor.input, type), operands)};
   place.isElement = true;

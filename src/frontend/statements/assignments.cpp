@@ -224,7 +224,7 @@ void Assignments::augment(const Operand &place, BinaryKind kind, const Operand &
   auto *whole = first.find<Place>();
   if (atomic && whole && (whole->isElement || (whole->isKernelVariable && nesting.isInsideParallel)))
     return variables().forEachPlace(place, emitter.convert(operand, type),
-                                    [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
+                                    [&](const Place &one, mlir::Value part) { variables().update(*atomic, one, part); });
   mlir::Value old = conversions.emit(place);
   // An operator with an atomic form converts its operand first, so that `x += 1.9` is the same for a variable and an element.
   if (atomic && kind != BinaryKind::mul) operand = emitter.cast(operand, scalar);

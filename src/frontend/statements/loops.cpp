@@ -139,7 +139,7 @@ void Loops::visitFor(nb::handle at) {
     if (!conversions.isConstant(test) && !test.isStatic) iterable = loopRanges().chooseRange(iterNode, operators().truth(test, "if"));
   }
   if (!iterable.isGiven()) iterable = expressions().visit(iterNode);
-  if (sparseCells().visitLoop(at, iterable)) return;
+  if (sparseCells().visitLoop(at, iterable) || packedElements().visitLoop(at, iterable)) return;
   if (std::optional<Box> box = loopRanges().findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
   unroll(at, iterable);
 }

@@ -51,19 +51,25 @@ Binding *Variables::findTarget(nb::handle target) {
   return binding;
 }
 
-void Variables::forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
+void Variables::forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(const Place &one, mlir::Value part)> act) {
   sparseCells().activate(place);
-  if (auto *single = place.find<Place>()) return act(single->ref, value);
+  if (auto *single = place.find<Place>()) return act(*single, value);
   const auto &components = place.get<Components>();
   for (size_t position = 0; position < size_t(ir::getComponentCount(components.type)); ++position) {
     Operand component = subscripts().componentPlace(components, position);
     if (!component.is<Place>()) failNoPlace(); // of a temporary vector
-    act(component.get<Place>().ref, isa<VectorType>(value.getType()) ? emitter.extract(value, int64_t(position)) : value);
+    act(component.get<Place>(), isa<VectorType>(value.getType()) ? emitter.extract(value, int64_t(position)) : value);
   }
 }
 
 void Variables::storeTyped(const Operand &place, mlir::Value value) {
-  forEachPlace(place, emitter.convert(value, place.getType()), [&](mlir::Value ref, mlir::Value part) { create<ir::StoreOp>(part, ref); });
+  forEachPlace(place, emitter.convert(value, place.getType()), [&](const Place &one, mlir::Value part) {
+    one.packed ? packedElements().store(one, part) : void(create<ir::StoreOp>(part, one.ref));
+  });
+}
+
+mlir::Value Variables::update(ir::AtomicKind kind, const Place &place, mlir::Value value) {
+  return place.packed ? packedElements().update(kind, place, value) : create<ir::AtomicOp>(kind, place.ref, value).getResult();
 }
 
 void Variables::requirePlace(const Operand &place) {

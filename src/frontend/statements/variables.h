@@ -13,7 +13,9 @@ public:
   void store(const Operand &place, const Operand &value);
   void storeTyped(const Operand &place, mlir::Value value);
   /// Calls `act` for a place, or for the place of each component, with the corresponding part of the value.
-  void forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act);
+  void forEachPlace(const Operand &place, mlir::Value value, llvm::function_ref<void(const Place &one, mlir::Value part)> act);
+  /// Updates a place in one step, and returns its old value.
+  mlir::Value update(ir::AtomicKind kind, const Place &place, mlir::Value value);
   Operand declare(const Operand &value, bool isAssignedOnce);
   Operand merge(Binding &binding, PyObject *name);
   [[noreturn]] void failImmutable(const llvm::Twine &name);

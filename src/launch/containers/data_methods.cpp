@@ -139,7 +139,8 @@ static bool fillElements(PyObject *self, const unsigned char *bytes, size_t coun
 bool fillWithNumber(PyObject *self, PyObject *value) {
   if (!isNumber(value)) return false;
   requireAlive(self);
-  if (reinterpret_cast<TensorObject *>(self)->isSparse) return false; // only active cells are filled
+  // Only active cells are filled.
+  if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self))) return false;
   uint64_t number = 0;
   writeScalar(getTensor(self).layout.element.scalar, &number, value);
   return fillElements(self, reinterpret_cast<unsigned char *>(&number), 1);
@@ -152,7 +153,7 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
     if (isNumber(value)) return PyBool_FromLong(fillWithNumber(self, value));
     if (!PyArray_CheckExact(value)) Py_RETURN_FALSE;
     requireAlive(self);
-    if (reinterpret_cast<TensorObject *>(self)->isSparse) Py_RETURN_FALSE;
+    if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self))) Py_RETURN_FALSE;
     const layout::ValueType &element = getTensor(self).layout.element;
     size_t size = getByteSize(element.scalar), count = size_t(element.componentCount());
     auto *array = reinterpret_cast<PyArrayObject *>(value);
@@ -183,8 +184,10 @@ static bool copyOnDevice(PyObject *self, PyObject *other) {
 PyObject *tryCopy(PyObject *self, PyObject *given) {
   return guard([&]() -> PyObject * {
     requireAlive(self);
-    if (reinterpret_cast<TensorObject *>(self)->isSparse) Py_RETURN_FALSE;
     PyObject *other = unwrap(given);
+    if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self)) ||
+        (isTensor(other) && isQuantized(getTensor(other))))
+      Py_RETURN_FALSE;
     if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(copyOnDevice(self, other));
     Elements source;
     runtime::BufferRef heldSource;
@@ -243,7 +246,7 @@ Ref copyToNumpy(PyObject *self) {
   const Tensor &tensor = getTensor(self);
   const TensorLayout &layout = tensor.layout;
   const layout::ValueType &element = layout.element;
-  if (tensor.buffer->getMemory() || element.scalar == support::ScalarType::BF16) return Ref();
+  if (tensor.buffer->getMemory() || element.scalar == support::ScalarType::BF16 || isQuantized(tensor)) return Ref();
   runtime::BufferRef held = tensor.buffer;
   std::vector<npy_intp> extents;
   extents.reserve(layout.extents.size() + 2);

@@ -137,7 +137,7 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
     if (!readKey(key, keyObject) || isPart(object, key)) return makeSubview(self, keyObject);
     if (!object.tensor.data) requireAlive(self);
     unsigned char *address = findElement(object, key);
-    if (object.tensor.layout.element.rank == 0) {
+    if (object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor)) {
       support::ScalarType type = object.tensor.layout.element.scalar;
       runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
       if (!memory) return readScalar(type, address);
@@ -163,7 +163,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
       if (isTaken.get() == Py_False) refusePart(object, key);
       return 0;
     }
-    bool isScalar = object.tensor.layout.element.rank == 0;
+    bool isScalar = object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor);
     uint64_t converted;
     if (!object.tensor.data) requireAlive(self);
     unsigned char *address = findElement(object, key); // a wrong index is reported before a wrong value

@@ -103,6 +103,7 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
                          *const kParent = getName("_parent"), *const kKey = getName("_key");
   const auto &object = *reinterpret_cast<TensorObject *>(container);
   const Tensor &whole = object.tensor;
+  if (whole.data && isQuantized(whole)) throw support::Error(support::ErrorKind::Value, "a quantized field has no views; slice to_numpy()");
   std::vector<AxisChoice> choices = chooseAxes(object, key);
   // Positions refer to the container of which the first subview was made, in row-major order.
   bool isOfSubview = Py_TYPE(container) == subviewType;

@@ -247,6 +247,7 @@ static PyObject *makeView(PyObject *self, PyObject *) {
     if (tensor.buffer->getMemory())
       throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
+    if (isQuantized(tensor)) throw Error(ErrorKind::Value, "Zero-copy not available: the elements of a quantized field are parts of words");
     if (tensorObject(self).isSparse)
       throw Error(ErrorKind::Value, "Zero-copy not available: a write through the array would activate no cell of the sparse field");
     if (!tensor.layout.tilings.empty())
@@ -394,7 +395,8 @@ static PyObject *getOffset(TensorObject &object) {
 }
 
 static PyObject *hasView(TensorObject &object) {
-  return PyBool_FromLong(!object.tensor.buffer->getMemory() && object.tensor.layout.tilings.empty() && !object.isSparse);
+  return PyBool_FromLong(!object.tensor.buffer->getMemory() && object.tensor.layout.tilings.empty() && !object.isSparse &&
+                         !isQuantized(object.tensor));
 }
 
 static PyObject *getDeviceNumber(TensorObject &object) {

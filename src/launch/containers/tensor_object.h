@@ -44,6 +44,8 @@ inline PyObject *unwrap(PyObject *object) {
 inline bool isTensor(PyObject *object) {
   return PyType_IsSubtype(Py_TYPE(object), ndarrayType) || PyType_IsSubtype(Py_TYPE(object), fieldType);
 }
+/// Whether the elements are parts of words of another container: no memory has this layout (`_quantized/fields.py`).
+inline bool isQuantized(const runtime::Tensor &tensor) { return tensor.layout.componentStride == 0; }
 inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<TensorObject *>(object)->tensor; }
 
 /// A Python object for a block of memory; a new reference.
