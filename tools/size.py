@@ -25,14 +25,14 @@ TOTALS = {"src": 40_853, "python": 17_462}
 BUDGETS = {
     "src": 412,  # files directly in src
     "src/artifact": 550,
-    "src/backends": 6_769,
+    "src/backends": 6_776,
     "src/bindings": 555,
     "src/codegen": 6_503,
     "src/devlib": 1_045,
     "src/frontend": 9_285,
     "src/ir": 900,
     "src/launch": 6_577,
-    "src/layout": 150,
+    "src/layout": 143,
     "src/passes": 5_475,
     "src/runtime": 1_771,
     "src/support": 655,

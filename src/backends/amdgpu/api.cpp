@@ -1,6 +1,7 @@
 // api.cpp: loads HIP, and adapts what differs from CUDA's driver: contexts, names of errors, nodes of graphs
 #include "backends/amdgpu/api.h"
 #include "backends/amdgpu/limits.h"
+#include "backends/gpu/functions.h"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -13,29 +14,6 @@ namespace qd::amdgpu {
 
 using gpu::Context;
 using gpu::Status;
-
-// clang-format off
-#define QD_HIP_FUNCTIONS(row)                                                                                                              \
-  row(initialize, "hipInit") row(getVersion, "hipRuntimeGetVersion") row(countDevices, "hipGetDeviceCount") row(getDevice, "hipDeviceGet") \
-  row(getDeviceAttribute, "hipDeviceGetAttribute") row(getMemoryInfo, "hipMemGetInfo") row(allocate, "hipMalloc") row(release, "hipFree")   \
-  row(allocateHost, "hipHostMalloc") row(releaseHost, "hipHostFree") row(fillBytes, "hipMemsetD8Async")                                    \
-  row(fillWords, "hipMemsetD32Async") row(copyToDevice, "hipMemcpyHtoDAsync") row(copyToHost, "hipMemcpyDtoHAsync")                        \
-  row(copyOnDevice, "hipMemcpyDtoDAsync") row(loadModule, "hipModuleLoadData") row(unloadModule, "hipModuleUnload")                        \
-  row(getFunction, "hipModuleGetFunction") row(getOccupancy, "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor")                         \
-  row(launch, "hipModuleLaunchKernel") row(createStream, "hipStreamCreateWithFlags") row(destroyStream, "hipStreamDestroy")                \
-  row(synchronizeStream, "hipStreamSynchronize") row(queryStream, "hipStreamQuery") row(waitForEvent, "hipStreamWaitEvent")                \
-  row(createEvent, "hipEventCreateWithFlags") row(destroyEvent, "hipEventDestroy") row(recordEvent, "hipEventRecord")                      \
-  row(synchronizeEvent, "hipEventSynchronize") row(queryEvent, "hipEventQuery") row(getElapsedTime, "hipEventElapsedTime")                 \
-  row(getOldProperties, "hipGetDeviceProperties")
-
-// Some versions lack these.
-#define QD_HIP_OPTIONAL_FUNCTIONS(row)                                                                                                     \
-  row(getProperties, "hipGetDevicePropertiesR0600") row(launchTogether, "hipModuleLaunchCooperativeKernel")                                \
-  row(getDefaultMemoryPool, "hipDeviceGetDefaultMemPool") row(setPoolAttribute, "hipMemPoolSetAttribute")                                  \
-  row(trimPool, "hipMemPoolTrimTo") row(allocateAsync, "hipMallocAsync") row(releaseAsync, "hipFreeAsync")                                 \
-  row(createGraph, "hipGraphCreate") row(instantiateGraph, "hipGraphInstantiateWithFlags") row(launchGraph, "hipGraphLaunch")              \
-  row(destroyExecutableGraph, "hipGraphExecDestroy") row(destroyGraph, "hipGraphDestroy")
-// clang-format on
 
 constexpr Status kInvalidDevice = 101; // what HIP answers when there is none
 
@@ -126,15 +104,20 @@ static std::string load(const std::string &library, HipApi &api) {
     if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return "there is no AMD driver (" + names[0] + " cannot be loaded)";
   const char *missing = nullptr;
-  QD_HIP_FUNCTIONS(QD_GPU_NEED)
-  QD_HIP_OPTIONAL_FUNCTIONS(QD_GPU_FIND)
-#define QD_HIP_FIND(member, symbol) api.adapted.member = reinterpret_cast<decltype(api.adapted.member)>(dlsym(handle, symbol));
-#define QD_HIP_NEED(member, symbol)                                                                                                        \
-  QD_HIP_FIND(member, symbol)                                                                                                              \
+#define QD_HIP_NEED(member, inCuda, symbol) QD_GPU_NEED(member, symbol)
+#define QD_HIP_FIND(member, inCuda, symbol) QD_GPU_FIND(member, symbol)
+  QD_GPU_FUNCTIONS(QD_HIP_NEED)
+  QD_GPU_POOL_FUNCTIONS(QD_HIP_FIND)
+  QD_GPU_GRAPH_FUNCTIONS(QD_HIP_FIND)
+  QD_GPU_NEED(getOldProperties, "hipGetDeviceProperties")
+  QD_GPU_FIND(getProperties, "hipGetDevicePropertiesR0600")
+#define QD_HIP_FIND_ADAPTED(member, symbol) api.adapted.member = reinterpret_cast<decltype(api.adapted.member)>(dlsym(handle, symbol));
+#define QD_HIP_NEED_ADAPTED(member, symbol)                                                                                                \
+  QD_HIP_FIND_ADAPTED(member, symbol)                                                                                                      \
   if (!api.adapted.member) missing = symbol;
-  QD_HIP_ADAPTED_FUNCTIONS(QD_HIP_NEED)
-  QD_HIP_FIND(addKernelNode, "hipGraphAddKernelNode")
-  QD_HIP_FIND(setKernelNode, "hipGraphExecKernelNodeSetParams")
+  QD_HIP_ADAPTED_FUNCTIONS(QD_HIP_NEED_ADAPTED)
+  QD_HIP_FIND_ADAPTED(addKernelNode, "hipGraphAddKernelNode")
+  QD_HIP_FIND_ADAPTED(setKernelNode, "hipGraphExecKernelNodeSetParams")
   if (missing) return std::string("the AMD driver is too old (it has no ") + missing + "): ROCm 5 or newer is needed, so update it";
   hip = api.adapted;
   adapt(api);

@@ -1,6 +1,7 @@
 // api.cpp: loads NVIDIA's driver and checks its version
 #include "backends/cuda/api.h"
 #include "backends/cuda/limits.h"
+#include "backends/gpu/functions.h"
 
 #include <dlfcn.h>
 #include <map>
@@ -13,32 +14,17 @@ namespace qd::cuda {
 static constexpr int kOldestDriver = 11080;
 
 // clang-format off
-// Drivers of CUDA 11.8 or later have all of these; otherwise the driver cannot be used.
+// Drivers of CUDA 11.8 or later have all of these and all of gpu/functions.h but those of graphs; otherwise the driver cannot be used.
 #define QD_CUDA_FUNCTIONS(row)                                                                                                             \
-  row(getErrorName, "cuGetErrorName") row(getErrorString, "cuGetErrorString") row(initialize, "cuInit")                                    \
-  row(getVersion, "cuDriverGetVersion") row(countDevices, "cuDeviceGetCount") row(getDevice, "cuDeviceGet")                                \
-  row(getDeviceAttribute, "cuDeviceGetAttribute") row(retainContext, "cuDevicePrimaryCtxRetain")                                           \
+  row(getErrorName, "cuGetErrorName") row(getErrorString, "cuGetErrorString") row(retainContext, "cuDevicePrimaryCtxRetain")               \
   row(resetContext, "cuDevicePrimaryCtxReset_v2") row(getCurrentContext, "cuCtxGetCurrent") row(setCurrentContext, "cuCtxSetCurrent")      \
-  row(setContextLimit, "cuCtxSetLimit") row(getDefaultMemoryPool, "cuDeviceGetDefaultMemPool")                                             \
-  row(setPoolAttribute, "cuMemPoolSetAttribute") row(trimPool, "cuMemPoolTrimTo") row(getMemoryInfo, "cuMemGetInfo_v2")                    \
-  row(allocate, "cuMemAlloc_v2") row(release, "cuMemFree_v2") row(allocateAsync, "cuMemAllocAsync")                                        \
-  row(releaseAsync, "cuMemFreeAsync") row(allocateHost, "cuMemHostAlloc") row(releaseHost, "cuMemFreeHost")                                \
-  row(fillBytes, "cuMemsetD8Async") row(fillWords, "cuMemsetD32Async") row(copyToDevice, "cuMemcpyHtoDAsync_v2")                           \
-  row(copyToHost, "cuMemcpyDtoHAsync_v2") row(copyOnDevice, "cuMemcpyDtoDAsync_v2") row(loadModule, "cuModuleLoadData")                    \
-  row(unloadModule, "cuModuleUnload") row(getFunction, "cuModuleGetFunction")                                                              \
-  row(getOccupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor") row(launch, "cuLaunchKernel")                                           \
-  row(launchTogether, "cuLaunchCooperativeKernel") row(beginLinking, "cuLinkCreate_v2") row(addToLinking, "cuLinkAddData_v2")              \
-  row(completeLinking, "cuLinkComplete") row(endLinking, "cuLinkDestroy") row(createStream, "cuStreamCreate")                              \
-  row(destroyStream, "cuStreamDestroy_v2") row(synchronizeStream, "cuStreamSynchronize") row(queryStream, "cuStreamQuery")                 \
-  row(waitForEvent, "cuStreamWaitEvent") row(createEvent, "cuEventCreate") row(destroyEvent, "cuEventDestroy_v2")                          \
-  row(recordEvent, "cuEventRecord") row(synchronizeEvent, "cuEventSynchronize") row(queryEvent, "cuEventQuery")                            \
-  row(getElapsedTime, "cuEventElapsedTime")
+  row(setContextLimit, "cuCtxSetLimit") row(beginLinking, "cuLinkCreate_v2") row(addToLinking, "cuLinkAddData_v2")                         \
+  row(completeLinking, "cuLinkComplete") row(endLinking, "cuLinkDestroy")
 
 // Drivers for CUDA 12 and later have these.
-#define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \
-  row(createGraph, "cuGraphCreate") row(addKernelNode, "cuGraphAddKernelNode_v2") row(instantiateGraph, "cuGraphInstantiateWithFlags")     \
-  row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2") row(launchGraph, "cuGraphLaunch")                                                \
-  row(destroyExecutableGraph, "cuGraphExecDestroy") row(destroyGraph, "cuGraphDestroy") row(addGraphEdges, "cuGraphAddDependencies_v2")
+#define QD_CUDA_GRAPH_FUNCTIONS(row)                                                                                                       \
+  row(addKernelNode, "cuGraphAddKernelNode_v2") row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2")                                    \
+  row(addGraphEdges, "cuGraphAddDependencies_v2")
 // clang-format on
 
 static std::string formatVersion(int version) {
@@ -54,8 +40,13 @@ static std::string load(const std::string &library, CudaApi &api) {
     if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return "there is no NVIDIA driver (" + names[0] + " cannot be loaded)";
   const char *missing = nullptr;
+#define QD_CUDA_NEED(member, symbol, inHip) QD_GPU_NEED(member, symbol)
+#define QD_CUDA_FIND(member, symbol, inHip) QD_GPU_FIND(member, symbol)
+  QD_GPU_FUNCTIONS(QD_CUDA_NEED)
+  QD_GPU_POOL_FUNCTIONS(QD_CUDA_NEED)
+  QD_GPU_GRAPH_FUNCTIONS(QD_CUDA_FIND)
   QD_CUDA_FUNCTIONS(QD_GPU_NEED)
-  QD_CUDA_NEWER_FUNCTIONS(QD_GPU_FIND)
+  QD_CUDA_GRAPH_FUNCTIONS(QD_GPU_FIND)
   const std::string needed = "): " + formatVersion(kOldestDriver) + " or newer is needed, so update the driver";
   if (missing) return std::string("the NVIDIA driver is too old (it has no ") + missing + needed;
   api.backend = "cuda";
