@@ -94,7 +94,10 @@ class Halo:
             decomposition = Decomposition(whole, widths, periodic, axes, parts or None)
         self._part: Decomposition = decomposition
         self._corners, self._on_gpu = corners, leaves[0]._device is not None
-        self._stream, self._event = (create_stream() if self._on_gpu else None), create_event()
+        # A stream of torch, where there is torch: it frees pinned memory in streams that it has used, so these must never end.
+        self._torch_stream = sys.modules["torch"].cuda.Stream() if self._on_gpu and "torch" in sys.modules else None
+        self._stream = Stream(self._torch_stream.cuda_stream) if self._torch_stream else create_stream() if self._on_gpu else None
+        self._event = create_event()
         self._is_staged = self._on_gpu and not world._engine.sends_device_memory  # through the memory of the processor
         self._tag = world.take_tags(4 * len(leaves) * len(shape))
         self._steps = self._make_steps(shape, adds=False)
@@ -183,8 +186,7 @@ class Halo:
             self._event.wait(then)
 
     def _in_stream(self) -> Any:
-        cuda: Any = self._stream and sys.modules["torch"].cuda
-        return cuda.stream(cuda.ExternalStream(self._stream.handle)) if cuda else contextlib.nullcontext()  # type: ignore[union-attr]
+        return contextlib.nullcontext() if self._torch_stream is None else sys.modules["torch"].cuda.stream(self._torch_stream)
 
     def _send(self, step: _Step, adds: bool) -> Any:
         """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there."""

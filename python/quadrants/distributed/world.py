@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import socket
 import sys
@@ -13,15 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import _runtime
 from .._base import options as _options
 from .._base.arch import GPU_NAMES
 from .._base.errors import QuadrantsRuntimeError
 from .._session import init as _init
 from .engines import Engine, connect
 from .launchers import find_launch
-
-_MOST_DEVICES = 64
 
 
 class World:
@@ -180,7 +176,7 @@ def init(
             chosen["random_seed"] = int(np.random.SeedSequence((values["random_seed"] % 2**64, world.rank)).generate_state(1)[0] >> 1)
         found = _init._choose_arch(arch, values["enable_fallback"], values)
         if found.name in GPU_NAMES and not {"device_id", "device_index"} & options.keys():
-            chosen["device_id"] = world.local_rank % _count_devices(found.name, _options.plain(values))
+            chosen["device_id"] = world.local_rank % _count_devices(found.name, values)
         _init.init(found, **chosen)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
@@ -188,29 +184,36 @@ def init(
     told = world._engine.all_gather((problem, place))
     if problems := [f"rank {rank}: {text}" for rank, (text, _) in enumerate(told) if text]:
         raise QuadrantsRuntimeError(f"the runtime did not start: {'; '.join(problems)}")
-    _check_devices([place for _, place in told], ranks_per_device)
+    places = [place for _, place in told]
+    _check_devices(places, ranks_per_device)
     if place and "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
         sys.modules["torch"].cuda.set_device(_options.get("device_id"))
-    is_shared = len({place for _, place in told}) < world.size
-    world._engine.sends_device_memory = bool(place) and not is_shared and getattr(world._engine, "has_nccl", False)
+    # NCCL needs a GPU for each rank.
+    world._engine.sends_device_memory = all(places) and len(set(places)) == world.size and getattr(world._engine, "has_nccl", False)
     return world
 
 
+def _load_driver(arch: str, values: Any) -> tuple[Any, str]:
+    """Returns the driver's library and the first letters of its functions."""
+    library, prefix = ("libamdhip64.so", "hip") if arch == "amdgpu" else ("libcuda.so.1", "cu")
+    driver = ctypes.CDLL(values[f"{arch}_driver"] or library)
+    getattr(driver, f"{prefix}Init")(0)
+    return driver, prefix
+
+
 def _count_devices(arch: str, values: dict[str, Any]) -> int:
-    """Returns the number of GPUs that the driver shows to this process; the first one exists."""
-    return next(k for k in itertools.count(1) if k == _MOST_DEVICES or _runtime.find_problem(arch, {**values, "device_id": k}))
+    """Returns the number of GPUs that the driver shows to this process."""
+    driver, prefix = _load_driver(arch, values)
+    count = ctypes.c_int(1)
+    getattr(driver, "hipGetDeviceCount" if prefix == "hip" else "cuDeviceGetCount")(ctypes.byref(count))
+    return max(1, count.value)
 
 
 def _identify_device() -> str:
     """Returns what tells the GPU of this process from others of its host, whichever of them the process sees: its number on the bus."""
-    number, text = _options.get("device_id"), ctypes.create_string_buffer(64)
-    is_amd = _options.get("arch") == "amdgpu"
-    library, prefix = ("libamdhip64.so", "hip") if is_amd else ("libcuda.so.1", "cu")
-    try:
-        driver = ctypes.CDLL(_options.get("amdgpu_driver" if is_amd else "cuda_driver") or library)
-        getattr(driver, f"{prefix}DeviceGetPCIBusId")(text, len(text), number)
-    except (OSError, AttributeError):
-        return f"{os.environ.get('HIP_VISIBLE_DEVICES' if is_amd else 'CUDA_VISIBLE_DEVICES', '')}#{number}"
+    driver, prefix = _load_driver(str(_options.get("arch")), _options.current)
+    text = ctypes.create_string_buffer(64)
+    getattr(driver, f"{prefix}DeviceGetPCIBusId")(text, len(text), _options.get("device_id"))
     return text.value.decode()
 
 

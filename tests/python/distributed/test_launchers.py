@@ -81,3 +81,22 @@ def test_a_gpu_has_one_rank_unless_more_are_allowed():
         QuadrantsRuntimeError, match=r"ranks 0, 2 share the GPU 0000:01:00.0 of host, and at most 1 may.*ranks_per_device=2"
     ):
         _check_devices(places, 1)
+
+
+def test_the_driver_tells_how_many_gpus_there_are_and_which_one_is_used(tmp_path, monkeypatch):
+    from quadrants._base import options
+    from quadrants.distributed import world
+
+    source = """
+    #include <stdio.h>
+    static int ready;
+    int cuInit(unsigned flags) { ready = 1; return 0; }
+    int cuDeviceGetCount(int *count) { if (!ready) return 3; *count = 4; return 0; }
+    int cuDeviceGetPCIBusId(char *text, int size, int device) { snprintf(text, size, "0000:%02d:00.0", device); return 0; }
+    """
+    library = tmp_path / "driver.so"
+    subprocess.run(["clang-22", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=source, text=True, check=True)
+    values = {"cuda_driver": str(library), "arch": "cuda", "device_id": 3}
+    assert world._count_devices("cuda", values) == 4
+    monkeypatch.setattr(options, "current", values)
+    assert world._identify_device() == "0000:03:00.0"
