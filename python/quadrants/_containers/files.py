@@ -48,8 +48,8 @@ def list_leaves(containers: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe(container: Any, shape: tuple[int, ...] | None = None) -> Entry:
     """Returns the entry of a container, or of one with another shape."""
-    element = container.element_shape
-    return Entry(container.dtype, (container._live_shape if shape is None else shape) + element, len(element))
+    extents = container._live_shape if shape is None else shape
+    return Entry(container.dtype, extents + container.element_shape, len(container.element_shape))
 
 
 @contextlib.contextmanager

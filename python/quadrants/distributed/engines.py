@@ -116,9 +116,8 @@ class MpiEngine(Engine):
         self._communicator.Allreduce(self._mpi.IN_PLACE, array, getattr(self._mpi, operation.upper()))
 
     def post(self, sends: Sequence[Message], receives: Sequence[Message], on_device: bool = False) -> list[Any]:
-        byte = self._mpi.BYTE
-        requests = [self._communicator.Irecv([memory, byte], peer, tag) for peer, tag, memory in receives]
-        return requests + [self._communicator.Isend([memory, byte], peer, tag) for peer, tag, memory in sends]
+        requests = [self._communicator.Irecv([memory, self._mpi.BYTE], peer, tag) for peer, tag, memory in receives]
+        return requests + [self._communicator.Isend([memory, self._mpi.BYTE], peer, tag) for peer, tag, memory in sends]
 
     def wait(self, requests: list[Any]) -> None:
         self._mpi.Request.Waitall(requests)
@@ -130,7 +129,6 @@ def _abort_after_exceptions(communicator: Any) -> None:
 
     def report(*exception: Any) -> None:
         before(*exception)
-        sys.stderr.flush()
         communicator.Abort(1)
 
     sys.excepthook = report

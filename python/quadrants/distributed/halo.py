@@ -31,12 +31,16 @@ from .world import World, get_world
 class _Face:
     """A box of a container at one of its sides, the rank that it goes to or comes from, and the memory of the message."""
 
-    def __init__(self, world: World, container: Any, box: Box, peer: int, tag: int, may_be_in_place: bool):
-        self.part = cut(container, box)
-        self.is_in_place = may_be_in_place and _is_packed(self.part)
-        self.message = self.part if self.is_in_place else ndarray(container._element_type, self.part.shape)
+    def __init__(self, world: World, container: Any, box: Box, axis: int, peer: int, tag: int, may_be_in_place: bool):
+        part = cut(container, box)
+        is_in_place = may_be_in_place and _is_packed(part)
+        self.message = (
+            part if is_in_place else ndarray(container._element_type, (part.shape[axis], *part.shape[:axis], *part.shape[axis + 1 :]))
+        )
+        # What a kernel copies: (in the message, in the container).
+        self.copies = [] if is_in_place else list(zip(_list_planes(self.message, 0), _list_planes(part, axis), strict=True))
         engine = world._engine
-        if self.part._device is None:
+        if part._device is None:
             memory = engine.view_bytes(self.message.view())
         else:
             torch = importlib.import_module("torch")
@@ -122,12 +126,12 @@ class Halo:
                     tag = self._tag + (number * len(shape) + axis) * 4 + (side > 0) + 2 * adds
                     boxes = [self._make_box(shape, axis, ends, done) for ends in (near, far)]
                     if to == of == world.rank:
-                        step.local.append((cut(leaf, boxes[1]), cut(leaf, boxes[0])))
+                        step.local.extend(zip(*(_list_planes(cut(leaf, box), axis) for box in boxes[::-1]), strict=True))
                         continue
                     if to is not None:
-                        step.sent.append(_Face(world, leaf, boxes[0], to, tag, True))
+                        step.sent.append(_Face(world, leaf, boxes[0], axis, to, tag, True))
                     if of is not None:
-                        step.received.append(_Face(world, leaf, boxes[1], of, tag, not adds))
+                        step.received.append(_Face(world, leaf, boxes[1], axis, of, tag, not adds))
             done.append(axis)
         return steps[::-1] if adds else steps
 
@@ -192,9 +196,8 @@ class Halo:
         """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there."""
         for to, of in step.local:
             (add_box if adds else copy_box)(to, of, qd_stream=self._stream)
-        for face in step.sent:
-            if not face.is_in_place:
-                copy_box(face.message, face.part, qd_stream=self._stream)
+        for message, part in (copy for face in step.sent for copy in face.copies):
+            copy_box(message, part, qd_stream=self._stream)
         if not self._is_staged:
             return self._post(step)
         with self._in_stream():
@@ -215,14 +218,19 @@ class Halo:
             self._world._engine.wait(requests)
             for face in step.received if self._is_staged else ():
                 face.device.copy_(face.pinned, non_blocking=True)
-        for face in step.received:
-            if adds or not face.is_in_place:
-                (add_box if adds else copy_box)(face.part, face.message, qd_stream=self._stream)
+        for message, part in (copy for face in step.received for copy in face.copies):
+            (add_box if adds else copy_box)(part, message, qd_stream=self._stream)
 
 
 def _list_leaves(container: Any) -> list[Any]:
     found = getattr(container, "_impl", container)
     return list(found._leaves()) if isinstance(found, (ContainerMethods, StructField)) else []
+
+
+def _list_planes(part: Any, axis: int) -> list[Any]:
+    """Returns the planes across an axis: kernels run along long axes, and a border is short along this one."""
+    before, after = [slice(None)] * axis, [slice(None)] * (len(part.shape) - axis - 1)
+    return [part[(*before, k, *after)] for k in range(part.shape[axis])] if before or after else [part]
 
 
 def _is_packed(container: Any) -> bool:

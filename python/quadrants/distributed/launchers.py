@@ -10,7 +10,6 @@ from typing import NamedTuple
 _OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
 _PMI = ("PMI_RANK", "PMI_SIZE")
 _SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
-_FIRST_PORT, _PORTS = 20_000, 20_000
 
 
 class Launch(NamedTuple):
@@ -50,7 +49,7 @@ def _find_slurm_address(variables: Mapping[str, str]) -> str:
     """Returns an address on the first node of the step, with a port that depends on job and step, so that jobs on one node differ."""
     host = variables.get("MASTER_ADDR") or find_first_host(variables.get("SLURM_STEP_NODELIST", "localhost"))
     own = int(variables.get("SLURM_JOB_ID", "0")) * 31 + int(variables["SLURM_STEP_ID"])
-    return f"tcp://{host}:{variables.get('MASTER_PORT') or _FIRST_PORT + own % _PORTS}"
+    return f"tcp://{host}:{variables.get('MASTER_PORT') or 20_000 + own % 20_000}"
 
 
 def find_first_host(nodes: str) -> str:
