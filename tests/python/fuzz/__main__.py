@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .compare import BACKENDS, check, difference, generate, options_of, reduce, run_apart
+from .compare import BACKENDS, TOO_SLOW, check, difference, generate, options_of, reduce, run_apart
 from .program import Program
 
 
@@ -25,9 +25,17 @@ def run_batch(first: int, count: int, batch: int, folder: Path) -> tuple[dict[in
     for path in paths.values():
         path.unlink()
     if isinstance(found, str):
+        print(f"programs {first} to {first + count - 1}, one by one: {found}", file=sys.stderr, flush=True)
         return programs, list(programs), []
     pairs = dict(zip(programs, zip(*(found[backend] for backend in BACKENDS), strict=True), strict=True))
-    refused = [f"program {seed} is refused: {pair[0]}" for seed, pair in pairs.items() if all(isinstance(one, str) for one in pair)]
+    for seed, pair in pairs.items():
+        if isinstance(pair[1], str) and pair[1] == TOO_SLOW:
+            print(f"program {seed} is too slow for the interpreter", file=sys.stderr)
+    refused = [
+        f"program {seed} is refused: {pair[0]}"
+        for seed, pair in pairs.items()
+        if all(isinstance(one, str) and one != TOO_SLOW for one in pair)
+    ]
     return programs, [seed for seed, pair in pairs.items() if difference(*pair)], refused
 
 

@@ -7,6 +7,7 @@ import itertools
 import linecache
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,14 @@ from .surroundings import ProgramGenerator
 ROOT = Path(__file__).parents[3]
 # FUZZ_ARCH names another processor than the CPU for compiled programs.
 BACKENDS = (os.environ.get("FUZZ_ARCH", "cpu"), "python")
+# Seconds of processor time that the interpreter may take for a program: nested loops around calls can be a million times slower there.
+TIME_LIMIT = 20
+TOO_SLOW = "TooSlow"
 _modules = itertools.count()
+
+
+class TooSlow(BaseException):
+    """A program takes longer than the limit; no handler of a program or of the interpreter catches this."""
 
 
 def options_of(batch: int) -> dict[str, str]:
@@ -51,6 +59,25 @@ def outcome(path: Path) -> Any:
         return f"{type(error).__name__}: {str(error)[-400:]}"
 
 
+def outcome_in_time(path: Path) -> Any:
+    """The outcome of a program, or TOO_SLOW."""
+
+    def stop(_signal: int, _frame: Any) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGPROF, stop)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT)
+        try:
+            return outcome(path)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except TooSlow:
+        return TOO_SLOW
+    finally:
+        signal.signal(signal.SIGPROF, before)
+
+
 def plain(result: Any) -> list[np.ndarray]:
     """The arrays and numbers of a result, without the package's types."""
     result = result.to_dict() if hasattr(result, "to_dict") else result.to_list() if hasattr(result, "to_list") else result
@@ -71,7 +98,7 @@ def run_on(backend: str, options: dict[str, str], paths: list[Path], verbose: bo
         for path in paths:
             if verbose:
                 print(f"running {path.stem} on {backend}", file=sys.stderr, flush=True)
-            found.append(outcome(path))
+            found.append(outcome_in_time(path) if backend == "python" else outcome(path))
     qd.reset()
     return found
 
@@ -102,7 +129,9 @@ def serve() -> None:
 
 
 def difference(left: Any, right: Any) -> str | None:
-    """What differs between two outcomes, or None. NaNs are equal."""
+    """What differs between two outcomes, or None. NaNs are equal; a program that was too slow is not compared."""
+    if isinstance(right, str) and right == TOO_SLOW:
+        return None
     if isinstance(left, str) or isinstance(right, str):
         if isinstance(left, str) and isinstance(right, str):
             return None
@@ -126,7 +155,7 @@ def check(program: Program, folder: Path, timeout: float = 180) -> tuple[str | N
     if isinstance(found, str):
         return "died", found
     one, other = (found[backend][0] for backend in BACKENDS)
-    if isinstance(one, str) and isinstance(other, str):
+    if isinstance(one, str) and isinstance(other, str) and TOO_SLOW not in (one, other):
         return "refused", one
     text = difference(one, other)
     if text is None:
