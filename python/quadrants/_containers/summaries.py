@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from typing import Any
 
@@ -68,11 +67,11 @@ class Summaries:
 
     def _repr_html_(self) -> str:
         """Returns a table of the values of scalars along one or two axes, and their text else, below the data type and the shape."""
-        head = html.escape(self._head())
+        head = escape(self._head())
         inner: Any = getattr(self, "_impl", self)
         is_alive = getattr(inner, "_state", "") == "alive"
         if not is_alive or inner.element_shape or len(inner.shape) not in (1, 2) or 0 in inner.shape:
-            return f"<pre>{html.escape(repr(self))}</pre>"
+            return f"<pre>{escape(repr(self))}</pre>"
         if not inner._has_view and inner.nbytes > _FETCHED:
             return f"<p><code>{head}</code></p>"
         values = np.atleast_2d(self._numbers())
@@ -82,6 +81,11 @@ class Summaries:
             cells = [None if row is None or column is None else values[row, column] for column in columns]
             lines.append(_to_row("td", [row if len(inner.shape) == 2 else "", *cells]))
         return f"<p><code>{head}</code></p><table>{''.join(lines)}</table>"
+
+
+def escape(text: str) -> str:
+    """Returns a text for HTML; the module of the standard library for it takes longer to load than this package's own modules."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _to_row(tag: str, cells: list[Any]) -> str:

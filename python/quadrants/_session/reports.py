@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .. import _runtime
 from .._base import logging as _logging
+from .._containers.summaries import escape
 
 _MANY = 64
 _MAX_RECORDS = 2000
@@ -120,6 +121,20 @@ class CompileReport(tuple[Version, ...]):
         head = f"{len(self)} versions: {len(compiled)} compiled in {sum(compiled):.3f} s, {len(self) - len(compiled)} from disk"
         return "\n".join([head, *map(str, self)])
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.kernel, each.place, f"{each.seconds * 1000:.1f}", each.miss or "from disk", each.operations, each.nbytes, len(each.loops))
+            for each in self
+        ]
+        return _to_table(("kernel", "place", "ms", "compiled because", "operations", "bytes", "loops"), rows)
+
+
+def _to_table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """Returns a table for notebooks."""
+    lines = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table>{''.join(lines)}</table>"
+
 
 class RecompileReport(tuple[Recompile, ...]):
     """Every version of a kernel after its first; its text has one paragraph per kernel."""
@@ -131,6 +146,10 @@ class RecompileReport(tuple[Recompile, ...]):
                 lines.append(head)
             lines.append(str(item))
         return "\n".join(lines) or "every kernel has one version"
+
+    def _repr_html_(self) -> str:
+        rows = [(each.kernel, each.place, each.number, *difference) for each in self for difference in each.differences]
+        return _to_table(("kernel", "place", "version", "input", "before", "now"), rows)
 
 
 _records: deque[Version] = deque(maxlen=_MAX_RECORDS)

@@ -251,3 +251,14 @@ def test_loops_over_rows_of_different_lengths_have_one_lane():
     rows, pairs = (next(loop for loop in version.loops) for version in qd.compile_report()[-2:])
     assert (rows.lanes, rows.why_scalar) == (1, "its inner loop reads rows of different lengths")
     assert pairs.lanes > 1
+
+
+def test_notebooks_show_reports_as_tables():
+    fill = make_kernel()
+    fill(np.zeros(3, np.int32), 1)
+    fill(np.zeros(3, np.float32), 1)
+    table = qd.compile_report()._repr_html_()
+    assert table.startswith("<table><tr><th>kernel</th><th>place</th><th>ms</th>")
+    assert table.count("make_kernel.&lt;locals&gt;.fill") >= 2 and table.count("<tr>") == len(qd.compile_report()) + 1
+    changes = qd.explain_recompiles()._repr_html_()
+    assert "<th>before</th><th>now</th>" in changes and "<td>2</td>" in changes and "f32" in changes

@@ -86,7 +86,7 @@ def test_tables():
     x = qd.field(qd.f32, shape=(20, 2), name="<a>")
     x[19, 1] = 1 / 3
     table = x._repr_html_()
-    assert "<code>qd.field of f32, shape (20, 2), name &#x27;&lt;a&gt;&#x27;</code>" in table
+    assert "<code>qd.field of f32, shape (20, 2), name '&lt;a&gt;'</code>" in table
     assert table.count("<tr>") == 10 and "<tr><td>19</td><td>0</td><td>0.333333</td></tr>" in table and "<tr><td>…</td><td>…</td>" in table
     assert "<tr><td></td><td>0</td><td>0</td></tr>" in qd.ndarray(qd.i32, 2)._repr_html_()
     for plain in (qd.field(qd.f32, shape=()), qd.Vector.field(2, qd.f32, shape=3), qd.field(qd.f32), qd.ndarray(qd.f32, (0, 3))):
