@@ -182,8 +182,12 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
   std::string name = support::toHex(key), folder = root.getPath() + "/" + name.substr(0, 2);
   mkdir(folder.c_str(), 0700);
   static std::atomic<unsigned> counter{0};
-  std::string temporary = folder + "/new." + std::to_string(getpid()) + "." + std::to_string(counter++);
-  unlink(temporary.c_str()); // left by a killed process with the same number
+  // A folder may be shared by hosts, whose processes have equal numbers: random bits tell them apart.
+  static const uint64_t token = [] {
+    uint64_t bits = 0;
+    return getentropy(&bits, sizeof bits) == 0 ? bits : uint64_t(time(nullptr));
+  }();
+  std::string temporary = folder + "/new." + std::to_string(token) + "." + std::to_string(getpid()) + "." + std::to_string(counter++);
   support::File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   // The name of a variant is its digest: two processes that compiled the same code write the same file.
   std::string path = folder + "/" + name + "." + support::toHex(footer.digest).substr(0, 16);
