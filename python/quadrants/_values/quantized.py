@@ -76,7 +76,7 @@ class Part(NamedTuple):
     """Whether the rest of the word is unused."""
     group: tuple[tuple[int, int, bool], ...]
     """Of a shared exponent: shift, digits and sign of each number that it belongs to."""
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     """Of a shared exponent: the position in the group."""
 
     @property
