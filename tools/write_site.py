@@ -41,14 +41,14 @@ suppress_warnings = ["myst.header", "toc.not_included", "toc.not_readable"]
 PARTS = {
     "Guide": ["docs/guide/getting_started", "docs/guide/from_taichi", "docs/guide/from_numba", "docs/guide/from_warp"],
     "Reference": ["reference/README"],
-    "More": ["docs/errors/README", "docs/versions", "CHANGELOG", "ARCHITECTURE", "CONTRIBUTING", "SECURITY"],
+    "More": ["docs/errors/README", "docs/versions", "CHANGELOG", "ARCHITECTURE", "CONTRIBUTING", "changes/README", "SECURITY"],
 }
 LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
 def copy_pages(source: Path) -> None:
     """Copies the Markdown files and pictures of the repository."""
-    names = [name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md") if (ROOT / name).exists()]
+    names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "changes/README.md"]
     names += [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".png")]
     for name in names:
         target = source / name

@@ -8,6 +8,7 @@ from typing import Any
 from .._values.quantized import QuantType
 
 __all__ = ["fixed", "float", "int"]
+__dir__ = __all__.copy
 
 
 def int(bits: builtins.int, signed: bool = True, compute: Any = None) -> QuantType:
