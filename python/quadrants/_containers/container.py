@@ -183,7 +183,6 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
     _needs_grad = _needs_dual = False  # declared before the memory is allocated
     _primal: str | None = None  # for a gradient or tangent: its name in messages
     _is_soa = False  # components in blocks of their own
-    _quant: Any = None  # the type of the elements of a quantized field
     _cells: Any = None  # in a sparse node: its cells, the digits of their numbers, the loop over them, a list of elements
     _cell_digits: Any = ()
     _loop: Any = None

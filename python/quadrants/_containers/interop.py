@@ -171,6 +171,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     _squeezes_columns = False  # export matrices of one column as vectors
     _may_run_backward = True  # negative strides, which torch lacks
     _cells: Any = None  # those of a field in a sparse node
+    _quant: Any = None  # the type of the elements of a quantized field
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
         """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may
@@ -273,7 +274,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
         # Blocked layouts have no strides, and torch has no negative ones.
-        has_view = not self._qd_layout.tilings and min(self._qd_layout.strides, default=0) >= 0
+        has_view = self._quant is None and not self._qd_layout.tilings and min(self._qd_layout.strides, default=0) >= 0
         if has_view or copy is False:
             view = torch.from_dlpack(self)
         else:
