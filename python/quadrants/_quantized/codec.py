@@ -66,7 +66,7 @@ def decode(words: np.ndarray, part: Part, offset: int = 0) -> np.ndarray:
         return (digits.astype(kind) * kind.type(part.scale)).astype(dtype)
     exponent = _take(wide, offset + part.exponent_shift, part.exponent, False).astype(np.int64)
     if part.kind == "shared":
-        return _read_group(wide, part, part.index, exponent).astype(dtype)
+        return _read_group(wide, part, part.member, exponent).astype(dtype)
     fraction = part.digits - part.signed
     found = (exponent + real.bias - part.bias).astype(bits) << bits.type(real.fraction)
     if fraction:
@@ -98,7 +98,7 @@ def encode(words: np.ndarray, values: np.ndarray, part: Part, offset: int = 0) -
 def _write_group(words: np.ndarray, part: Part, value: np.ndarray) -> np.ndarray:
     """Returns words with new values of one number; the others of its group get the exponent that the largest needs."""
     before = _take(words, part.exponent_shift, part.exponent, False).astype(np.int64)
-    numbers = [value if k == part.index else _read_group(words, part, k, before) for k in range(len(part.group))]
+    numbers = [value if k == part.member else _read_group(words, part, k, before) for k in range(len(part.group))]
     exponents = [_exponent_of(n, count - signed - 1, part) for n, (_, count, signed) in zip(numbers, part.group, strict=True)]
     exponent = np.max(exponents, axis=0)
     for number, (shift, count, signed) in zip(numbers, part.group, strict=True):

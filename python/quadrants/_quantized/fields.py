@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _declare(element: Any, name: str, order: Any = None) -> Any:
     return MAKERS["declared field"](element, name, ContainerSpec(order))
 
 
-class QuantizedMethods:
+class QuantizedMethods(qd.Field if TYPE_CHECKING else object):
     """What fields of quantized types do differently: their elements are converted from and to words."""
 
     _quant: QuantType
@@ -64,7 +64,7 @@ class QuantizedMethods:
 
     def _place_packed(self, shape: tuple[int, ...], offset: Any) -> None:
         """Places the field at its words. Its own memory has no elements, which its layout tells."""
-        self._place(shape, (0,) * len(shape), 0, None, 0, offset)
+        self._place(shape, (0,) * len(shape), 0, None, 0, offset, ())
 
     def _shadow(self, which: str) -> Any:
         if not self.dtype.is_real:
@@ -137,15 +137,15 @@ class QuantizedMethods:
                 target[...] = decode(words[word], part, bits).reshape(target.shape)
         return elements
 
-    def _flush(self, elements: np.ndarray, index: Any = None) -> None:
+    def _flush(self, array: np.ndarray, index: Any = None) -> None:
         where, offset = self._split(index)
         words = self._words._fetch(where, False)
         for place, word, part in self._components(words):
             if index is not None:
-                words[word] = encode(words[word], elements[place], part, offset)
+                words[word] = encode(words[word], array[place], part, offset)
                 continue
             for chosen, bits in self._positions():
-                values = elements[place][chosen]
+                values = array[place][chosen]
                 words[word] = encode(words[word], values.reshape(words[word].shape), part, bits)
         self._words._flush(words, where)
 
@@ -282,7 +282,7 @@ def _place_in_array(field: Any, node: qd.SNode) -> qd.SNode:
     bits = field._quant.bits * count
     if bits * math.prod(extents) > node._max_num_bits:
         raise QuadrantsRuntimeError(f"QuantArrayType overflows: {bits * math.prod(extents)} bits used out of {node._max_num_bits}.")
-    above = node._above
+    above: Any = node._above
     words = make_words(_WORDS[node._max_num_bits], field._name)
     above.put([words], None)
     field._parts = tuple(

@@ -93,11 +93,11 @@ def _write_shared(word, part: qd.template(), value):
     before = qd.cast(_take(word, part.exponent_shift, part.exponent, False), qd.i32)
     exponent = 0
     for k in qd.static(range(len(part.group))):
-        number = value if qd.static(k == part.index) else _read_shared(word, qd.static(part.group[k]), before, part)
+        number = value if qd.static(k == part.member) else _read_shared(word, qd.static(part.group[k]), before, part)
         exponent = qd.max(exponent, _exponent_of(number, qd.static(part.group[k][1] - part.group[k][2] - 1), part))
     for k in qd.static(range(len(part.group))):
         shift, count, signed = qd.static(part.group[k])
-        number = value if qd.static(k == part.index) else _read_shared(word, qd.static(part.group[k]), before, part)
+        number = value if qd.static(k == part.member) else _read_shared(word, qd.static(part.group[k]), before, part)
         scaled = qd.ldexp(number, qd.static(part.bias + count - signed - 1) - exponent)
         # Digits are symmetric, so that the lowest number is minus the highest one.
         limit = qd.cast(qd.static((1 << (count - signed)) - 1), real.dtype)
@@ -150,7 +150,7 @@ def read(stored, offset, part: qd.template()):
     word = qd.cast(stored, _unsigned(stored.dtype))
     if qd.static(part.kind == "shared"):
         exponent = qd.cast(_take(word, part.exponent_shift, part.exponent, False), qd.i32)
-        return qd.cast(_read_shared(word, qd.static(part.group[part.index]), exponent, part), part.dtype)
+        return qd.cast(_read_shared(word, qd.static(part.group[part.member]), exponent, part), part.dtype)
     if qd.static(part.kind == "float"):
         return qd.cast(_read_float(word, offset, part), part.dtype)
     digits = _take(word, offset + part.shift, part.digits, part.signed)

@@ -76,7 +76,7 @@ class Part(NamedTuple):
     """Whether the rest of the word is unused."""
     group: tuple[tuple[int, int, bool], ...]
     """Of a shared exponent: shift, digits and sign of each number that it belongs to."""
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    member: int
     """Of a shared exponent: the position in the group."""
 
     @property
@@ -122,11 +122,11 @@ _F32 = Float(f32, u32, 32, 23, 127, 0xFF << 23)
 _F64 = Float(f64, u64, 64, 52, 1023, 0x7FF << 52)
 
 
-def make_part(quant: QuantType, shift: int, exponent_shift: int, is_alone: bool, group: Any = (), index: int = 0) -> Part:
+def make_part(quant: QuantType, shift: int, exponent_shift: int, is_alone: bool, group: Any = (), member: int = 0) -> Part:
     """Returns the part of a word for a number of a quantized type."""
     kind = "shared" if group else quant.kind
     return Part(
-        kind, shift, quant.digits, quant.signed, quant.dtype, quant.scale, quant.exponent, exponent_shift, is_alone, tuple(group), index
+        kind, shift, quant.digits, quant.signed, quant.dtype, quant.scale, quant.exponent, exponent_shift, is_alone, tuple(group), member
     )
 
 
