@@ -6,12 +6,14 @@
 // CHECK: @qd_subgroups = internal addrspace(3) global [1 x [16 x double]]
 // CHECK-LABEL: define void @qd_task_0(ptr
 // CHECK-NOT: addrspacecast
-// CHECK: call i32 @vulkan.shuffle(i32
 // CHECK: atomicrmw xchg ptr {{.*}}, i64 {{.*}} syncscope("device")
+// CHECK-NOT: addrspacecast
+// CHECK: call i32 @vulkan.shuffle(i32
 // CHECK-NOT: addrspacecast
 // CHECK: fence syncscope("device") acq_rel
 // CHECK: "block-size"="128"
-// BINARY: GLSL.std.450
+// BINARY: QDVS
+// BINARY: qd_task_0
 // BINARY: main
 qd.kernel @sum [] attributes {argument_bytes = 24 : i32} {
   // expected-error@+1 {{this device has no f64}}

@@ -207,8 +207,10 @@ def _make_tile(size: int, dtype: Any) -> TileType:
     """Returns the type of tiles of `size` rows and columns and data type `dtype`, by default default_fp; one object per type.
 
     Raises:
-        QuadrantsTypeError: `dtype` is no floating-point type.
+        QuadrantsTypeError: `dtype` is no floating-point type, or the device has fewer threads in a subgroup.
     """
+    if size > _device.SUBGROUP_SIZE:
+        raise QuadrantsTypeError(f"a tile of {size} rows needs {size} threads in a subgroup; this device has {_device.SUBGROUP_SIZE}")
     scalar = find_dtype(float if dtype is None else dtype)
     if scalar is None or not scalar.is_real:
         raise QuadrantsTypeError(f"tiles hold floats such as qd.f32 or qd.f64, got dtype={dtype!r}")

@@ -51,7 +51,9 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   auto newer = make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &newest);
   auto older = make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &newer);
   auto basic = make<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &older);
-  auto sizes = make<VkPhysicalDeviceSubgroupSizeControlProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  auto driver = make<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  auto sizes =
+      make<VkPhysicalDeviceSubgroupSizeControlProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, &driver);
   auto controls = make<VkPhysicalDeviceFloatControlsProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES, &sizes);
   auto subgroups = make<VkPhysicalDeviceSubgroupProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, &controls);
   auto properties = make<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
@@ -84,6 +86,9 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
     if (rate(queues[i]) > rate(queues[device.queueFamily])) device.queueFamily = i;
   if (families == 0 || rate(queues[device.queueFamily]) == 0) device.problem = "it has no queue for computations";
 
+  // Mesa's llvmpipe before 23: a fence is a barrier there, and threads that do not come to it are missed. The processor needs no fences.
+  bool isOldProcessor = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE && device.properties.apiVersion < VK_MAKE_API_VERSION(0, 1, 3, 240);
+  device.features.hasFences = !isOldProcessor;
   const VkPhysicalDeviceLimits &limits = device.properties.limits;
   Features &has = device.features;
   has.subgroupSize = std::min(64u, subgroups.subgroupSize);

@@ -60,13 +60,13 @@ private:
   void writeStore(const llvm::StoreInst &store);
   void writeUpdate(const llvm::AtomicRMWInst &update);
   void writeExchange(const llvm::AtomicCmpXchgInst &exchange);
-  void writeFence(spirv::Scope scope);
+  void writeFence();
   void writeBarrier(spirv::Scope scope);
   void writeOffset(const llvm::GetElementPtrInst &gep);
   /// A pointer for one access of a type.
   Id getPlace(const llvm::Value *pointer, llvm::Type *type);
   void requireAtomics(const llvm::Value *pointer, llvm::Type *type, bool isAdded);
-  std::vector<uint32_t> describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile, bool isLoad);
+  std::vector<uint32_t> describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile);
 
   //--- instructions.cpp ---
   void writeInstruction(const llvm::Instruction &instruction);

@@ -50,21 +50,22 @@ public:
   }
 
 private:
-  static llvm::CallInst *call(Builder &at, llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands) {
+  static llvm::CallInst *call(Builder &at, llvm::StringRef name, llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands,
+                              bool isConvergent = true) {
     llvm::SmallVector<llvm::Type *, 4> types;
     for (llvm::Value *operand : operands) types.push_back(operand->getType());
     llvm::Module &module = *at.GetInsertBlock()->getModule();
     llvm::FunctionCallee callee = module.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
+    // Of a call alone, LLVM removes the mark.
+    if (isConvergent) llvm::cast<llvm::Function>(callee.getCallee())->setConvergent();
     llvm::CallInst *made = at.CreateCall(callee, operands);
     made->setDoesNotThrow();
     made->addFnAttr(llvm::Attribute::WillReturn);
-    made->setConvergent();
     return made;
   }
   static llvm::CallInst *readNumber(Builder &at, llvm::StringRef name) {
-    llvm::CallInst *made = call(at, name, at.getInt32Ty(), {});
+    llvm::CallInst *made = call(at, name, at.getInt32Ty(), {}, /*isConvergent=*/false);
     made->setDoesNotAccessMemory();
-    made->removeFnAttr(llvm::Attribute::Convergent);
     return made;
   }
 

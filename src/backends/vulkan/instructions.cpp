@@ -38,10 +38,7 @@ void FunctionWriter::writeInstruction(const llvm::Instruction &instruction) {
     operands.insert(operands.end(), whole->idx_begin(), whole->idx_end());
     return define(*whole, Opcode::OpCompositeInsert, operands);
   }
-  if (auto *fence = llvm::dyn_cast<llvm::FenceInst>(&instruction)) {
-    bool isOfBlock = fence->getSyncScopeID() == function.getContext().getOrInsertSyncScopeID("workgroup");
-    return writeFence(isOfBlock ? spirv::Scope::Workgroup : spirv::Scope::Device);
-  }
+  if (llvm::isa<llvm::FenceInst>(instruction)) return writeFence();
   switch (instruction.getOpcode()) {
   case llvm::Instruction::Select: return define(instruction, Opcode::OpSelect, {get(0), get(1), get(2)});
   case llvm::Instruction::Freeze: return define(instruction, get(0));

@@ -30,8 +30,7 @@ Id FunctionWriter::getPlace(const llvm::Value *pointer, llvm::Type *type) {
   return emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {address});
 }
 
-std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile,
-                                                     bool isLoad) {
+std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile) {
   using Access = spirv::MemoryAccess;
   uint32_t flags = isVolatile ? uint32_t(Access::Volatile) : 0;
   std::vector<uint32_t> operands;
@@ -42,11 +41,6 @@ std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer,
     uint64_t size = layout.getTypeStoreSize(type);
     if (align.value() < size) refuse("an access of " + llvm::Twine(size) + " bytes that is aligned to " + llvm::Twine(align.value()));
     operands.push_back(uint32_t(align.value()));
-    // What other threads write meanwhile is seen.
-    if (isVolatile) {
-      flags |= uint32_t(isLoad ? Access::MakePointerVisible : Access::MakePointerAvailable);
-      operands.push_back(module.getNumber(uint32_t(spirv::Scope::Device)));
-    }
   }
   if (!flags) return {};
   operands.insert(operands.begin(), flags);
@@ -56,13 +50,17 @@ std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer,
 void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
   const llvm::Value *pointer = load.getPointerOperand();
   llvm::Type *type = load.getType();
-  if (load.isAtomic()) {
-    Id place = getPlace(pointer, type);
-    requireAtomics(pointer, type, false);
-    define(load, more::AtomicLoad, {place, module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(0)});
+  // What other threads write meanwhile is seen.
+  auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
+  unsigned bits = whole->getBitWidth();
+  bool isSeen = load.isVolatile() && !isArray(pointer) && (bits == 32 || (bits == 64 && features.hasI64Atomics));
+  if (load.isAtomic() || isSeen) {
+    Id place = getPlace(pointer, whole), device = module.getNumber(uint32_t(spirv::Scope::Device));
+    requireAtomics(pointer, whole, false);
+    define(load, bitcast(emit(more::AtomicLoad, getType(whole), {place, device, module.getNumber(0)}), whole, type));
     return;
   }
-  std::vector<uint32_t> access = describeAccess(pointer, type, load.getAlign(), load.isVolatile(), true);
+  std::vector<uint32_t> access = describeAccess(pointer, type, load.getAlign(), load.isVolatile());
   if (!isArray(pointer)) {
     access.insert(access.begin(), getPlace(pointer, type));
     return define(load, Opcode::OpLoad, access);
@@ -75,8 +73,6 @@ void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
   };
   auto count = unsigned(layout.getTypeStoreSize(type) / array.elementBytes);
   if (count == 1) return define(load, bitcast(loadElement(0), array.element, type));
-  auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
-  unsigned bits = whole->getBitWidth();
   Id result = getNumber(whole, 0);
   for (unsigned i = 0; i < count; ++i) {
     Id part = convertInteger(loadElement(i), array.elementBytes * 8, bits);
@@ -89,11 +85,11 @@ void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
 void FunctionWriter::writeStore(const llvm::StoreInst &store) {
   const llvm::Value *pointer = store.getPointerOperand(), *value = store.getValueOperand();
   llvm::Type *type = value->getType();
-  std::vector<uint32_t> access = describeAccess(pointer, type, store.getAlign(), store.isVolatile(), false);
+  std::vector<uint32_t> access = describeAccess(pointer, type, store.getAlign(), store.isVolatile());
   if (store.isAtomic()) {
     requireAtomics(pointer, type, false);
     Id place = getPlace(pointer, type);
-    bool isOrdered = llvm::isStrongerThan(store.getOrdering(), llvm::AtomicOrdering::Monotonic);
+    bool isOrdered = features.hasFences && llvm::isStrongerThan(store.getOrdering(), llvm::AtomicOrdering::Monotonic);
     module.write(more::AtomicStore,
                  {place, module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(isOrdered ? kOut : 0), getOperand(value)});
     return;
@@ -139,7 +135,7 @@ void FunctionWriter::writeUpdate(const llvm::AtomicRMWInst &update) {
   llvm::Type *type = update.getType();
   requireAtomics(pointer, type, true);
   Id place = getPlace(pointer, type);
-  bool isOrdered = llvm::isStrongerThan(update.getOrdering(), llvm::AtomicOrdering::Monotonic);
+  bool isOrdered = features.hasFences && llvm::isStrongerThan(update.getOrdering(), llvm::AtomicOrdering::Monotonic);
   Id value = getOperand(update.getValOperand());
   llvm::Type *held = isArray(pointer) ? getArray(pointer).element : type;
   if (getType(held) != getType(type)) {
@@ -158,7 +154,7 @@ void FunctionWriter::writeExchange(const llvm::AtomicCmpXchgInst &exchange) {
   Id place = getPlace(pointer, type), expected = getOperand(exchange.getCompareOperand());
   llvm::Type *held = isArray(pointer) ? getArray(pointer).element : type;
   if (getType(held) != getType(type)) refuse("a compare-exchange in an array that has accesses of several types");
-  bool isOrdered = llvm::isStrongerThan(exchange.getSuccessOrdering(), llvm::AtomicOrdering::Monotonic);
+  bool isOrdered = features.hasFences && llvm::isStrongerThan(exchange.getSuccessOrdering(), llvm::AtomicOrdering::Monotonic);
   Id device = module.getNumber(uint32_t(spirv::Scope::Device));
   Id old = emit(Opcode::OpAtomicCompareExchange, getType(type),
                 {place, device, module.getNumber(isOrdered ? kInAndOut : 0), module.getNumber(isOrdered ? kIn : 0),
@@ -167,8 +163,10 @@ void FunctionWriter::writeExchange(const llvm::AtomicCmpXchgInst &exchange) {
   successes[&exchange] = emit(Opcode::OpIEqual, module.getBool(), {old, expected});
 }
 
-void FunctionWriter::writeFence(spirv::Scope scope) {
-  module.write(Opcode::OpMemoryBarrier, {module.getNumber(uint32_t(scope)), module.getNumber(kInAndOut)});
+/// Always of the device, which includes the block.
+void FunctionWriter::writeFence() {
+  if (!features.hasFences) return;
+  module.write(Opcode::OpMemoryBarrier, {module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(kInAndOut)});
 }
 
 void FunctionWriter::writeBarrier(spirv::Scope scope) {

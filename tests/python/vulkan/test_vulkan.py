@@ -130,6 +130,22 @@ def test_atomic_operations_of_every_size(validated: list[int]) -> None:
 
 
 @needs_validator
+def test_some_threads_pass_fences_that_others_do_not_reach(validated: list[int]) -> None:
+    x, v = qd.field(qd.i32, 3), qd.Vector.field(2, qd.i32, ())
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            qd.atomic_store(x[i], i + 1, order="acquire")
+            old = qd.atomic_exchange(x[i], qd.atomic_load(x[i], order="acquire") + 1, order="acquire")
+            qd.atomic_store(v[None][0], old)
+        v[None] = qd.Vector([7, 1])
+
+    kernel()
+    assert x.to_numpy().tolist() == [2, 3, 4] and v.to_numpy().tolist() == [7, 1]
+
+
+@needs_validator
 def test_sums_return_values_checks_and_prints(validated: list[int], capfd: pytest.CaptureFixture[str]) -> None:
     @qd.kernel
     def total(n: qd.i32) -> qd.f64:
