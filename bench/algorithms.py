@@ -1,8 +1,10 @@
-"""Times of the algorithms beside NumPy's on the processor, and CUB's on a CUDA device: bench/algorithms.py [--arch cuda] [--out F]
+"""Times of the algorithms beside NumPy's on the processor, and CUB's on a CUDA device:
+bench/algorithms.py [--arch cuda] [--torch] [--out F]
 
 CUB runs through bench/peer_cub.cu, built with nvcc if there is no file `peer_cub` beside it. Ours and NumPy run by turns; the figures are
-medians in seconds of whole calls, launch and wait for the end included, and `ratio` is the peer's time by ours. The program also runs on
-the reference, which has the same functions.
+medians in seconds of whole calls, launch and wait for the end included, and `ratio` is the peer's time by ours. `--torch` adds the times of
+PyTorch's cumsum, sum, masked_select and sort, which also returns the positions. The program also runs on the reference, which has the same
+functions.
 """
 
 import argparse
@@ -128,6 +130,26 @@ def measure(case, peer, restore, seconds):
     return sorted(times)[len(times) // 2], sorted(peers)[len(peers) // 2] if peers else None
 
 
+def make_torch_cases(dtype, n):
+    """Returns what PyTorch calls on its own arrays of this type and number of elements, for some of the algorithms."""
+    import torch
+
+    kind = {"i32": torch.int32, "f32": torch.float32, "i64": torch.int64}[dtype]
+    make = torch.randn if kind.is_floating_point else lambda size, **more: torch.randint(-(2**31), 2**31 - 1, (size,), **more)
+    arr = make(n, dtype=kind, device="cuda")
+    out, mask = torch.empty_like(arr), torch.randint(0, 2, (n,), device="cuda").bool()
+
+    def finish(call):
+        return lambda: (call(), torch.cuda.synchronize())
+
+    return {
+        "scan": finish(lambda: torch.cumsum(arr, 0, dtype=kind, out=out)),
+        "reduce": finish(lambda: torch.sum(arr, dtype=kind)),
+        "select": finish(lambda: torch.masked_select(arr, mask)),
+        "sort_pairs": finish(lambda: torch.sort(arr, stable=True)),
+    }
+
+
 def run_cub():
     """Returns the times of CUB: for each algorithm, type and size."""
     program = HERE / "peer_cub"
@@ -148,6 +170,7 @@ def main():
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--torch", action="store_true")
     options = parser.parse_args()
     on_cpu = options.arch == "cpu"
     sizes = [int(size) for size in (options.sizes or ("12,16,20,24" if on_cpu else "10,16,20,26")).split(",")]
@@ -164,6 +187,8 @@ def main():
                 if theirs:
                     figures[key].update({"peer": float(f"{theirs:.4g}"), "ratio": float(f"{theirs / own:.3g}")})
                 print(key, figures[key], flush=True)
+            for name, case in make_torch_cases(dtype, 1 << size).items() if options.torch else ():
+                figures[f"{name}.{dtype}.{size}"]["torch"] = float(f"{measure(case, None, None, options.seconds)[0]:.4g}")
     if options.out:
         rows = {"machine": platform.node(), "cores": os.cpu_count(), "peer": "NumPy" if on_cpu else "CUB", **figures}
         lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items())

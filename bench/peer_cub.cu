@@ -22,6 +22,10 @@ template <class T> __global__ void fill(T *out, int count, int runs) {
   }
 }
 
+struct KeepLowestBit {
+  __device__ void operator()(int &flag) const { flag &= 1; }
+};
+
 using Call = std::function<void(void *, size_t &)>;
 
 void measure(const char *name, const char *type, int size, const Call &call, const std::function<void()> &restore = {}) {
@@ -48,7 +52,7 @@ template <class T> void run(const char *type, int size) {
   int *flags = allocate<int>(n), *keys = allocate<int>(n), *keysOut = allocate<int>(n), *count = allocate<int>(1);
   fill<<<1024, 256>>>(in, n, 0);
   fill<<<1024, 256>>>(flags, n, 0);
-  cub::DeviceFor::ForEachN(flags, n, [] __device__(int &flag) { flag &= 1; });
+  cub::DeviceFor::ForEachN(flags, n, KeepLowestBit());
   fill<<<1024, 256>>>(keys, n, 4);
   measure("scan", type, size, [&](void *room, size_t &bytes) { cub::DeviceScan::ExclusiveSum(room, bytes, in, out, n); });
   measure("reduce", type, size, [&](void *room, size_t &bytes) { cub::DeviceReduce::Sum(room, bytes, in, out, n); });

@@ -40,6 +40,13 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 /// The same for a target without a code generator of LLVM. `isGpu`: loops whose length is not known are unrolled, too.
 void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool isGpu, int optLevel);
 
+/// The code generator of a GPU: `device` and `features` in LLVM's words. Its target must be registered.
+std::unique_ptr<llvm::TargetMachine> makeGpuMachine(const llvm::Triple &triple, llvm::StringRef device, llvm::StringRef features,
+                                                    int optLevel);
+
+/// Makes the functions of a module ones for this machine, and takes over its triple and data layout.
+void setMachine(llvm::Module &module, const llvm::TargetMachine &machine);
+
 using Object = llvm::SmallVector<char, 0>;
 
 /// Selects instructions; this changes the module.

@@ -55,7 +55,7 @@ struct Body {
 /// Options of qd.loop_config for the next loop.
 struct LoopOptions {
   bool isSerial = false;
-  std::optional<int32_t> blockDim, maxThreads;
+  std::optional<int32_t> blockDim, maxThreads, residentBlocks;
   std::string name;
 };
 

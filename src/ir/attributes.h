@@ -56,6 +56,9 @@ inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 /// iteration writes the word, a store does the same.
 inline constexpr llvm::StringLiteral kReplacesPart = "qd.replaces_part";
 
+/// On a parallel qd.for: how many of its blocks a multiprocessor should have room for, which limits the registers of a thread.
+inline constexpr llvm::StringLiteral kResidentBlocks = "qd.resident_blocks";
+
 /// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -145,7 +145,7 @@ _LOOP_OPTIONS = ("block_dim", "serialize", "parallelize", "block_dim_adaptive", 
 
 def _loop_config(**options: Any) -> None:
     for name in options:
-        if name not in _LOOP_OPTIONS:
+        if name not in _LOOP_OPTIONS and name != "_resident_blocks":  # which only the library uses
             raise QuadrantsTypeError(f"loop_config() got an unexpected keyword argument {name!r} (known: {', '.join(_LOOP_OPTIONS)})")
     size = options.get("block_dim")
     if size is not None and size not in range(1, 1025):

@@ -179,7 +179,7 @@ def compress(rows: Any, columns: Any, values: Any, count: int, height: int, widt
     outside = _count_buckets(rows, columns, counts, count, chunk, shift, height, width)
     if outside:
         raise IndexError(f"{outside} of {count} triplets are outside of the {height}x{width} matrix")
-    sum_up(counts, is_inclusive=False)
+    qd.algorithms.scan(counts, inclusive=False, out=counts)
     staged = [qd.ndarray(array.dtype, count) for array in (rows, columns, values)]
     _scatter_to_buckets(rows, columns, values, counts, *staged, count, chunk, shift)
     offsets, fill = qd.ndarray(qd.i32, height + 1), qd.ndarray(qd.i32, height + 1)
@@ -187,27 +187,13 @@ def compress(rows: Any, columns: Any, values: Any, count: int, height: int, widt
     _scatter_to_rows(counts, *staged, offsets, fill, unmerged.columns, unmerged.values, chunks, shift)
     lengths = qd.ndarray(qd.i32, height + 1)
     _merge_rows(offsets, unmerged.columns, unmerged.values, lengths)
-    sum_up(lengths, is_inclusive=True)
+    qd.algorithms.scan(lengths, out=lengths)
     total = int(lengths[height])
     if total == count:  # nothing was merged
         return unmerged
     result = Rows(lengths, qd.ndarray(qd.i32, total), qd.ndarray(values.dtype, total))
     _pack(offsets, unmerged.columns, unmerged.values, result.offsets, result.columns, result.values)
     return result
-
-
-@qd.kernel
-def _scan(numbers: Array, scratch: Array, count: qd.i32, is_inclusive: qd.template()):
-    if qd.static(is_inclusive):
-        qd.algorithms.inclusive_scan_add(numbers, numbers, scratch, count, qd.i32, 4)
-    else:
-        qd.algorithms.exclusive_scan_add(numbers, numbers, scratch, count, qd.i32, 4)
-
-
-def sum_up(numbers: Any, is_inclusive: bool) -> None:
-    """Replaces each element by the sum of all elements before it and, if inclusive, itself."""
-    count = numbers.shape[0]
-    _scan(numbers, qd.ndarray(qd.u32, qd.algorithms.exclusive_scan_scratch_slots(count)), count, is_inclusive)
 
 
 @qd.kernel

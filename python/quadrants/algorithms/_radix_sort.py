@@ -14,27 +14,28 @@ import quadrants as qd
 from .._base import device as _device
 from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
-from ..simt._primitives import block_sync, thread_idx
-from ._blocks import Constant, at, carrier, check_fold
+from ..simt._primitives import block_sync, pin, shuffle, thread_idx
+from ._blocks import Constant, at, check_fold
+from ._scratch import check_count, check_length, check_scratch, needed_levels
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
-from ._tiles import (
-    BLOCK,
-    clear_words,
-    count_tiles,
-    count_votes,
-    fold_before,
-    from_word,
-    load_rows,
-    row_place,
-    scan_rows,
-    take_tile,
-    to_word,
-)
+from ._tiles import BLOCK, fold_before, from_word, is_in_row, load_rows, row_place, scan_lanes, take_tile, to_word
 
 _DIGITS = 256
 _CHUNK = 16384  # keys that one iteration moves on a processor
-_TILE = 16 * BLOCK  # keys that a block moves on a device with grids; its shared memory holds the keys, or one value for each of them
 _COUNTERS = 1024  # blocks that count the digits of all keys
+_BLOCKS = 2  # that move tiles, on a multiprocessor at a time
+_THREADS = 512  # of a block that sorts all keys
+_FEW, _MANY = 2, 8  # keys of each of its threads; half as many if they have eight bytes
+
+
+def shape_of_tile(*dtypes: Any) -> tuple[int, int]:
+    """Returns how many threads move a tile, and how many keys each: registers and shared memory hold the keys and one value for each.
+
+    Blocks of `BLOCK` threads count the digits of tiles, so it divides their number of keys.
+    """
+    if any(find_dtype(dtype).size == 8 for dtype in dtypes):
+        return 384, 12
+    return (512, 16) if len(dtypes) == 1 else (384, 16)
 
 
 def check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
@@ -55,9 +56,9 @@ def value_dtypes(has_values: bool, dtype: Any) -> tuple[Any, ...]:
     return (dtype,) if has_values and dtype is not None else ()
 
 
-def _exchanged(*dtypes: Any) -> Any:
-    """Returns the type of the words in which threads exchange keys and values."""
-    return qd.u64 if any(find_dtype(dtype).size == 8 for dtype in dtypes) else qd.u32
+def _is_wide(dtype: Any, has_values: bool, value_dtype: Any) -> bool:
+    """Whether threads exchange keys or values of eight bytes."""
+    return any(find_dtype(kind).size == 8 for kind in (dtype, *value_dtypes(has_values, value_dtype)))
 
 
 @qd.func
@@ -95,14 +96,163 @@ def _digit(key, dtype: Constant, bit: Constant):
 # keys with the digit in the tile, then, with the highest bit set, those in all tiles up to this one.
 
 
+@qd.func
+def _put(room, place, word, size: Constant, is_wide: Constant):
+    """Stores a word in shared memory, one of eight bytes in two halves."""
+    if qd.static(is_wide):
+        room[place] = qd.u32(word & qd.u64(0xFFFFFFFF))
+        room[size + place] = qd.u32(word >> 32)
+    else:
+        room[place] = qd.u32(word)
+
+
+@qd.func
+def _get(room, place, size: Constant, is_wide: Constant):
+    if qd.static(is_wide):
+        return qd.u64(room[place]) | qd.u64(room[size + place]) << 32
+    return room[place]
+
+
+@qd.func
+def _sum_before(count):
+    """Returns the sum of the counts of the threads before this one, on threads with a digit."""
+    running, whole = scan_lanes(count, qd.u32, operator.add)
+    before, _ = fold_before(whole, qd.u32, operator.add, _DIGITS)
+    return before + running
+
+
+@qd.func
+def _match(digit):
+    """Returns a bit for each lane of the subgroup that has the same digit."""
+    same = _device.MASK(qd.static((1 << _device.SUBGROUP_SIZE) - 1))
+    for bit in qd.static(range(8)):
+        is_clear = digit & qd.static(1 << bit) == 0
+        votes = _device.MASK(subgroup.ballot(is_clear))
+        same &= qd.select(is_clear, votes, ~votes)
+    return same
+
+
+@qd.func
+def _load_bits(keys, first, left, dtype: Constant, rows: Constant, threads: Constant):
+    """Returns a thread's keys of a tile as unsigned integers, the largest ones behind the last key."""
+    own = load_rows(keys, first, left, dtype(0), rows, dtype, threads)
+    bits = qd.Vector.zero(qd.static(_unsigned(dtype)), rows)
+    for k in qd.static(range(rows)):
+        bits[k] = to_sortable(own[k], dtype)
+        if not is_in_row(rows, k, left):
+            bits[k] = ~qd.zero(bits[k])
+    return bits
+
+
+# A block ranks keys with a table in shared memory, a row of counts for each of its subgroups. Before the ranks are known, each subgroup
+# counts its digits, so that other blocks need not wait for the ranks.
+
+
+@qd.func
+def _count_digits(bits, bit, table, rows: Constant, threads: Constant):
+    """Fills the table, and returns the number of the block's keys with the thread's digit, 0 on threads without one."""
+    own = thread_idx() // _device.SUBGROUP_SIZE * _DIGITS
+    for k in qd.static(range(_DIGITS // _device.SUBGROUP_SIZE)):
+        table[own + qd.static(k * _device.SUBGROUP_SIZE) + subgroup.invocation_id()] = 0
+    subgroup.sync()
+    for k in qd.static(range(rows)):
+        qd.atomic_add(table[own + qd.i32(bits[k] >> bit & 255)], 1)
+    block_sync()
+    total = qd.u32(0)
+    if thread_idx() < _DIGITS:
+        for group in qd.static(range(threads // _device.SUBGROUP_SIZE)):
+            total += table[qd.static(group * _DIGITS) + thread_idx()]
+    return total
+
+
+@qd.func
+def _rank_rows(bits, bit, table, start, rows: Constant, threads: Constant):
+    """Returns the places of a thread's keys in the order of their digits; `start`: the place of the first key with the thread's digit.
+
+    The table becomes the place of each subgroup's next key with a digit. Row by row the last of the lanes with the same digit takes places
+    for all of them.
+    """
+    own = thread_idx() // _device.SUBGROUP_SIZE * _DIGITS
+    lane = subgroup.invocation_id()
+    if thread_idx() < _DIGITS:
+        place = start
+        for group in qd.static(range(threads // _device.SUBGROUP_SIZE)):
+            count = table[qd.static(group * _DIGITS) + thread_idx()]
+            table[qd.static(group * _DIGITS) + thread_idx()] = place
+            place += count
+    block_sync()
+    ranks = qd.Vector.zero(qd.i32, rows)
+    for k in qd.static(range(rows)):
+        digit = pin(qd.i32(bits[k] >> bit & 255))  # computed again, because registers are few
+        same = _match(digit)
+        up_to = qd.i32(qd.math.popcnt(same & subgroup.lanemask_le(lane)))
+        last = qd.static(_device.SUBGROUP_SIZE - 1) - qd.i32(qd.math.clz(same))
+        place = qd.u32(0)
+        if lane == last:
+            place = qd.atomic_add(table[own + digit], qd.u32(up_to))
+        ranks[k] = qd.i32(shuffle(place, last)) + up_to - 1
+    block_sync()
+    return ranks
+
+
+@qd.func
+def _sort_in_block(keys, values, tmp_values, n, dtype: Constant, has_values: Constant, passes: Constant, rows: Constant):
+    """Sorts all keys, as many as a block of `_THREADS` threads with so many rows has; positions of values move along."""
+    size = qd.static(_THREADS * rows)
+    is_wide = qd.static(dtype.size == 8)
+    room = block.SharedArray((max(size * (1 + is_wide), _DIGITS * _THREADS // _device.SUBGROUP_SIZE),), qd.u32)
+    bits = _load_bits(keys, 0, n, dtype, rows, _THREADS)
+    order = qd.Vector.zero(qd.i32, rows)
+    for k in qd.static(range(rows)):
+        order[k] = row_place(rows, k)
+    for p in range(passes):
+        start = _sum_before(_count_digits(bits, 8 * p, room, rows, _THREADS))
+        ranks = _rank_rows(bits, 8 * p, room, start, rows, _THREADS)
+        for k in qd.static(range(rows)):
+            _put(room, ranks[k], bits[k], size, is_wide)
+        block_sync()
+        for k in qd.static(range(rows)):
+            bits[k] = qd.cast(_get(room, row_place(rows, k), size, is_wide), qd.static(_unsigned(dtype)))
+        block_sync()
+        if qd.static(has_values):
+            for k in qd.static(range(rows)):
+                room[ranks[k]] = qd.u32(order[k])
+            block_sync()
+            for k in qd.static(range(rows)):
+                order[k] = qd.i32(room[row_place(rows, k)])
+            block_sync()
+    for k in qd.static(range(rows)):
+        if is_in_row(rows, k, n):
+            keys[at(keys, row_place(rows, k))] = from_sortable(bits[k], dtype)
+            if qd.static(has_values):
+                tmp_values[at(tmp_values, row_place(rows, k))] = values[at(values, order[k])]
+    if qd.static(has_values):
+        block_sync()
+        for k in qd.static(range(rows)):
+            if is_in_row(rows, k, n):
+                values[at(values, row_place(rows, k))] = tmp_values[at(tmp_values, row_place(rows, k))]
+
+
 @qd.func(requires_top_level=True)
-def _count_all(keys, scratch, n, dtype: Constant, passes: Constant, size: Constant):
-    """Counts the digits of all keys, if there are several tiles, and replaces the counts by the positions where the digits begin."""
+def _prepare(keys, values, tmp_values, scratch, n, words, threads, dtype: Constant, has_values: Constant, passes: Constant):
+    """Sorts all keys if one block can, and clears words of scratch memory otherwise."""
+    few, many = qd.static(_FEW * 4 // max(dtype.size, 4)), qd.static(_MANY * 4 // max(dtype.size, 4))
+    qd.loop_config(block_dim=_THREADS)
+    for i in range(threads):
+        if n <= few * _THREADS:
+            _sort_in_block(keys, values, tmp_values, n, dtype, has_values, passes, few)
+        elif n <= many * _THREADS:
+            _sort_in_block(keys, values, tmp_values, n, dtype, has_values, passes, many)
+        elif i < words:
+            scratch[at(scratch, i)] = 0
+
+
+@qd.func(requires_top_level=True)
+def _count_all(keys, scratch, n, others, threads, dtype: Constant, passes: Constant, size: Constant):
+    """Counts the digits of all keys, if there are `others`: tiles behind the first one."""
     rows = qd.static(size // BLOCK)
-    others = (n - 1) // size  # tiles behind the first one; without them no pass needs these counts
-    clear_words(scratch, qd.min(others, 1) * qd.static((_DIGITS + 1) * passes + _DIGITS) + others * _DIGITS)
     qd.loop_config(block_dim=BLOCK)
-    for i in range(qd.min(others, _COUNTERS) * BLOCK):
+    for i in range(threads):
         counts = block.SharedArray((_DIGITS * passes,), qd.i32)
         for p in qd.static(range(passes)):
             counts[p * _DIGITS + thread_idx()] = 0
@@ -111,26 +261,12 @@ def _count_all(keys, scratch, n, dtype: Constant, passes: Constant, size: Consta
             left = n - tile * size
             own = load_rows(keys, tile * size, left, dtype(0), rows, dtype)
             for k in qd.static(range(rows)):
-                if row_place(rows, k) < left:
+                if is_in_row(rows, k, left):
                     for p in qd.static(range(passes)):
                         qd.atomic_add(counts[p * _DIGITS + _digit(own[k], dtype, qd.static(8 * p))], 1)
         block_sync()
         for p in qd.static(range(passes)):
             qd.atomic_add(scratch[at(scratch, p * _DIGITS + thread_idx())], qd.u32(counts[p * _DIGITS + thread_idx()]))
-    qd.loop_config(block_dim=BLOCK)
-    for thread in range(qd.min(others, 1) * BLOCK):
-        for p in qd.static(range(passes)):
-            slot = at(scratch, p * _DIGITS + thread)
-            scratch[slot] = qd.u32(_sum_before(qd.i32(scratch[slot])))
-            block_sync()
-
-
-@qd.func
-def _sum_before(count):
-    """Returns the sum of the counts of the threads before this one."""
-    running, whole = scan_rows(qd.Vector([count], qd.i32), 1, qd.i32, operator.add, False)
-    before, _ = fold_before(whole, qd.i32, operator.add)
-    return before + running[0]
 
 
 @qd.func
@@ -142,152 +278,112 @@ def _wait_for_count(scratch, slot):
 
 
 @qd.func
-def _look_back(scratch, own, tile, count, begin):
-    """Returns where a thread's digit begins in the order of all keys: `begin` and the keys of earlier tiles. `own`: the slot of tile 0."""
+def _look_back(scratch, table, tile):
+    """Returns where a thread's digit of a tile begins in the order of all keys. `table`: the slot of tile 0."""
     ready = qd.u32(1 << 31)
-    before = begin
-    if tile > 0:
-        scratch[at(scratch, own + tile * _DIGITS)] = qd.u32(count + 1)
-        block_sync()
-        before = qd.u32(0)
-        other = tile - 1
-        word = _wait_for_count(scratch, own + other * _DIGITS)
-        while word < ready:
-            before += word - 1
-            other -= 1
-            word = _wait_for_count(scratch, own + other * _DIGITS)
-        before += word - ready
-    scratch[at(scratch, own + tile * _DIGITS)] = ready + (before + qd.u32(count))
-    return before
-
-
-@qd.func
-def _match(digit):
-    """Returns a bit for each lane of the subgroup that has the same digit."""
-    same = _device.MASK(qd.static((1 << _device.SUBGROUP_SIZE) - 1))
-    for bit in qd.static(range(8)):
-        is_set = digit & qd.static(1 << bit) != 0
-        votes = _device.MASK(subgroup.ballot(is_set))
-        same &= qd.select(is_set, votes, ~votes)
-    return same
-
-
-@qd.func
-def _rank_rows(bits, bit: Constant, rows: Constant):
-    """Returns the number of a block's keys with each digit, how many have a smaller one, and the place of a thread's keys in their order.
-
-    Each subgroup counts digits, row by row: of the lanes with the same digit the first one adds their number.
-    """
-    counts = block.SharedArray((BLOCK // _device.SUBGROUP_SIZE, _DIGITS), qd.i32)
-    starts = block.SharedArray((_DIGITS,), qd.i32)
-    group = thread_idx() // _device.SUBGROUP_SIZE
-    ranks = qd.Vector.zero(qd.i32, rows)
-    for other in qd.static(range(BLOCK // _device.SUBGROUP_SIZE)):
-        counts[other, thread_idx()] = 0
-    block_sync()
-    for k in qd.static(range(rows)):
-        digit = qd.i32(bits[k] >> bit & 255)
-        lower, matching = count_votes(_match(digit))
-        before = counts[group, digit]
-        subgroup.sync()
-        if lower == 0:
-            counts[group, digit] = before + matching
-        subgroup.sync()
-        ranks[k] = before + lower
-    block_sync()
-    total = 0
-    for other in qd.static(range(BLOCK // _device.SUBGROUP_SIZE)):
-        own = counts[other, thread_idx()]
-        counts[other, thread_idx()] = total
-        total += own
-    start = _sum_before(total)
-    starts[thread_idx()] = start
-    block_sync()
-    for k in qd.static(range(rows)):
-        digit = qd.i32(bits[k] >> bit & 255)
-        ranks[k] += starts[digit] + counts[group, digit]
-    return total, start, ranks
+    before = qd.u32(0)
+    other = tile - 1
+    word = _wait_for_count(scratch, table + other * _DIGITS)
+    while word < ready:
+        before += word - 1
+        other -= 1
+        word = _wait_for_count(scratch, table + other * _DIGITS)
+    return before + (word - ready)
 
 
 @qd.func
 def _move_tile(
     keys, to_keys, values, to_values, scratch, tile, tiles, n, dtype: Constant, has_values: Constant, value_dtype: Constant, bit: Constant,
-    passes: Constant, size: Constant, waits: Constant
+    passes: Constant, threads: Constant, rows: Constant, waits: Constant
 ):  # fmt: skip
     """Moves the keys of a tile to their places of a pass, and the values along; None is the type of values that are no scalars."""
-    rows = qd.static(size // BLOCK)
+    size = qd.static(threads * rows)
     first = tile * size
     left = n - first
-    word = qd.static(_exchanged(dtype, *value_dtypes(has_values, value_dtype)))
+    is_wide = qd.static(_is_wide(dtype, has_values, value_dtype))
+    ready = qd.u32(1 << 31)
     offsets = block.SharedArray((_DIGITS,), qd.i32)
-    exchanged = block.SharedArray((size,), word)
-    own = load_rows(keys, first, left, dtype(0), rows, dtype)
-    bits = qd.Vector.zero(qd.static(_unsigned(dtype)), rows)
-    for k in qd.static(range(rows)):
-        bits[k] = to_sortable(own[k], dtype)
-        if row_place(rows, k) >= left:
-            bits[k] = ~qd.zero(bits[k])  # behind the last key
-    count, start, ranks = _rank_rows(bits, bit, rows)
-    for k in qd.static(range(rows)):
-        exchanged[ranks[k]] = word(bits[k])
-    begin = qd.u32(start)
-    if tiles > 1:
-        tables = qd.static((_DIGITS + 1) * passes) + thread_idx()
-        table = tables + qd.static(bit // 8 % 2) * (tiles * _DIGITS)
-        if qd.static(waits):
+    room = block.SharedArray((max(size * (1 + is_wide), _DIGITS * threads // _device.SUBGROUP_SIZE),), qd.u32)
+    has_digit = thread_idx() < _DIGITS
+    tables = qd.static((_DIGITS + 1) * passes) + thread_idx()
+    table = tables + qd.static(bit // 8 % 2) * (tiles * _DIGITS)
+    bits = _load_bits(keys, first, left, dtype, rows, threads)
+    count = _count_digits(bits, bit, room, rows, threads)
+    begin = qd.u32(0)
+    if qd.static(waits):
+        if tile == 0 and tiles > 1:
+            whole = qd.u32(0)
+            if has_digit:
+                whole = scratch[at(scratch, qd.static(bit // 8 * _DIGITS) + thread_idx())]
+            begin = _sum_before(whole)
+        if has_digit and tiles > 1:
+            scratch[at(scratch, table + tile * _DIGITS)] = qd.select(tile == 0, ready + begin, qd.u32(1)) + count
             scratch[at(scratch, tables + qd.static(1 - bit // 8 % 2) * (tiles * _DIGITS) + tile * _DIGITS)] = 0
-            begin = _look_back(scratch, table, tile, count, scratch[at(scratch, qd.static(bit // 8 * _DIGITS) + thread_idx())])
-        else:
+    start = _sum_before(count)
+    ranks = _rank_rows(bits, bit, room, start, rows, threads)
+    for k in qd.static(range(rows)):
+        _put(room, ranks[k], bits[k], size, qd.static(dtype.size == 8))
+    if has_digit:
+        if tiles == 1:
+            begin = start
+        elif qd.static(not waits):
             begin = scratch[at(scratch, table + tile * _DIGITS)]
-    offsets[thread_idx()] = qd.i32(begin) - start
+        elif tile > 0:
+            begin = _look_back(scratch, table, tile)
+            scratch[at(scratch, table + tile * _DIGITS)] = ready + (begin + count)
+        offsets[thread_idx()] = qd.i32(begin - start)
     block_sync()
     places = qd.Vector.zero(qd.i32, rows)
     for k in qd.static(range(rows)):
-        place = k * BLOCK + thread_idx()
-        key = exchanged[place]
+        place = k * threads + thread_idx()
+        is_inside = thread_idx() < left - k * threads  # see is_in_row
+        key = _get(room, place, size, qd.static(dtype.size == 8))
         places[k] = offsets[qd.i32(key >> bit & 255)] + place
-        if place < left:
+        if is_inside:
             to_keys[at(to_keys, places[k])] = from_sortable(qd.cast(key, qd.static(_unsigned(dtype))), dtype)
     if qd.static(has_values):
+        if qd.static(value_dtype is not None):
+            moved = load_rows(values, first, left, value_dtype(0), rows, value_dtype, threads)
         block_sync()
         for k in qd.static(range(rows)):
-            if row_place(rows, k) < left:
-                if qd.static(value_dtype is None):
-                    exchanged[ranks[k]] = word(row_place(rows, k))
-                else:
-                    exchanged[ranks[k]] = word(to_word(values[at(values, first + row_place(rows, k))], value_dtype))
+            if qd.static(value_dtype is None):
+                room[ranks[k]] = qd.u32(row_place(rows, k))
+            else:
+                _put(room, ranks[k], to_word(moved[k], value_dtype), size, qd.static(value_dtype.size == 8))
         block_sync()
         for k in qd.static(range(rows)):
-            place = k * BLOCK + thread_idx()
-            if place < left:
+            place = k * threads + thread_idx()
+            if thread_idx() < left - k * threads:
                 if qd.static(value_dtype is None):
-                    to_values[at(to_values, places[k])] = values[at(values, first + qd.i32(exchanged[place]))]
+                    to_values[at(to_values, places[k])] = values[at(values, first + qd.i32(room[place]))]
                 else:
-                    moved = qd.cast(exchanged[place], qd.static(carrier(value_dtype)))
-                    to_values[at(to_values, places[k])] = from_word(moved, value_dtype)
+                    word = _get(room, place, size, qd.static(value_dtype.size == 8))
+                    to_values[at(to_values, places[k])] = from_word(word, value_dtype)
 
 
 @qd.func(requires_top_level=True)
 def _sweep(
-    keys, to_keys, values, to_values, scratch, n, dtype: Constant, has_values: Constant, value_dtype: Constant, bit: Constant,
-    passes: Constant, size: Constant
+    keys, to_keys, values, to_values, scratch, n, tiles, dtype: Constant, has_values: Constant, value_dtype: Constant, bit: Constant,
+    passes: Constant, threads: Constant, rows: Constant
 ):  # fmt: skip
     """One pass over all tiles, in the order in which blocks begin."""
-    qd.loop_config(block_dim=BLOCK)
-    for _ in range(((n - 1) // size + 1) * BLOCK):
-        tiles = count_tiles(n, size)
+    qd.loop_config(block_dim=threads, _resident_blocks=_BLOCKS)
+    for _ in range(tiles * threads):
         tile = take_tile(scratch, qd.static(_DIGITS * passes + bit // 8), tiles)
-        _move_tile(keys, to_keys, values, to_values, scratch, tile, tiles, n, dtype, has_values, value_dtype, bit, passes, size, True)
+        _move_tile(
+            keys, to_keys, values, to_values, scratch, tile, tiles, n, dtype, has_values, value_dtype, bit, passes, threads, rows, True
+        )
 
 
 @qd.func(requires_top_level=True)
 def _pass_of_tiles(
-    keys, to_keys, values, to_values, scratch, n, dtype: Constant, has_values: Constant, value_dtype: Constant, bit: Constant,
-    passes: Constant, size: Constant
+    keys, to_keys, values, to_values, scratch, n, tiles, dtype: Constant, has_values: Constant, value_dtype: Constant, bit: Constant,
+    passes: Constant, threads: Constant, rows: Constant
 ):  # fmt: skip
     """One pass where blocks cannot wait for each other: counts the digits of each tile, sums the counts, and moves the tiles."""
-    rows = qd.static(size // BLOCK)
-    several = qd.select(n > size, (n - 1) // size + 1, 0)
+    size = qd.static(threads * rows)
+    rows_of_counts = qd.static(size // BLOCK)
+    several = qd.select(tiles > 1, tiles, 0)
     table = qd.static((_DIGITS + 1) * passes) + qd.static(bit // 8 % 2) * (several * _DIGITS)
     qd.loop_config(block_dim=BLOCK)
     for i in range(several * BLOCK):
@@ -295,24 +391,25 @@ def _pass_of_tiles(
         counts = block.SharedArray((_DIGITS,), qd.i32)
         counts[thread_idx()] = 0
         block_sync()
-        own = load_rows(keys, tile * size, n - tile * size, dtype(0), rows, dtype)
-        for k in qd.static(range(rows)):
-            if row_place(rows, k) < n - tile * size:
+        own = load_rows(keys, tile * size, n - tile * size, dtype(0), rows_of_counts, dtype)
+        for k in qd.static(range(rows_of_counts)):
+            if is_in_row(rows_of_counts, k, n - tile * size):
                 qd.atomic_add(counts[_digit(own[k], dtype, bit)], 1)
         block_sync()
         scratch[at(scratch, table + i)] = qd.u32(counts[thread_idx()])
-    for digit in range(qd.min(several, 1) * _DIGITS):
-        position = scratch[at(scratch, qd.static(bit // 8 * _DIGITS) + digit)]
+    qd.loop_config(block_dim=BLOCK)
+    for digit in range(qd.min(several, 1) * BLOCK):
+        position = _sum_before(scratch[at(scratch, qd.static(bit // 8 * _DIGITS) + digit)])
         for tile in range(several):
             slot = at(scratch, table + tile * _DIGITS + digit)
             count = scratch[slot]
             scratch[slot] = position
             position += count
-    qd.loop_config(block_dim=BLOCK)
-    for i in range(((n - 1) // size + 1) * BLOCK):
+    qd.loop_config(block_dim=threads)
+    for i in range(tiles * threads):
         _move_tile(
-            keys, to_keys, values, to_values, scratch, i // BLOCK, count_tiles(n, size), n, dtype, has_values, value_dtype, bit, passes,
-            size, False
+            keys, to_keys, values, to_values, scratch, i // threads, tiles, n, dtype, has_values, value_dtype, bit, passes, threads, rows,
+            False
         )  # fmt: skip
 
 
@@ -321,13 +418,24 @@ def _sort_on_grid(
     keys, tmp_keys, values, tmp_values, scratch, n, dtype: Constant, has_values: Constant, value_dtype: Constant, end_bit: Constant
 ):
     passes = qd.static(end_bit // 8)
-    size = qd.static(_TILE)
+    threads, rows = qd.static(shape_of_tile(dtype, *value_dtypes(has_values, value_dtype)))
+    size = qd.static(threads * rows)
     one_pass = qd.static(_sweep if _device.BLOCKS_PROGRESS else _pass_of_tiles)
+    # All numbers of iterations first: they are one task then.
     count = n[()]
-    _count_all(keys, scratch, count, dtype, passes, size)
+    is_small = count <= qd.static(_THREADS * _MANY * 4 // max(dtype.size, 4))  # one block sorts the keys
+    tiles = qd.select(is_small, 0, (count - 1) // size + 1)
+    words = qd.select(tiles > 1, tiles * _DIGITS + qd.static((_DIGITS + 1) * passes), 0)  # counts of digits and tiles, and a table
+    blocks = qd.select(is_small, qd.i32(count > 1), (words + (_THREADS - 1)) // _THREADS)
+    counters = qd.min(qd.max(tiles - 1, 0), _COUNTERS)
+    _prepare(keys, values, tmp_values, scratch, count, words, blocks * _THREADS, dtype, has_values, passes)
+    _count_all(keys, scratch, count, tiles - 1, counters * BLOCK, dtype, passes, size)
     for bit in qd.static(range(0, end_bit, 16)):
-        one_pass(keys, tmp_keys, values, tmp_values, scratch, count, dtype, has_values, value_dtype, bit, passes, size)
-        one_pass(tmp_keys, keys, tmp_values, values, scratch, count, dtype, has_values, value_dtype, qd.static(bit + 8), passes, size)
+        one_pass(keys, tmp_keys, values, tmp_values, scratch, count, tiles, dtype, has_values, value_dtype, bit, passes, threads, rows)
+        one_pass(
+            tmp_keys, keys, tmp_values, values, scratch, count, tiles, dtype, has_values, value_dtype, qd.static(bit + 8), passes, threads,
+            rows
+        )  # fmt: skip
 
 
 # --- Processors ---
@@ -394,6 +502,12 @@ def sort(
     Raises NotImplementedError for other types of keys, ValueError and TypeError for other numbers, shapes and elements.
     """
     qd.static(check_sort(key_dtype, end_bit, log256_max_n))
+    if qd.static(_device.HAS_CHECKS):
+        check_count("sort", n[()], log256_max_n)
+        counts = (n[()] + 255) // 256 * 256
+        check_scratch("sort", scratch, counts + needed_levels(counts))
+        for what, arr in qd.static([("keys", keys), ("tmp_keys", tmp_keys), ("values", values), ("tmp_values", tmp_values)]):
+            check_length("sort", what, arr, n[()])
     if qd.static(_device.HAS_GRIDS):
         if qd.static(not has_values or isinstance(values, qd.StructField)):
             _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, None, end_bit)

@@ -1,5 +1,6 @@
 """Reductions of runs of equal keys."""
 
+import operator
 from typing import Any
 
 import quadrants as qd
@@ -10,7 +11,22 @@ from ..simt import block, subgroup
 from ..simt._primitives import block_sync, shuffle, thread_idx
 from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialize_folds
 from ._scan import scan_counts
-from ._tiles import BLOCK, clear_words, count_tiles, count_votes, from_word, load_rows, row_place, rows_of, take_tile, to_word
+from ._scratch import check_length, check_selection
+from ._tiles import (
+    BLOCK,
+    clear_words,
+    count_tiles,
+    from_word,
+    load_rows,
+    put_rows,
+    rows_of,
+    scan_lanes,
+    take_tile,
+    to_word,
+)
+
+_ROWS = 17, 11  # see rows_of
+_BLOCKS = 4  # on a multiprocessor at a time
 
 
 @qd.func
@@ -67,21 +83,19 @@ def _publish_entry(scratch, slot, runs, value, dtype: Constant):
 
 
 @qd.func
-def _wait_for_word(scratch, slot):
-    word = qd.volatile_load(scratch[at(scratch, slot)])
-    while word == 0:
-        word = qd.volatile_load(scratch[at(scratch, slot)])
-    return word & qd.u32(0x7FFFFFFF)
-
-
-@qd.func
 def _wait_for_entry(scratch, slot, dtype: Constant):
-    runs = qd.i32(_wait_for_word(scratch, slot))
+    words = qd.Vector.zero(qd.u32, qd.static(_entry_words(dtype)))
+    ready = qd.u32(0)
+    while ready == 0:
+        ready = qd.u32(1 << 31)
+        for part in qd.static(range(_entry_words(dtype))):
+            words[part] = qd.volatile_load(scratch[at(scratch, slot + part)])
+            ready &= words[part]
     bits = qd.u64(0)
     for part in qd.static(range(_entry_words(dtype) - 1)):
-        bits |= qd.u64(_wait_for_word(scratch, slot + qd.static(1 + part))) << qd.static(16 * part)
+        bits |= qd.u64(words[part + 1] & 0xFFFF) << qd.static(16 * part)
     unsigned = qd.static({1: qd.u8, 2: qd.u16, 4: qd.u32, 8: qd.u64}[find_dtype(dtype).size])
-    return runs, qd.bit_cast(unsigned(bits), dtype)
+    return qd.i32(words[0] & 0x7FFFFFFF), qd.bit_cast(unsigned(bits), dtype)
 
 
 @qd.func
@@ -130,12 +144,10 @@ def _look_back(scratch, tile, tiles, runs, value, dtype: Constant, op: Constant)
 
 
 @qd.func
-def _before_tile(scratch, tile, tiles, own_runs, own_value, dtype: Constant, op: Constant):
-    """Returns the result of everything before a subgroup's own rows, and the number of runs up to the end of the tile."""
+def _fold_subgroups(own_runs, own_value, dtype: Constant, op: Constant):
+    """Returns the result of the subgroups before the thread's own, and of the whole block."""
     parts_runs = block.SharedArray((BLOCK // _device.SUBGROUP_SIZE,), qd.i32)
     parts = block.SharedArray((BLOCK // _device.SUBGROUP_SIZE,), dtype)
-    shared_runs = block.SharedArray((1,), qd.i32)
-    shared = block.SharedArray((1,), dtype)
     group = thread_idx() // _device.SUBGROUP_SIZE
     if subgroup.invocation_id() == 0:
         parts_runs[group] = own_runs
@@ -151,14 +163,21 @@ def _before_tile(scratch, tile, tiles, own_runs, own_value, dtype: Constant, op:
             value = whole
         all_runs += parts_runs[part]
         whole = qd.select(parts_runs[part] > 0, parts[part], op(whole, parts[part]))
-    if group == 0:
-        earlier_runs, earlier = _look_back(scratch, tile, tiles, all_runs, whole, dtype, op)
+    return runs, value, all_runs, whole
+
+
+@qd.func
+def _before_tile(scratch, tile, tiles, runs, value, dtype: Constant, op: Constant):
+    """Returns the result of the tiles before this one, on all threads of the block."""
+    shared_runs = block.SharedArray((1,), qd.i32)
+    shared = block.SharedArray((1,), dtype)
+    if thread_idx() < _device.SUBGROUP_SIZE:
+        earlier_runs, earlier = _look_back(scratch, tile, tiles, runs, value, dtype, op)
         if thread_idx() == 0:
             shared_runs[0] = earlier_runs
             shared[0] = earlier
     block_sync()
-    value = qd.select(runs > 0, value, op(shared[0], value))
-    return runs + shared_runs[0], value, all_runs + shared_runs[0]
+    return shared_runs[0], shared[0]
 
 
 @qd.func
@@ -178,74 +197,126 @@ def _scan_run_parts(value, starts, op: Constant):
 
 
 @qd.func
-def _find_starts(keys, first, left, own, rows: Constant):
-    """Returns a mask for each of a subgroup's rows: the lanes whose keys begin runs. `own`: the thread's keys."""
-    lane = subgroup.invocation_id()
-    starts = qd.Vector.zero(_device.MASK, rows)
-    previous = own[0]  # of lane 0: the key before the row
-    if first + row_place(rows, 0) > 0 and row_place(rows, 0) < left:
-        previous = keys[at(keys, first + row_place(rows, 0) - 1)]
+def _load_around(keys, tile, left, rows: Constant):
+    """Returns the key before those of a subgroup, on its first lane, and the key behind them, on its last one, where there are any."""
+    place = (thread_idx() - subgroup.invocation_id()) * rows
+    before = keys.dtype(0)
+    behind = keys.dtype(0)
+    first = tile * qd.static(BLOCK * rows)
+    if subgroup.invocation_id() == 0 and first + place > 0 and place <= left:
+        before = keys[at(keys, first + place - 1)]
+    if subgroup.invocation_id() == qd.static(_device.SUBGROUP_SIZE - 1) and place + qd.static(rows * _device.SUBGROUP_SIZE) < left:
+        behind = keys[at(keys, first + place + qd.static(rows * _device.SUBGROUP_SIZE))]
+    return before, behind
+
+
+@qd.func
+def _find_starts(keys, key_before, key_behind, tile, left, rows: Constant):
+    """Returns a bit for each of a thread's keys and the key behind them: whether it begins a run. `keys`: those of the tile, in shared
+    memory; `key_before`, `key_behind`: those around the subgroup's keys.
+    """
+    place = thread_idx() * rows
+    previous = key_before
+    following = key_behind
+    if subgroup.invocation_id() > 0:
+        previous = keys[place - 1]
+    if subgroup.invocation_id() < qd.static(_device.SUBGROUP_SIZE - 1):
+        following = keys[place + rows]
+    starts = 0
     for k in qd.static(range(rows)):
-        before = shuffle(own[k], (lane - 1) & qd.static(_device.SUBGROUP_SIZE - 1))
-        is_start = qd.select(lane > 0, before, previous) != own[k]
-        if qd.static(k == 0):
-            is_start = is_start or first + row_place(rows, k) == 0
-        starts[k] = _device.MASK(subgroup.ballot(is_start and row_place(rows, k) < left))
-        previous = shuffle(own[k], qd.static(_device.SUBGROUP_SIZE - 1))
+        key = keys[place + k]
+        if (key != previous or (k == 0 and tile == 0 and place == 0)) and place < left - k:
+            starts |= qd.static(1 << k)
+        previous = key
+    if following != previous and place < left - rows:
+        starts |= qd.static(1 << rows)
     return starts
 
 
 @qd.func(requires_top_level=True)
 def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, dtype: Constant, op: Constant):
-    rows = qd.static(rows_of(dtype))
-    size = qd.static(BLOCK * rows_of(dtype))
+    rows = qd.static(rows_of(*_ROWS, find_dtype(dtype), find_dtype(keys_in.dtype)))
+    size = qd.static(BLOCK * rows_of(*_ROWS, find_dtype(dtype), find_dtype(keys_in.dtype)))
+    none = dtype(qd.static(identity(op, dtype)))
     clear_words(scratch, qd.static(4 * _entry_words(dtype) + 1) * ((n - 1) // size))
-    qd.loop_config(block_dim=BLOCK)
+    qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
     for _ in range(qd.max((n - 1) // size + 1, 1) * BLOCK):
+        key_room = block.SharedArray((size,), keys_in.dtype)
+        value_room = block.SharedArray((size + 1,), dtype)
+        bounds = block.SharedArray((2,), qd.i32)
         tiles = qd.max(count_tiles(n, size), 1)
         tile = take_tile(scratch, 0, tiles)
-        first = tile * size
-        left = n - first
-        none = dtype(qd.static(identity(op, dtype)))
-        keys = load_rows(keys_in, first, left, keys_in.dtype(0), rows, keys_in.dtype)
-        folds = load_rows(values_in, first, left, none, rows, dtype)
-        starts = _find_starts(keys_in, first, left, keys, rows)
-        upper = subgroup.lanemask_le(subgroup.invocation_id())
-        carried = none
-        count = 0
+        left = n - tile * size
+        place = thread_idx() * rows
+        lane = subgroup.invocation_id()
+        key_before, key_behind = _load_around(keys_in, tile, left, rows)
+        keys = load_rows(keys_in, tile * size, left, keys_in.dtype(0), rows, keys_in.dtype)
+        values = load_rows(values_in, tile * size, left, none, rows, dtype)
+        put_rows(keys, key_room, rows)
+        put_rows(values, value_room, rows)
+        starts = _find_starts(key_room, key_before, key_behind, tile, left, rows)
+        # The fold from the thread's last beginning of a run on, then of the lanes before this one, then of everything before.
+        fold = value_room[place]
+        for k in qd.static(range(1, rows)):
+            value = value_room[place + k]
+            fold = qd.select(starts >> k & 1 != 0, value, op(fold, value))
+        count = qd.i32(qd.math.popcnt(starts & qd.static((1 << rows) - 1)))
+        lanes = _device.MASK(subgroup.ballot(count > 0))
+        fold = _scan_run_parts(fold, lanes, op)
+        runs, runs_of_subgroup = scan_lanes(count, qd.i32, operator.add)
+        last_fold = shuffle(fold, qd.static(_device.SUBGROUP_SIZE - 1))
+        run, before, runs_of_tile, whole = _fold_subgroups(runs_of_subgroup, last_fold, dtype, op)
+        begin, earlier = _before_tile(scratch, tile, tiles, runs_of_tile, whole, dtype, op)
+        if run == 0:
+            before = op(earlier, before)
+        run += runs
+        fold = shuffle(fold, (lane - 1) & qd.static(_device.SUBGROUP_SIZE - 1))
+        if lane == 0:
+            fold = before
+        elif lanes & subgroup.lanemask_lt(lane) == 0:
+            fold = op(before, fold)
+        # Keys and values go to shared memory, so that neighboring threads store neighbors: the value of the run that the tile continues,
+        # and those of its own runs; the first or the last may belong to another tile.
+        ends = starts >> 1
+        if place < left and left - place <= rows:
+            ends |= 1 << (left - place - 1)
         for k in qd.static(range(rows)):
-            folds[k] = _scan_run_parts(folds[k], starts[k], op)
-            if starts[k] & upper == 0:
-                folds[k] = op(carried, folds[k])
-            carried = shuffle(folds[k], qd.static(_device.SUBGROUP_SIZE - 1))
-            count += qd.i32(qd.math.popcnt(starts[k]))
-        runs_before, before, all_runs = _before_tile(scratch, tile, tiles, count, carried, dtype, op)
-        # The last lane of a subgroup's last row looks at the next key; others see in the masks whether a run ends with their element.
-        ends = False
-        last = row_place(rows, qd.static(rows - 1))
-        if last + 1 < left:
-            ends = _starts_run(keys_in, first + last + 1)
-        run = runs_before
-        is_open = True  # no run has begun in the subgroup's rows
+            keys[k] = key_room[place + k]
+        block_sync()
+        number = run
         for k in qd.static(range(rows)):
-            own, whole = count_votes(starts[k])
-            is_start = starts[k] & subgroup.lanemask_eq(subgroup.invocation_id()) != 0
-            next_starts = starts[k] >> 1
-            if qd.static(k < rows - 1):
-                next_starts |= (starts[k + 1] & 1) << qd.static(_device.SUBGROUP_SIZE - 1)
-            is_end = next_starts & subgroup.lanemask_eq(subgroup.invocation_id()) != 0
-            if qd.static(k == rows - 1):
-                is_end = is_end or (ends and subgroup.invocation_id() == qd.static(_device.SUBGROUP_SIZE - 1))
-            is_end = is_end or row_place(rows, k) + 1 == left
-            number = run + own + qd.i32(is_start) - 1
-            if is_start:
-                keys_out[at(keys_out, number)] = keys[k]
-            if is_end:
-                values_out[at(values_out, number)] = qd.select(is_open and own + qd.i32(is_start) == 0, op(before, folds[k]), folds[k])
-            run += whole
-            is_open = is_open and whole == 0
+            if starts >> k & 1 != 0:
+                key_room[number] = keys[k]
+                number += 1
+        for k in qd.static(range(rows)):
+            values[k] = value_room[place + k]
+        block_sync()
+        for k in qd.static(range(rows)):
+            if starts >> k & 1 != 0:
+                run += 1
+                fold = values[k]
+            else:
+                fold = op(fold, values[k])
+            if ends >> k & 1 != 0:
+                value_room[run] = fold
+        last = qd.min(left, size) - 1  # the last element of the tile
+        if thread_idx() == 0:
+            bounds[0] = starts & 1
+        if (place <= last and last < place + rows) or (thread_idx() == 0 and left <= 0):
+            bounds[1] = runs_of_tile + (ends >> qd.max(last - place, 0) & 1)
+        block_sync()
+        after_last = bounds[1]
+        for k in qd.static(range(rows)):
+            number = k * BLOCK + thread_idx()
+            if thread_idx() < runs_of_tile - k * BLOCK:
+                keys_out[at(keys_out, begin + number)] = key_room[number]
+            if thread_idx() < after_last - k * BLOCK and (k > 0 or thread_idx() >= bounds[0]):
+                values_out[at(values_out, begin - 1 + number)] = value_room[number]
+        if thread_idx() == 0 and size < after_last:
+            values_out[at(values_out, begin - 1 + size)] = value_room[size]
         if thread_idx() == 0 and tile == tiles - 1:
-            num_runs[at(num_runs, 0)] = all_runs
+            num_runs[at(num_runs, 0)] = begin + runs_of_tile
+        block_sync()  # the shared memory is free again
 
 
 @qd.func(requires_top_level=True)
@@ -296,6 +367,10 @@ def _reduce_by_key(
     The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
     """
     qd.static(check_fold(value_dtype, log256_max_n))
+    if qd.static(_device.HAS_CHECKS):
+        check_selection("reduce_by_key", scratch, n, log256_max_n)
+        check_length("reduce_by_key", "keys_in", keys_in, n)
+        check_length("reduce_by_key", "values_in", values_in, n)
     if qd.static(_device.BLOCKS_PROGRESS):
         _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, op)
     else:

@@ -3,9 +3,10 @@
 import quadrants as qd
 
 from .._base import device as _device
-from ..simt import subgroup
+from ..simt import block
 from ..simt._primitives import thread_idx
 from ._blocks import Constant, at, block_count, check_fold, identity, specialize_folds
+from ._scratch import check_count, check_fold_scratch, check_length
 from ._tiles import (
     BLOCK,
     before_tile,
@@ -13,10 +14,12 @@ from ._tiles import (
     count_tiles,
     fold_before,
     from_word,
+    get_rows,
     load_rows,
     publish,
+    put_rows,
     rows_of,
-    scan_rows,
+    scan_lanes,
     scan_totals,
     store_rows,
     take_tile,
@@ -24,53 +27,78 @@ from ._tiles import (
     wait,
 )
 
+_ROWS = 23, 13  # see rows_of
+_BLOCKS = 4  # on a multiprocessor at a time
 # Of a chunk, and their elements. Runs do not begin at multiples of 4 KB, which would share the same few lines of a cache.
 _RUNS, _RUN = 4, 4128
 
 
+@qd.func
+def _fold_thread(room, rows: Constant, op: Constant):
+    """Returns the fold of a thread's elements in shared memory."""
+    total = room[thread_idx() * rows]
+    for k in qd.static(range(1, rows)):
+        total = op(total, room[thread_idx() * rows + k])
+    return total
+
+
+@qd.func
+def _scan_thread(room, before, rows: Constant, op: Constant, inclusive: Constant):
+    """Replaces a thread's elements in shared memory by the running folds; `before`: the fold of all elements before them."""
+    running = before
+    for k in qd.static(range(rows)):
+        following = op(running, room[thread_idx() * rows + k])
+        room[thread_idx() * rows + k] = following if qd.static(inclusive) else running
+        running = following
+
+
 @qd.func(requires_top_level=True)
 def _scan_in_one_pass(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
-    rows = qd.static(rows_of(dtype))
-    size = qd.static(BLOCK * rows_of(dtype))
+    rows = qd.static(rows_of(*_ROWS, dtype))
+    size = qd.static(BLOCK * rows_of(*_ROWS, dtype))
     clear_words(scratch, 8 * ((n - 1) // size) + qd.min((n - 1) // size, 1))
-    qd.loop_config(block_dim=BLOCK)
+    qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
     for _ in range(((n - 1) // size + 1) * BLOCK):
+        room = block.SharedArray((size,), dtype)
         tiles = count_tiles(n, size)
         tile = take_tile(scratch, 0, tiles)
+        # While a block waits for others, its elements are in shared memory, so that registers suffice for many blocks.
         values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
-        scanned, own = scan_rows(values, rows, dtype, op, inclusive)
-        before, total = fold_before(own, dtype, op)
-        before = op(before_tile(scratch, tile, tiles, total, dtype, op), before)
-        for k in qd.static(range(rows)):
-            scanned[k] = op(before, scanned[k])
-        store_rows(out, scanned, tile * size, n - tile * size, rows)
+        put_rows(values, room, rows)
+        of_lanes, whole = scan_lanes(_fold_thread(room, rows, op), dtype, op)
+        of_subgroups, total = fold_before(whole, dtype, op)
+        before = op(op(before_tile(scratch, tile, tiles, total, dtype, op), of_subgroups), of_lanes)
+        _scan_thread(room, before, rows, op, inclusive)
+        store_rows(out, get_rows(room, rows, dtype), tile * size, n - tile * size, rows)
 
 
 @qd.func(requires_top_level=True)
 def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
-    rows = qd.static(rows_of(dtype))
-    size = qd.static(BLOCK * rows_of(dtype))
+    rows = qd.static(rows_of(*_ROWS, dtype))
+    size = qd.static(BLOCK * rows_of(*_ROWS, dtype))
+    none = dtype(qd.static(identity(op, dtype)))
     qd.loop_config(block_dim=BLOCK)
     for i in range(((n - 1) // size + 1) * BLOCK):
+        room = block.SharedArray((size,), dtype)
         tile = i // BLOCK
-        values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
-        total = values[0]
-        for k in qd.static(range(1, rows)):
-            total = op(total, values[k])
-        _, total = fold_before(subgroup._reduce_all(total, None, op), dtype, op)
+        values = load_rows(arr, tile * size, n - tile * size, none, rows, dtype)
+        put_rows(values, room, rows)
+        _, whole = scan_lanes(_fold_thread(room, rows, op), dtype, op)
+        _, total = fold_before(whole, dtype, op)
         if thread_idx() == 0:
             scratch[at(scratch, tile)] = to_word(total, dtype)
     scan_totals(scratch, (n - 1) // size + 1, dtype, op)
     qd.loop_config(block_dim=BLOCK)
     for i in range(((n - 1) // size + 1) * BLOCK):
+        room = block.SharedArray((size,), dtype)
         tile = i // BLOCK
-        values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
-        scanned, own = scan_rows(values, rows, dtype, op, inclusive)
-        before, _ = fold_before(own, dtype, op)
-        before = op(from_word(scratch[at(scratch, tile)], dtype), before)
-        for k in qd.static(range(rows)):
-            scanned[k] = op(before, scanned[k])
-        store_rows(out, scanned, tile * size, n - tile * size, rows)
+        values = load_rows(arr, tile * size, n - tile * size, none, rows, dtype)
+        put_rows(values, room, rows)
+        of_lanes, whole = scan_lanes(_fold_thread(room, rows, op), dtype, op)
+        of_subgroups, _ = fold_before(whole, dtype, op)
+        before = op(op(from_word(scratch[at(scratch, tile)], dtype), of_subgroups), of_lanes)
+        _scan_thread(room, before, rows, op, inclusive)
+        store_rows(out, get_rows(room, rows, dtype), tile * size, n - tile * size, rows)
 
 
 @qd.func
@@ -143,6 +171,11 @@ def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Con
     The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
     """
     qd.static(check_fold(dtype, log256_max_n))
+    if qd.static(_device.HAS_CHECKS):
+        check_count("scan", n, log256_max_n)
+        check_length("scan", "arr", arr, n)
+        check_length("scan", "out", out, n)
+        check_fold_scratch("scan", scratch, n)
     if qd.static(not _device.HAS_GRIDS):
         _scan_on_threads(arr, out, scratch, n, dtype, op, inclusive)
     elif qd.static(_device.BLOCKS_PROGRESS):
@@ -165,8 +198,8 @@ def scan_counts(scratch, n):
     """Replaces the counts of the blocks in scratch by the sums of the counts before them; returns the sum of all."""
     total = qd.u32(0)
     qd.loop_config(serialize=True)
-    for block in range(block_count(n)):
-        slot = at(scratch, block)
+    for number in range(block_count(n)):
+        slot = at(scratch, number)
         count = scratch[slot]
         scratch[slot] = total
         total += count

@@ -71,16 +71,56 @@ def sort_scratch_slots(n, log256_max_n: qd.template() = None):
     return max(counts + _level_slots(counts, qd.static(_depth_of(n) if log256_max_n is None else check_depth(log256_max_n))), 1)
 
 
+@qd.pyfunc
+def needed_levels(n):
+    """Returns the number of elements of those levels above n elements that have more than one; the least depth has no others."""
+    total = 0
+    count = n
+    for _ in qd.static(range(_MAX_DEPTH)):
+        count = (count + 255) // 256
+        total += count * (count > 1)
+    return total
+
+
 def select_scratch_slots(n: int) -> int:
     """Return the number of elements of scratch memory that `select` needs for `n` elements."""
-    n = max(n, 0)
-    level = (n + _LEVEL - 1) // _LEVEL
-    slots = n + level
-    while (level := (level + _LEVEL - 1) // _LEVEL) > 1:
-        slots += level
-    return max(slots, 1)
+    blocks = (max(n, 0) + 255) // 256
+    return max(max(n, 0) + blocks + needed_levels(blocks), 1)
 
 
 def reduce_by_key_scratch_slots(n: int) -> int:
     """Return the number of elements of scratch memory that `reduce_by_key_add` needs for `n` elements."""
     return max(n, 1) if n <= _LEVEL else select_scratch_slots(n)
+
+
+# Checks of debug mode (_device.HAS_CHECKS).
+
+
+@qd.func
+def check_length(name: qd.template(), what: qd.template(), arr, n):
+    assert n <= arr.shape[0], f"{name}: {what} has {arr.shape[0]} elements, but n is {n}"
+
+
+@qd.func
+def check_count(name: qd.template(), n, log256_max_n: qd.template()):
+    assert n >= 0, f"{name}: n is {n}, less than 0"
+    if qd.static(log256_max_n < _MAX_DEPTH):
+        assert n <= qd.static(_LEVEL**log256_max_n), f"{name}: n is {n}, more than 256**{log256_max_n}"
+
+
+@qd.func
+def check_scratch(name: qd.template(), scratch, slots):
+    assert slots <= scratch.shape[0], f"{name}: scratch has {scratch.shape[0]} elements, and needs {slots}"
+
+
+@qd.func
+def check_fold_scratch(name: qd.template(), scratch, n):
+    check_scratch(name, scratch, qd.max(needed_levels(n), 1))
+
+
+@qd.func
+def check_selection(name: qd.template(), scratch, n, log256_max_n: qd.template()):
+    """The checks of selections and runs."""
+    check_count(name, n, log256_max_n)
+    blocks = (n + 255) // 256
+    check_scratch(name, scratch, qd.select(n > _LEVEL, n + blocks + needed_levels(blocks), n))

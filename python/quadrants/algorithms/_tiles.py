@@ -21,9 +21,12 @@ from ._blocks import Constant, at, carrier, identity
 BLOCK = 256  # threads
 
 
-def rows_of(dtype: Any) -> int:
-    """Returns the number of elements that a thread keeps: 64 bytes, at most 16."""
-    return 8 if dtype.size == 8 else 16
+def rows_of(rows: int, rows_if_wide: int, *dtypes: Any) -> int:
+    """Returns the first number of elements that a thread keeps, the second one if any has eight bytes.
+
+    Odd numbers let the threads of a subgroup that read their own elements in shared memory find them in different banks.
+    """
+    return rows_if_wide if any(dtype.size == 8 for dtype in dtypes) else rows
 
 
 def half_bits(dtype: Any) -> int:
@@ -51,6 +54,15 @@ def row_place(rows: Constant, k: Constant):
 
 
 @qd.func
+def is_in_row(rows: Constant, k: Constant, left):
+    """Whether a thread's element in row k is among the first `left` ones of its tile.
+
+    The sum is on the side that differs from tile to tile: on the other side it would take a register for each row.
+    """
+    return find_lane(rows) < left - qd.static(k * _device.SUBGROUP_SIZE)
+
+
+@qd.func
 def count_votes(votes):
     """Returns the number of lanes before this one that voted, and of all."""
     before = qd.i32(qd.math.popcnt(votes & subgroup.lanemask_lt(subgroup.invocation_id())))
@@ -58,18 +70,18 @@ def count_votes(votes):
 
 
 @qd.func
-def load_rows(arr, first, left, fill, rows: Constant, dtype: Constant):
+def load_rows(arr, first, left, fill, rows: Constant, dtype: Constant, threads: Constant = BLOCK):
     """Returns a thread's elements of a tile that begins at `first`, of which `left` elements are in the array, and `fill` for others."""
     values = qd.Vector.zero(dtype, rows)
     place = find_lane(rows)
     own = qd.i64(first) + place  # with 64 bits the distances of the rows are constants in the addresses
-    if left >= qd.static(BLOCK * rows):
+    if left >= qd.static(threads * rows):
         for k in qd.static(range(rows)):
             values[k] = arr[at(arr, own + qd.static(k * _device.SUBGROUP_SIZE))]
     else:
         for k in qd.static(range(rows)):
             values[k] = fill
-            if place + qd.static(k * _device.SUBGROUP_SIZE) < left:
+            if place < left - qd.static(k * _device.SUBGROUP_SIZE):
                 values[k] = arr[at(arr, own + qd.static(k * _device.SUBGROUP_SIZE))]
     return values
 
@@ -84,38 +96,53 @@ def store_rows(arr, values, first, left, rows: Constant):
             arr[at(arr, own + qd.static(k * _device.SUBGROUP_SIZE))] = values[k]
     else:
         for k in qd.static(range(rows)):
-            if place + qd.static(k * _device.SUBGROUP_SIZE) < left:
+            if place < left - qd.static(k * _device.SUBGROUP_SIZE):
                 arr[at(arr, own + qd.static(k * _device.SUBGROUP_SIZE))] = values[k]
 
 
 @qd.func
-def scan_rows(values, rows: Constant, dtype: Constant, op: Constant, inclusive: Constant):
-    """Returns the running folds of a subgroup's rows, and the fold of all of them."""
-    lane = subgroup.invocation_id()
-    scanned = qd.Vector.zero(dtype, rows)
-    total = dtype(qd.static(identity(op, dtype)))
+def put_rows(values, room, rows: Constant):
+    """Stores the rows of a subgroup in shared memory, in the order of the elements: those of a thread are neighbors. `room` has a place for
+    each element of the tile."""
     for k in qd.static(range(rows)):
-        whole = subgroup._scan(values[k], None, op)
-        if qd.static(inclusive):
-            scanned[k] = op(total, whole)
-        else:
-            before = shuffle(whole, (lane - 1) & qd.static(_device.SUBGROUP_SIZE - 1))
-            scanned[k] = qd.select(lane > 0, op(total, before), total)
-        total = op(total, shuffle(whole, qd.static(_device.SUBGROUP_SIZE - 1)))
-    return scanned, total
+        room[row_place(rows, k)] = values[k]
+    subgroup.sync()
 
 
 @qd.func
-def fold_before(total, dtype: Constant, op: Constant):
-    """Returns the fold of the values of the subgroups before the thread's own, and of all; `total` is one value for each subgroup."""
-    parts = block.SharedArray((BLOCK // _device.SUBGROUP_SIZE,), dtype)
+def get_rows(room, rows: Constant, dtype: Constant):
+    """Returns what the rows of a subgroup are in shared memory."""
+    subgroup.sync()
+    values = qd.Vector.zero(dtype, rows)
+    for k in qd.static(range(rows)):
+        values[k] = room[row_place(rows, k)]
+    return values
+
+
+@qd.func
+def scan_lanes(value, dtype: Constant, op: Constant):
+    """Returns the fold of the values of the lanes before this one, and the fold of all lanes."""
+    lane = subgroup.invocation_id()
+    whole = subgroup._scan(value, None, op)
+    before = shuffle(whole, (lane - 1) & qd.static(_device.SUBGROUP_SIZE - 1))
+    before = qd.select(lane > 0, before, dtype(qd.static(identity(op, dtype))))
+    return before, shuffle(whole, qd.static(_device.SUBGROUP_SIZE - 1))
+
+
+@qd.func
+def fold_before(total, dtype: Constant, op: Constant, threads: Constant = BLOCK):
+    """Returns the fold of the values of the subgroups before the thread's own, and of all; `total` is one value for each subgroup.
+
+    Subgroups behind the first `threads` threads have no value, and no result.
+    """
+    parts = block.SharedArray((threads // _device.SUBGROUP_SIZE,), dtype)
     group = thread_idx() // _device.SUBGROUP_SIZE
-    if subgroup.invocation_id() == 0:
+    if subgroup.invocation_id() == 0 and thread_idx() < threads:
         parts[group] = total
     block_sync()
     before = dtype(qd.static(identity(op, dtype)))
     every = before
-    for part in qd.static(range(BLOCK // _device.SUBGROUP_SIZE)):
+    for part in qd.static(range(threads // _device.SUBGROUP_SIZE)):
         if part == group:
             before = every
         every = op(every, parts[part])
@@ -235,10 +262,9 @@ def scan_totals(scratch, tiles, dtype: Constant, op: Constant):
         total = dtype(qd.static(identity(op, dtype)))
         for tile in range(thread * share, qd.min((thread + 1) * share, tiles)):
             total = op(total, from_word(scratch[at(scratch, tile)], dtype))
-        row = qd.Vector([total], dtype)
-        running, whole = scan_rows(row, 1, dtype, op, False)
+        running, whole = scan_lanes(total, dtype, op)
         before, _ = fold_before(whole, dtype, op)
-        total = op(before, running[0])
+        total = op(before, running)
         for tile in range(thread * share, qd.min((thread + 1) * share, tiles)):
             value = from_word(scratch[at(scratch, tile)], dtype)
             scratch[at(scratch, tile)] = to_word(total, dtype)

@@ -11,7 +11,6 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/TargetParser.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -25,17 +24,17 @@ namespace {
 /// Version 5 of the format of code objects, which drivers from ROCm 5.5 on load.
 constexpr unsigned kCodeObjectVersion = 500;
 
-const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
-  static const bool once = [] {
+/// The code generator for a device of this name.
+std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
+  static const bool isRegistered = [] {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
     return true;
   }();
-  (void)once;
-  std::string error;
-  return llvm::TargetRegistry::lookupTarget(triple, error);
+  (void)isRegistered;
+  return makeGpuMachine(llvm::Triple("amdgcn-amd-amdhsa"), device, features, optLevel);
 }
 
 /// The processor of the first GPU that the kernel's driver lists: "gfx942" for version 90402.
@@ -108,11 +107,11 @@ public:
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
-    LeakOnCancel machine(makeTargetMachine(options.optLevel));
+    LeakOnCancel machine(makeMachine(processor, features, options.optLevel));
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
-    setDevice(module, *machine);
+    setMachine(module, *machine);
     linkDeviceLibrary(module, qd::amdgpu::kPrivate);
-    setDevice(module, *machine);
+    setMachine(module, *machine);
     describeAtomics(module, options.fastMath);
     stages.finish("device library");
     stages.begin("optimizing");
@@ -123,7 +122,8 @@ public:
     checkSelectable(module);
     stages.begin("machine code");
     if (stages.wants("asm")) {
-      Object assembly = emitObject(*llvm::CloneModule(module), *makeTargetMachine(options.optLevel), llvm::CodeGenFileType::AssemblyFile);
+      Object assembly =
+          emitObject(*llvm::CloneModule(module), *makeMachine(processor, features, options.optLevel), llvm::CodeGenFileType::AssemblyFile);
       if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly.data(), assembly.size()); }))
         return mlir::success();
     }
@@ -139,29 +139,6 @@ public:
   }
 
 private:
-  std::unique_ptr<llvm::TargetMachine> makeTargetMachine(int optLevel) const {
-    llvm::TargetOptions options;
-    // Instructions carry all fast-math flags themselves.
-    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-    options.ExceptionModel = llvm::ExceptionHandling::None;
-    options.TrapUnreachable = false;
-    auto level = optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
-    llvm::Triple triple("amdgcn-amd-amdhsa");
-    return std::unique_ptr<llvm::TargetMachine>(
-        findLlvmTarget(triple)->createTargetMachine(triple, processor, features, options, llvm::Reloc::PIC_, std::nullopt, level));
-  }
-
-  void setDevice(llvm::Module &module, const llvm::TargetMachine &machine) const {
-    module.setTargetTriple(machine.getTargetTriple());
-    module.setDataLayout(machine.createDataLayout());
-    for (llvm::Function &function : module) {
-      if (function.isIntrinsic()) continue;
-      function.addFnAttr("target-cpu", processor);
-      function.addFnAttr("target-features", features);
-      function.setDoesNotThrow();
-    }
-  }
-
   std::string processor, features;
   passes::TargetTraits traits;
   std::unique_ptr<codegen::GridTarget> grid;

@@ -11,24 +11,23 @@
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/PatternMatch.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 
 namespace qd::backends::cuda {
 namespace {
 
-const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
-  static const bool once = [] {
+/// The code generator for a device of this name.
+std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
+  static const bool isRegistered = [] {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
     return true;
   }();
-  (void)once;
-  std::string error;
-  return llvm::TargetRegistry::lookupTarget(triple, error);
+  (void)isRegistered;
+  return makeGpuMachine(llvm::Triple("nvptx64-nvidia-cuda"), device, features, optLevel);
 }
 
 /// The number of a compute capability: 90 for sm_90.
@@ -129,10 +128,10 @@ public:
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
-    LeakOnCancel machine(makeTargetMachine(options.optLevel));
-    setDevice(module, *machine);
+    LeakOnCancel machine(makeMachine(capability, features, options.optLevel));
+    setMachine(module, *machine);
     linkDeviceLibrary(module);
-    setDevice(module, *machine);
+    setMachine(module, *machine);
     stages.finish("device library");
     stages.begin("optimizing");
     optimize(module, *machine, options.optLevel);
@@ -154,29 +153,6 @@ public:
   }
 
 private:
-  std::unique_ptr<llvm::TargetMachine> makeTargetMachine(int optLevel) const {
-    llvm::TargetOptions options;
-    // Instructions carry all fast-math flags themselves.
-    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-    options.ExceptionModel = llvm::ExceptionHandling::None;
-    options.TrapUnreachable = false;
-    auto level = optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
-    llvm::Triple triple("nvptx64-nvidia-cuda");
-    return std::unique_ptr<llvm::TargetMachine>(findLlvmTarget(triple)->createTargetMachine(
-        triple, capability, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
-  }
-
-  void setDevice(llvm::Module &module, const llvm::TargetMachine &machine) const {
-    module.setTargetTriple(machine.getTargetTriple());
-    module.setDataLayout(machine.createDataLayout());
-    for (llvm::Function &function : module) {
-      if (function.isIntrinsic()) continue;
-      function.addFnAttr("target-cpu", capability);
-      function.addFnAttr("target-features", features);
-      function.setDoesNotThrow();
-    }
-  }
-
   std::string capability, features;
   passes::TargetTraits traits;
   std::unique_ptr<codegen::GridTarget> grid = makeGridTarget();

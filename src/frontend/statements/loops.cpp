@@ -162,6 +162,8 @@ void Loops::configureLoop(const Arguments &arguments) {
       if (!number || *number < 1) fail(error::kSyntax, "parallelize must be a positive number of threads, got " + toText(nb::repr(object)));
       context.nextLoop.isSerial = context.nextLoop.isSerial || *number == 1;
       context.nextLoop.maxThreads = int32_t(*number);
+    } else if (name == "_resident_blocks") { // only for the library
+      context.nextLoop.residentBlocks = int32_t(*number);
     } else if (name == "name") {
       context.nextLoop.name = toText(nb::str(object)).str();
     } else {
@@ -199,6 +201,7 @@ void Loops::loopOver(nb::handle at, Box box) {
   auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
   auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
                               integer(options.maxThreads), options.name.empty() ? StringAttr() : builder.getStringAttr(options.name));
+  if (options.residentBlocks) op->setAttr(ir::kResidentBlocks, integer(options.residentBlocks));
   mlir::Block &block = op.getBody().emplaceBlock();
   for (mlir::Value lower : box.lower) block.addArgument(lower.getType(), loc());
   Branch body = statements().runBranch(op.getBody(), [&] {

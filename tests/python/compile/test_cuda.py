@@ -468,3 +468,18 @@ def test_edited_ptx_takes_the_place_of_the_compiled_one(tmp_path: Path) -> None:
     edited.write_text(copy_between_fields().replace("ret;", "ret; // edited"))
     qd.init(arch=qd.cpu, offline_cache=False, replay=str(tmp_path / "{kernel}.s"))
     assert "// edited" in copy_between_fields()
+
+
+@pytest.mark.parametrize("blocks", [3, 7])
+def test_a_loop_may_say_how_many_blocks_a_multiprocessor_holds(blocks: int, tmp_path: Path) -> None:
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 1)) -> None:
+        qd.loop_config(block_dim=256, _resident_blocks=blocks)
+        for i in x:
+            x[i] += 1.0
+        for i in x:
+            x[i] *= 2.0
+
+    ptx = make_ptx(kernel, qd.ndarray(qd.f32, 100))
+    assert re.findall(r"\.minnctapersm (\d+)", ptx) == [str(blocks)]  # only of the loop behind the call
+    assemble(ptx, tmp_path)

@@ -11,12 +11,16 @@ import pytest
 import quadrants as qd
 from quadrants import algorithms
 from quadrants._base import device
+from quadrants.algorithms import _reduce_by_key, _scan, _select
+from quadrants.algorithms._tiles import BLOCK
 
 Array = qd.types.ndarray(ndim=1)
-BLOCK, TILE = 256, 4096
-# Nothing, one element, around a block and around a tile; then a group of tiles and a bit.
-LENGTHS = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, TILE - 1, TILE, TILE + 1]
-MANY = 33 * TILE + 5
+
+
+def lengths_around(rows: tuple[int, int]) -> list[int]:
+    """Nothing, one element, around a block and around a tile; then a group of tiles and a bit."""
+    tile = BLOCK * rows[0]
+    return [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, tile - 1, tile, tile + 1, 33 * tile + 5]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def test_the_targets_take_both_forms(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, lengths", [("int32", [*LENGTHS, MANY]), ("float64", [2048, 2049, 9000]), ("int8", [5000]), ("float16", [300])]
+    "name, lengths", [("int32", lengths_around(_scan._ROWS)), ("float64", [2048, 2049, 9000]), ("int8", [5000]), ("float16", [300])]
 )
 def test_scans_and_reductions(name: str, lengths: list[int]) -> None:
     @qd.kernel
@@ -93,7 +97,7 @@ def test_sorts(name: str, end_bit: int) -> None:
     def sort(keys: Array, spare: Array, values: Array, other: Array, room: Array, n: qd.types.ndarray(ndim=0)) -> None:
         algorithms.sort(keys, spare, values, other, room, n, keys.dtype, True, end_bit, 4)
 
-    for length in [0, 1, 257, 4097, 6145, 8200]:
+    for length in [0, 1, 2, 257, 1025, 2049, 4097, 8200, 20000]:
         data = np.random.default_rng(length).integers(0, 30000, max(length, 1)).astype(name)
         data *= np.where(np.arange(len(data)) % 2, 1, -1).astype(name) if data.dtype.kind != "u" else data.dtype.type(1)
         values = np.arange(len(data), dtype=np.int64 if name == "float16" else np.int32)
@@ -103,6 +107,15 @@ def test_sorts(name: str, end_bit: int) -> None:
         order = np.argsort(data[:length], kind="stable")
         assert np.array_equal(keys.to_numpy()[:length], data[order])
         assert np.array_equal(moved.to_numpy()[:length], order)
+
+
+def test_keys_alone() -> None:
+    for length in [1024, 4096, 4097, 8192, 8193, 30000]:  # one block with few rows and with many, one tile, several tiles
+        data = np.random.default_rng(length).integers(-(2**31), 2**31, length).astype(np.int32)
+        data[::3] = 7
+        keys = array(data)
+        algorithms.sort(keys)
+        assert np.array_equal(keys.to_numpy(), np.sort(data))
 
 
 def test_vectors_move_along_with_keys() -> None:
@@ -119,7 +132,7 @@ def test_selections() -> None:
     def select(x: Array, flags: Array, out: Array, count: Array, room: Array, n: qd.i32) -> None:
         algorithms.select(x, flags, out, count, room, n, 4)
 
-    for length in [*LENGTHS, MANY]:
+    for length in [*lengths_around(_select._ROWS), 5000]:
         data, flags = numbers("int64", length), (numbers("int32", length + 1)[: max(length, 1)] > 0).astype(np.int32)
         out, count = array(data * 0 - 77), array(np.full(1, 9, np.int32))
         select(array(data), array(flags), out, count, scratch(algorithms.select_scratch_slots(length)), length)
@@ -135,7 +148,7 @@ def test_reductions_by_key(name: str, longest: int) -> None:
     def reduce(keys: Array, x: Array, keys_out: Array, out: Array, runs: Array, room: Array, n: qd.i32) -> None:
         algorithms.reduce_by_key_add(keys, x, keys_out, out, runs, room, n, x.dtype, 4)
 
-    for length in [*LENGTHS, *([MANY] if name == "int32" else [20000])]:
+    for length in lengths_around(_reduce_by_key._ROWS) if name == "int32" else [0, 256 * 11, 20000]:
         data = numbers(name, length)
         lengths = np.random.default_rng(length).integers(1, longest + 1, length + 1)
         keys = np.repeat(np.arange(length + 1, dtype=np.int32), lengths)[: len(data)]

@@ -288,3 +288,51 @@ def test_prefix_sums_of_fields(name):
         executor = algorithms.PrefixSumExecutor(700)
     executor.run(field)
     assert np.array_equal(field.to_numpy(), np.cumsum(np.arange(700)))
+
+
+@pytest.fixture
+def debug(backend):
+    qd.init(arch=getattr(qd, backend), offline_cache=False, log_level="error", debug=True)
+
+
+def test_debug_mode_checks_numbers_and_lengths(debug):
+    def ints(length):
+        return np.arange(length, dtype=np.int32)
+
+    def fold(n, length, slots, depth, algorithm=algorithms.reduce_add, results=300):
+        call_fold(ints(length), ints(results), np.zeros(slots, np.uint32), n, algorithm, qd.i32, depth)
+
+    fold(300, 300, 2, 2)
+    fold(300, 300, 2, 2, algorithms.exclusive_scan_add)
+    with pytest.raises(AssertionError, match="reduce: scratch has 1 elements, and needs 2"):
+        fold(300, 300, 1, 2)
+    with pytest.raises(AssertionError, match=r"reduce: n is 300, more than 256\*\*1"):
+        fold(300, 300, 2, 1)
+    with pytest.raises(AssertionError, match="reduce: n is -1, less than 0"):
+        fold(-1, 300, 2, 1)
+    with pytest.raises(AssertionError, match="reduce: arr has 299 elements, but n is 300"):
+        fold(300, 299, 2, 2)
+    with pytest.raises(AssertionError, match="scan: out has 299 elements, but n is 300"):
+        fold(300, 300, 2, 2, algorithms.inclusive_scan_max, results=299)
+
+
+@pytest.mark.parametrize("length", [200, 300])
+def test_debug_mode_checks_scratch_memory(debug, length):
+    def scratch(slots):
+        return np.zeros(slots, np.uint32)
+
+    ints, count = np.zeros(length, np.int32), np.zeros(1, np.int32)
+    for slots in (algorithms.sort_scratch_slots(length, 4), algorithms.sort_scratch_slots(length)):
+        arguments = ints, ints.copy(), ints, ints.copy(), scratch(slots), np.array(length, np.int32), qd.i32, False, 32
+        call_sort(*arguments)
+    with pytest.raises(AssertionError, match="sort: scratch has"):
+        call_sort(*arguments[:4], scratch(slots - 1), *arguments[5:])
+    with pytest.raises(AssertionError, match=f"sort: tmp_keys has {length - 1} elements, but n is {length}"):
+        call_sort(ints, ints[1:].copy(), *arguments[2:])
+    slots = length if length <= 256 else algorithms.select_scratch_slots(length)
+    call_select(ints, ints, ints.copy(), count, scratch(slots), length)
+    with pytest.raises(AssertionError, match=f"select: scratch has {slots - 1} elements, and needs {slots}"):
+        call_select(ints, ints, ints.copy(), count, scratch(slots - 1), length)
+    call_by_key(ints, ints, ints.copy(), ints.copy(), count, scratch(slots), length, algorithms.reduce_by_key_add, qd.i32)
+    with pytest.raises(AssertionError, match=f"reduce_by_key: scratch has {slots - 1} elements, and needs {slots}"):
+        call_by_key(ints, ints, ints.copy(), ints.copy(), count, scratch(slots - 1), length, algorithms.reduce_by_key_add, qd.i32)

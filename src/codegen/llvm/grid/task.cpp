@@ -36,7 +36,7 @@ void GridTask::emit(bool isLast) {
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
     deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
-  if (module.grids.needsManyRegisters) module.grid->preferRegisters(*body->function, shape.blockSize, countUsefulThreads());
+  if (unsigned threads = countUsefulThreads()) module.grid->preferRegisters(*body->function, shape.blockSize, threads);
   if (module.calls.contains(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
         return assertion && !assertion.getReports();
@@ -45,9 +45,12 @@ void GridTask::emit(bool isLast) {
   module.artifact.tasks.push_back(std::move(deviceTask));
 }
 
-/// Threads that a multiprocessor should have room for if more registers would help each of them. Long bodies need more registers than many
-/// threads leave, and a short grid has no more threads.
+/// Threads that a multiprocessor should have room for: as many as the loop asks for, or fewer if more registers would help each of them.
+/// Long bodies need more registers than many threads leave, and a short grid has no more threads. 0: the assembler decides.
 unsigned GridTask::countUsefulThreads() {
+  auto blocks = loop ? loop->getAttrOfType<IntegerAttr>(ir::kResidentBlocks) : IntegerAttr();
+  if (blocks) return unsigned(blocks.getInt()) * shape.blockSize;
+  if (!module.grids.needsManyRegisters) return 0;
   unsigned threads = module.functions.getSize(task.getBody()) <= kLongTask ? kManyThreads : kFewThreads;
   return unsigned(std::min(double(threads), std::max(shape.iterations / kMultiprocessors, 1.0)));
 }
@@ -129,6 +132,7 @@ void GridTask::emitParallel() {
   shape = chooseShape(module, loop, reductions);
   deviceTask.iterations = countIterations(loop, shape);
   deviceTask.perThread = shape.getPerThread();
+  shape.isBrief |= !deviceTask.iterations.isKnown(); // the grid has as many blocks as run at a time, however little they do
   deviceTask.isTogether = module.isOfBlock(loop) && module.calls.contains(loop.getBody(), ir::isGridBarrier);
   if (deviceTask.isTogether && !deviceTask.iterations.isKnown())
     module.reportError(loop.getLoc()) << "qd.simt.grid.sync() needs a loop whose number of iterations is known before the launch";
