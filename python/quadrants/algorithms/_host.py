@@ -140,6 +140,30 @@ def _dtype_of(container: Any, name: str) -> Any:
     return dtype
 
 
+def _find_memory(container: Any, size: int) -> tuple[int, int]:
+    """Returns the address of the first element and the distance of two elements, in bytes, of an array of elements of this size."""
+    if hasattr(container, "data_ptr"):
+        return container.data_ptr(), container.stride(0) * size
+    name = "__cuda_array_interface__" if _device.HAS_GRIDS and not isinstance(container, np.ndarray) else "__array_interface__"
+    interface = getattr(container, name, None)
+    if interface is None:  # memory of a device that no other library reads
+        return container._address, size
+    return interface["data"][0], (interface.get("strides") or (size,))[0]
+
+
+def _check_out(arr: Any, out: Any, size: int) -> None:
+    """Raises ValueError if an array shares elements with another one of the same length and type, unless both are the same."""
+    (first, step), (second, other_step) = _find_memory(arr, size), _find_memory(out, size)
+    if (first, step) == (second, other_step) or arr.shape[0] == 0:
+        return
+    (low, high), (other_low, other_high) = (
+        sorted((begin, begin + (arr.shape[0] - 1) * by)) for begin, by in ((first, step), (second, other_step))
+    )
+    are_interleaved = step != 0 and step == other_step and size <= (second - first) % abs(step) <= abs(step) - size
+    if other_low < high + size and low < other_high + size and not are_interleaved:
+        raise ValueError("out must be arr or share no memory with it")
+
+
 def _operator(op: Any) -> str:
     if op not in _REDUCTIONS:
         raise ValueError(f"op must be one of {', '.join(map(repr, _REDUCTIONS))}, got {op!r}")
@@ -175,13 +199,15 @@ def scan(arr: Any, op: str = "add", *, inclusive: bool = True, out: Any = None) 
 
     Args: `arr`, `op`: as for `reduce`. `inclusive`: whether an element counts to its own result. `out`: where the results go, of the shape
     and type of `arr`, which it may be; default: a new array of the same library (of fields, tensors and lists: an ndarray).
-    Raises as `reduce`, and ValueError for an `out` of another shape or type.
+    Raises as `reduce`, and ValueError for an `out` of another shape or type, or that shares memory with another part of `arr`.
     """
     container = _view(arr, "arr")
     dtype, length = _dtype_of(container, "arr"), container.shape[0]
     target = _make_like(container, dtype, length) if out is None else _view(out, "out", writes=True)
     if target.shape[0] != length or _dtype_of(target, "out") is not dtype:
         raise ValueError(f"out must have {length} elements of {dtype}, got {target.shape[0]} of {target.dtype}")
+    if out is not None:
+        _check_out(container, target, dtype.size)
     scratch = qd.ndarray(qd.u64 if dtype.size == 8 else qd.u32, exclusive_scan_scratch_slots(length))
     _scan_kernel(container, target, scratch, length, BY_NAME[_operator(op)][0], bool(inclusive), dtype)
     return target if out is None else out

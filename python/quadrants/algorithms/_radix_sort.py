@@ -126,7 +126,8 @@ def _match(digit):
     """Returns a bit for each lane of the subgroup that has the same digit."""
     same = _device.MASK(qd.static((1 << _device.SUBGROUP_SIZE) - 1))
     for bit in qd.static(range(8)):
-        is_clear = digit & qd.static(1 << bit) == 0
+        # LLVM does not see that it is one bit, for which it would compute a mask with more instructions than the selection.
+        is_clear = pin(digit & qd.static(1 << bit)) == 0
         votes = _device.MASK(subgroup.ballot(is_clear))
         same &= qd.select(is_clear, votes, ~votes)
     return same

@@ -147,3 +147,19 @@ def test_equal_input_gives_equal_bits(backend):
     data = np.random.default_rng(1).standard_normal(100_000).astype(np.float32)
     assert algorithms.reduce(data) == algorithms.reduce(data.copy())
     assert np.array_equal(algorithms.scan(data), algorithms.scan(data.copy()))
+
+
+@pytest.mark.parametrize("make", [ndarray_of, torch_of, np.copy])
+def test_results_of_a_scan_overlap_nothing_but_the_input(make):
+    x = make(np.arange(10, dtype=np.int32))
+    for first, second in ((slice(0, 6), slice(2, 8)), (slice(2, 8), slice(0, 6)), (slice(0, 10, 2), slice(0, 5))):
+        with pytest.raises(ValueError, match="out must be arr or share no memory with it"):
+            algorithms.scan(x[first], out=x[second])
+    assert as_numpy(x).tolist() == list(range(10))
+    algorithms.scan(x[0:5], out=x[5:10])
+    assert as_numpy(x).tolist() == [0, 1, 2, 3, 4, 0, 1, 3, 6, 10]
+    algorithms.scan(x[0:10:2], out=x[1:10:2])  # interleaved
+    assert as_numpy(x).tolist() == [0, 0, 2, 2, 4, 6, 1, 7, 6, 13]
+    algorithms.scan(x[5:10], out=x[5:10])
+    assert as_numpy(x).tolist() == [0, 0, 2, 2, 4, 6, 7, 14, 20, 33]
+    algorithms.scan(x[0:0], out=x[0:0])
