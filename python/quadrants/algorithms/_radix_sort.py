@@ -33,7 +33,10 @@ def shape_of_tile(*dtypes: Any) -> tuple[int, int]:
 
     Blocks of `BLOCK` threads count the digits of tiles, so it divides their number of keys.
     """
-    if any(find_dtype(dtype).size == 8 for dtype in dtypes):
+    is_wide = any(find_dtype(dtype).size == 8 for dtype in dtypes)
+    if 0 < _device.SHARED_BYTES < 40 << 10:
+        return 256, 8 if is_wide else 16
+    if is_wide:
         return 384, 12
     return (512, 16) if len(dtypes) == 1 else (384, 16)
 
@@ -197,11 +200,10 @@ def _rank_rows(bits, bit, table, start, rows: Constant, threads: Constant):
 
 
 @qd.func
-def _sort_in_block(keys, values, tmp_values, n, dtype: Constant, has_values: Constant, passes: Constant, rows: Constant):
+def _sort_in_block(keys, values, tmp_values, room, n, dtype: Constant, has_values: Constant, passes: Constant, rows: Constant):
     """Sorts all keys, as many as a block of `_THREADS` threads with so many rows has; positions of values move along."""
     size = qd.static(_THREADS * rows)
     is_wide = qd.static(dtype.size == 8)
-    room = block.SharedArray((max(size * (1 + is_wide), _DIGITS * _THREADS // _device.SUBGROUP_SIZE),), qd.u32)
     bits = _load_bits(keys, 0, n, dtype, rows, _THREADS)
     order = qd.Vector.zero(qd.i32, rows)
     for k in qd.static(range(rows)):
@@ -240,10 +242,11 @@ def _prepare(keys, values, tmp_values, scratch, n, words, threads, dtype: Consta
     few, many = qd.static(_FEW * 4 // max(dtype.size, 4)), qd.static(_MANY * 4 // max(dtype.size, 4))
     qd.loop_config(block_dim=_THREADS)
     for i in range(threads):
+        room = block.SharedArray((_THREADS * max(_MANY, _DIGITS // _device.SUBGROUP_SIZE),), qd.u32)
         if n <= few * _THREADS:
-            _sort_in_block(keys, values, tmp_values, n, dtype, has_values, passes, few)
+            _sort_in_block(keys, values, tmp_values, room, n, dtype, has_values, passes, few)
         elif n <= many * _THREADS:
-            _sort_in_block(keys, values, tmp_values, n, dtype, has_values, passes, many)
+            _sort_in_block(keys, values, tmp_values, room, n, dtype, has_values, passes, many)
         elif i < words:
             scratch[at(scratch, i)] = 0
 
