@@ -29,6 +29,7 @@ from ._containers.ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNd
 from ._containers.struct_field import StructField
 from ._containers.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 from ._language.builtins import TABLE as _builtins
+from ._language.checkpoints import GraphStatus
 from ._language.func import func, pyfunc, real_func
 from ._language.kernel import data_oriented, kernel, kernel_from_source
 from ._session.init import *  # noqa: F403

@@ -38,6 +38,7 @@ void FunctionBuilder::buildKernel() {
   context.scopes.push();
   signature.bindKernelParameters();
   context.scopes.push();
+  if (session.hasCheckpoints()) checkpoints.begin();
   statements.visitBody(getAttribute(source.tree, names.body));
   session.throwMistakes();
   if (!context.results.types.is_none() && !context.isTerminated) {
@@ -46,6 +47,7 @@ void FunctionBuilder::buildKernel() {
     session.fail(error::kSyntax, "Kernel has a return type but does not have a return statement" +
                                      llvm::Twine(context.results.returns.empty() ? "" : " on every path"));
   }
+  if (session.checkpoints) checkpoints.finish();
   context.scopes.pop();
   context.scopes.pop();
   kernel.setArgumentBytes(session.artifact.argumentBytes);

@@ -25,6 +25,7 @@
 #include "frontend/function_syntax.h"
 #include "frontend/signature.h"
 #include "frontend/statements/assignments.h"
+#include "frontend/statements/checkpoints.h"
 #include "frontend/statements/loop_ranges.h"
 #include "frontend/statements/loops.h"
 #include "frontend/statements/sparse_cells.h"

@@ -31,6 +31,7 @@ struct Nesting {
   bool isInsideParallel = false;
   bool isOrdered = false; ///< in an `if` with a known condition without qd.static: loops are serial, as in a run-time `if`
   bool isInStreamBlock = false;
+  bool isInCheckpoint = false;
   Sections sections = Sections::None;
   unsigned runtimeDepth = 0; ///< number of run-time if, for and while around the statement
   unsigned staticDepth = 0;  ///< number of calls of qd.static around the expression

@@ -84,6 +84,8 @@ OwningOpRef<ModuleOp> Session::run() {
   return std::move(module);
 }
 
+bool Session::hasCheckpoints() const { return nb::cast<bool>(getAttribute(nb::borrow(request.source), python.names.has_checkpoints)); }
+
 void Session::fail(const char *className, const llvm::Twine &message) { failBecause(className, message, nullptr); }
 
 void Session::failBecause(const char *className, const llvm::Twine &message, std::shared_ptr<PyObject> cause) {

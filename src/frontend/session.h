@@ -70,6 +70,19 @@ struct AssignmentCount {
 };
 using AssignmentCounts = llvm::DenseMap<PyObject *, AssignmentCount>;
 
+/// The checkpoints of a kernel (statements/checkpoints.cpp).
+struct CheckpointState {
+  struct Gate {
+    ir::IfOp op;
+    std::vector<artifact::SourceLocation> frames; ///< the statement in it
+  };
+  mlir::Value label;            ///< argument: the label of the checkpoint from which the launch resumes
+  mlir::Value position, status; ///< variables
+  int32_t count = 0;            ///< number of the current part of the kernel: odd in a checkpoint
+  std::vector<int64_t> labels;
+  std::vector<Gate> gates;
+};
+
 class Session {
 public:
   Session(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact);
@@ -96,6 +109,7 @@ public:
   /// The type of a value of `type` after it has been read: f32 for bf16.
   mlir::Type valueType(mlir::Type type) const { return ir::getScalar(type) == types.bf16 ? ir::withScalar(type, types.f32) : type; }
   layout::TensorLayout readLayout(nb::handle container) const;
+  bool hasCheckpoints() const; ///< whether the kernel was declared with checkpoints=True
   /// The layout of a container as an input: extents of arrays, and strides of unpacked arrays, are known at launch only.
   layout::TensorLayout readInputLayout(nb::handle container) const;
 
@@ -118,8 +132,9 @@ public:
   /// (Python function, is it a real func) → the func that wraps it, or None if it runs in Python.
   std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
   llvm::StringMap<unsigned> symbolCounts;
-  std::vector<nb::object> assumedActive; ///< arguments of qd.no_activate
-  std::set<std::string> logged;          ///< locations and texts of debug lines
+  std::optional<CheckpointState> checkpoints; ///< empty: the kernel was declared without checkpoints=True
+  std::vector<nb::object> assumedActive;      ///< arguments of qd.no_activate
+  std::set<std::string> logged;               ///< locations and texts of debug lines
 
   /// Erases the unchecked assertions in an operation, and the computations that only they use. No operand may refer to an
   /// operation in it afterwards.

@@ -122,6 +122,7 @@ std::vector<Type> Signature::listResultTypes() {
     types.push_back(session.findValueType(annotation));
     if (!types.back()) fail(error::kType, "Invalid data type " + toText(nb::repr(annotation)) + " in the return annotation");
   };
+  if (session.hasCheckpoints()) types.push_back(session.types.i64); // the status
   if (!context.results.types.is_none())
     for (nb::handle annotation : context.results.types) add(annotation);
   return types;

@@ -65,7 +65,8 @@ static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *
 /// The arguments as a tuple in the order of the parameters. Python fills in defaults and reports all errors of a call at once.
 static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Ref positional = makeTuple(arguments, count);
-  if (!names && count == kernel.plainCount) return positional;
+  if (!names && count == kernel.plainCount)
+    return kernel.defaults ? Ref::adopt(PySequence_Concat(positional.get(), kernel.defaults)) : std::move(positional);
   Ref keywords = makeKeywords(arguments, count, names);
   return call("quadrants._language.parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
@@ -136,7 +137,9 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
       // A copy of the reference: reading a member may run Python code that resets the runtime.
       std::shared_ptr<Specialization> latest = kernel.specializations->latest();
       PyObject *result;
-      if (latest->launch(kernel, arguments, result) == GuardResult::Passed) return result;
+      Ref all = kernel.defaults ? bindArguments(kernel, arguments, count, names) : Ref();
+      PyObject *const *items = all ? &PyTuple_GET_ITEM(all.get(), 0) : arguments;
+      if (latest->launch(kernel, items, result) == GuardResult::Passed) return result;
     }
     return callGeneral(self, arguments, count, names);
   });
@@ -145,6 +148,25 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
 }
 
 //--- The type ---
+
+/// Sets `plainCount` and `defaults`: keyword-only parameters may be omitted if all of them have defaults.
+static void readParameters(KernelObject &kernel) {
+  kernel.parameterCount = kernel.plainCount = PyList_GET_SIZE(kernel.parameters);
+  Ref defaults = Ref::adopt(PyList_New(0));
+  bool mayOmitAll = true;
+  for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i) {
+    PyObject *parameter = PyList_GET_ITEM(kernel.parameters, i);
+    Ref named = findAttribute(parameter, "is_named");
+    if (!named || PyObject_IsTrue(named.get()) != 1) continue;
+    Ref hasDefault = findAttribute(parameter, "has_default");
+    mayOmitAll &= hasDefault && PyObject_IsTrue(hasDefault.get()) == 1;
+    append(defaults, Ref::adopt(PyObject_GetAttrString(parameter, "default")));
+  }
+  Py_ssize_t count = PyList_GET_SIZE(defaults.get());
+  if (count == 0) return;
+  kernel.plainCount = mayOmitAll ? kernel.parameterCount - count : -1;
+  if (mayOmitAll) kernel.defaults = Ref::adopt(PyList_AsTuple(defaults.get())).release();
+}
 
 static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {
@@ -162,13 +184,8 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.specializations = &(*kernel.ofPrograms)[&getState()];
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
-    kernel.parameterCount = PyList_GET_SIZE(list.get());
-    kernel.plainCount = kernel.parameterCount;
-    for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i) {
-      Ref named = findAttribute(PyList_GET_ITEM(list.get(), i), "is_named");
-      if (named && PyObject_IsTrue(named.get()) == 1) kernel.plainCount = -1;
-    }
     kernel.parameters = list.release();
+    readParameters(kernel);
     kernel.results = Py_NewRef(results);
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
     kernel.mode = support::AutodiffMode(mode);
@@ -184,6 +201,7 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.dict);
   Py_VISIT(kernel.function);
   Py_VISIT(kernel.parameters);
+  Py_VISIT(kernel.defaults);
   Py_VISIT(kernel.results);
   Py_VISIT(kernel.reverse);
   Py_VISIT(kernel.forward);
@@ -214,6 +232,7 @@ static int clearKernel(PyObject *self) {
     for (auto &[program, specializations] : *kernel.ofPrograms) specializations.clear();
   Py_CLEAR(kernel.dict);
   Py_CLEAR(kernel.parameters);
+  Py_CLEAR(kernel.defaults);
   Py_CLEAR(kernel.results);
   Py_CLEAR(kernel.reverse);
   Py_CLEAR(kernel.forward);
@@ -246,6 +265,16 @@ static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
 }
 
 static PyObject *describeKernel(PyObject *self) { return PyUnicode_FromFormat("<qd.kernel %U>", kernelObject(self).name); }
+
+static PyObject *resumeKernel(PyObject *self, PyObject *arguments, PyObject *keywords) {
+  return guard(
+      [&] { return call("quadrants._language.checkpoints", "resume", "OOO", self, arguments, keywords ? keywords : Py_None).release(); });
+}
+
+/// A fact about the kernel that only programs for the reference implementation ask for.
+static PyObject *describeKernelPart(PyObject *self, void *name) {
+  return guard([&] { return call("quadrants.lang._primal", "describe", "Os", self, static_cast<const char *>(name)).release(); });
+}
 
 static PyObject *countSpecializations(PyObject *self, void *) {
   KernelObject &kernel = kernelObject(self);
@@ -288,10 +317,14 @@ static PyObject *listSpecializations(PyObject *self, PyObject *) {
 }
 
 void addKernelType(PyObject *module) {
-  static PyMethodDef methods[] = {{"specializations", listSpecializations, METH_NOARGS,
-                                   "specializations()\n--\n\nThe compiled versions, a dictionary for each: what the kernel read "
-                                   "while it was compiled, by name, and the value it had. Names of captured values begin with \"global\"."},
-                                  {}};
+  static PyMethodDef methods[] = {
+      {"specializations", listSpecializations, METH_NOARGS,
+       "specializations()\n--\n\nThe compiled versions, a dictionary for each: what the kernel read "
+       "while it was compiled, by name, and the value it had. Names of captured values begin with \"global\"."},
+      {"resume", withKeywords(resumeKernel), METH_VARARGS | METH_KEYWORDS,
+       "resume(*arguments, from_checkpoint)\n--\n\nRun a kernel with checkpoints from one of them on: as a call, "
+       "without the statements before the checkpoint with the label `from_checkpoint`. Return a GraphStatus."},
+      {}};
   static PyGetSetDef properties[] = {
       {"specialization_count", countSpecializations, nullptr, "Number of compiled versions.", nullptr},
       {"grad", getReverse, nullptr,
@@ -303,6 +336,20 @@ void addKernelType(PyObject *module) {
       {"fn", getFunction, nullptr, "The Python function.", nullptr},
       {"wrapper", getSelf, nullptr, "The kernel itself.", nullptr},
       {"_primal", getSelf, nullptr, "The kernel itself.", nullptr},
+      {"graph_do_while_arg", describeKernelPart, nullptr, "The flag of the first do_while, as written; None without one.",
+       const_cast<char *>("graph_do_while_arg")},
+      {"graph_do_while_levels", describeKernelPart, nullptr,
+       "The do_while loops in the order of the source: flag, its position among the parameters, outer loop.",
+       const_cast<char *>("graph_do_while_levels")},
+      {"checkpoint_user_labels_by_cp_id", describeKernelPart, nullptr,
+       "The label of each checkpoint; None for loops outside of checkpoints, which count, too.",
+       const_cast<char *>("checkpoint_user_labels_by_cp_id")},
+      {"checkpoint_yield_on_args", describeKernelPart, nullptr, "The flag of each checkpoint, as written.",
+       const_cast<char *>("checkpoint_yield_on_args")},
+      {"checkpoint_yield_on_cpp_arg_ids", describeKernelPart, nullptr,
+       "The position of each checkpoint's flag among the parameters, or -1.", const_cast<char *>("checkpoint_yield_on_cpp_arg_ids")},
+      {"src_ll_cache_observations", describeKernelPart, nullptr, "What the disk cache did for the version launched last.",
+       const_cast<char *>("src_ll_cache_observations")},
       {"_is_wrapped_kernel", getTrue, nullptr, "Distinguishes kernels from other callables.", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {}};

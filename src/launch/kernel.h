@@ -23,6 +23,7 @@ struct KernelObject {
   PyObject *modeObject;                         ///< the same as a quadrants._base.autodiff_mode.AutodiffMode
   Py_ssize_t parameterCount;
   Py_ssize_t plainCount; ///< number of arguments when all are positional; -1: some must be named
+  PyObject *defaults;    ///< tuple: defaults of the named parameters, which follow `plainCount` positional arguments; or null
   uint64_t epoch;        ///< epoch of the program that `specializations` belongs to
   Specializations *specializations;
   std::map<const State *, Specializations> *ofPrograms; ///< for each program that has called it

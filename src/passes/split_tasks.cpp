@@ -1,12 +1,13 @@
 // split_tasks.cpp: cut a kernel into tasks
 //
 // In:   one qd.kernel whose parallel loops are top-level statements.
-// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops, also inside qd.repeat. No value is
-//       used outside the task that computes it; values that cross tasks are stored in the scratch block, one slot each.
+// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops, also inside qd.repeat and gates. No
+//       value is used outside the task that computes it; values that cross tasks are stored in the scratch block, one slot each.
 // Here: all later passes and code generation work on one task at a time.
 //
 // A qd.return inside a serial task ends the kernel: later tasks do not run. That is the meaning of the op; this pass does nothing for it.
 #include "ir/attributes.h"
+#include "ir/gates.h"
 #include "ir/memory.h"
 
 #include "mlir/IR/Builders.h"
@@ -68,6 +69,7 @@ public:
 
   LogicalResult run() {
     if (failed(refuseReturnsInLoops())) return failure();
+    flattenGates(kernel.getBody().front());
     collectDefinitions(kernel.getBody().front());
     makeTasks(kernel.getBody().front());
     for (Operation *op : definitions)
@@ -95,6 +97,33 @@ private:
       return WalkResult::advance();
     });
     return failure(walked.wasInterrupted());
+  }
+
+  /// Replaces each gate by its operations, which keep its number: a parallel loop in a gate becomes a task, too.
+  void flattenGates(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (auto repeat = dyn_cast<RepeatOp>(op)) flattenGates(repeat.getBody().front());
+      auto gate = dyn_cast<IfOp>(op);
+      Attribute number = op.getAttr(kGate), streamBlock = op.getAttr(kStreamBlock);
+      if (!gate || !number) continue;
+      Block &inside = gate.getThenRegion().front();
+      inside.back().erase();
+      for (Operation &inner : inside) {
+        inner.setAttr(kGate, number);
+        if (streamBlock) inner.setAttr(kStreamBlock, streamBlock);
+      }
+      block.getOperations().splice(op.getIterator(), inside.getOperations());
+      // The tasks compare the position themselves.
+      SmallVector<Operation *> unused{gate};
+      while (!unused.empty()) {
+        Operation *next = unused.pop_back_val();
+        SmallVector<Value> operands(next->getOperands());
+        next->erase();
+        for (Value operand : operands)
+          if (Operation *definition = operand.getDefiningOp(); definition && operand.use_empty() && !isa<LocalOp>(definition))
+            unused.push_back(definition);
+      }
+    }
   }
 
   void collectDefinitions(Block &block) {
@@ -127,16 +156,19 @@ private:
         continue;
       }
       bool parallel = isParallelLoop(*op);
-      Attribute streamBlock = op->getAttr(kStreamBlock);
-      TaskOp task = parallel || (serial && serial->getAttr(kStreamBlock) != streamBlock) ? TaskOp() : serial;
+      Attribute streamBlock = op->getAttr(kStreamBlock), gate = op->getAttr(kGate);
+      bool fits = serial && serial->getAttr(kStreamBlock) == streamBlock && serial->getAttr(kGate) == gate;
+      TaskOp task = parallel || !fits ? TaskOp() : serial;
       if (!task) {
         builder.setInsertionPointToEnd(&body);
         task = TaskOp::create(builder, op->getLoc(), parallel);
         task.getBody().emplaceBlock();
         if (streamBlock) task->setAttr(kStreamBlock, streamBlock);
+        if (gate) task->setAttr(kGate, gate);
       }
       serial = parallel ? TaskOp() : task;
       op->removeAttr(kStreamBlock);
+      op->removeAttr(kGate);
       op->moveBefore(&task.getBody().front(), task.getBody().front().end());
       if (parallel) loops.push_back(cast<ForOp>(op));
     }
@@ -151,6 +183,10 @@ private:
   void replaceInOtherTasks(Value value) {
     TaskOp owner = getTask(value.getDefiningOp());
     bool crosses = false;
+    if (value.getDefiningOp()->hasAttr(kPosition)) { // gates read it outside of the tasks
+      crosses = true;
+      kernel->setAttr(kPosition, builder.getI32IntegerAttr(int32_t(getSlot(value))));
+    }
     SmallVector<std::pair<OpOperand *, TaskOp>> uses;
     for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
       TaskOp task = getTask(use.getOwner());

@@ -69,7 +69,7 @@ def _lower(kernel: Any, arguments: tuple[Any, ...]) -> Any:
 
 def _dump(kernel: Any, arguments: tuple[Any, ...], name: str) -> list[str]:
     """The IR as the frontend builds it, and lowered."""
-    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph, has_checkpoints=kernel.has_checkpoints)
     with tempfile.TemporaryDirectory() as folder:
         options = _options.plain({**(_options.current or {}), "arch": name, "dump": folder, "stop_after": "lowered"})
         try:

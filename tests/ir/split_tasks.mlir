@@ -159,3 +159,54 @@ qd.kernel @variable_assigned_once [] attributes {argument_bytes = 4 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Operations in a gate become tasks with its number; equal numbers share a serial task. The position gets a slot even if only one task
+// stores it, and the comparison of the gate goes.
+// CHECK-LABEL: qd.kernel @gates
+// CHECK-SAME: qd.position = 0 : i32
+// CHECK: qd.task {
+// CHECK: %[[POSITION:.*]] = qd.scratch 0 : !qd.ref<si32>
+// CHECK: qd.store %{{.*}}, %[[POSITION]]
+// CHECK: }
+// CHECK: qd.task attributes {qd.gate = 0 : i32} {
+// CHECK-NEXT: qd.print ["first"]
+// CHECK-NEXT: }
+// CHECK: qd.task parallel attributes {qd.gate = 1 : i32} {
+// CHECK: }
+// CHECK: qd.task attributes {qd.gate = 1 : i32} {
+// CHECK-NEXT: qd.print ["second"]
+// CHECK-NEXT: qd.print ["third"]
+// CHECK-NEXT: }
+// CHECK-NOT: qd.binary
+qd.kernel @gates [] attributes {argument_bytes = 4 : i32} {
+  %start = qd.argument 0 : si32
+  %position = qd.local {qd.position} : !qd.ref<si32>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  qd.store %zero, %position : !qd.ref<si32>
+  qd.store %start, %position : !qd.ref<si32>
+  %now = qd.load %position : !qd.ref<si32>
+  %runs = qd.binary le %now, %zero : si32, si32 -> i1
+  qd.if %runs {
+    qd.print ["first"]
+    qd.yield
+  } {qd.gate = 0 : i32}
+  %later = qd.load %position : !qd.ref<si32>
+  %runs_later = qd.binary le %later, %one : si32, si32 -> i1
+  qd.if %runs_later {
+    qd.for parallel (%zero) to (%one) : (si32) to (si32) {
+    ^body(%i: si32):
+      qd.yield
+    }
+    qd.print ["second"]
+    qd.yield
+  } {qd.gate = 1 : i32}
+  %last = qd.load %position : !qd.ref<si32>
+  %runs_last = qd.binary le %last, %one : si32, si32 -> i1
+  qd.if %runs_last {
+    qd.print ["third"]
+    qd.yield
+  } {qd.gate = 1 : i32}
+}

@@ -27,6 +27,7 @@ class FunctionSource(NamedTuple):
     lines: list[str]  # of the whole file
     name: str
     is_graph: bool = False  # the kernel was declared with graph=True
+    has_checkpoints: bool = False  # the kernel was declared with checkpoints=True
 
 
 _sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}

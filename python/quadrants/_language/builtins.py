@@ -212,6 +212,9 @@ _FUNCTIONS: list[tuple[str, str, Callable[..., Any] | None, str]] = [
     ("volatile_load", "target", None, "Reads a place, never from a register."),
     ("graph_do_while", "flag", None,
      "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
+    ("checkpoint", "cp_id yield_on", lambda cp_id, yield_on: _mark_section(),
+     "`with qd.checkpoint(label, yield_on=flag):` at the top level of a kernel with `checkpoints=True` suspends the launch if the 0-d "
+     "integer array is not zero behind it."),
     ("graph_parallel_context", "", _mark_section,
      "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
     ("graph_parallel", "", _mark_section,
@@ -231,6 +234,10 @@ TABLE: dict[str, Builtin] = {
     **{name: Builtin(name, "x y * order? scope?", f"Changes a place atomically. {row.doc}") for name, row in ATOMICS.items()},
     **{name: Builtin(name, parameters, doc, host) for name, parameters, host, doc in _FUNCTIONS},
 }
+
+
+ATOMIC_NAMES = frozenset({*ATOMICS, "atomic_cas", "atomic_store"})
+"""Builtins that change a place."""
 
 
 def find_builtin(name: str) -> Builtin:

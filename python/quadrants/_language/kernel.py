@@ -18,12 +18,13 @@ import numpy as np
 from .. import _runtime
 from .._base.autodiff_mode import AutodiffMode
 from .._base.compat import read_kernel_options
-from .._base.dtypes import find_dtype, to_numpy_dtype
+from .._base.dtypes import find_dtype, i64, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from .._base.source import note_text, store_text
 from .._values.matrix import view_of
 from .._values.struct import Struct, StructType
 from .._values.types import MatrixType
+from . import checkpoints as _checkpoints
 from .parameters import Parameter, attempt, check_undecorated, is_method, parse_parameters, parse_results
 
 Kernel = _runtime.Kernel
@@ -56,37 +57,41 @@ def kernel(
         pure: former name of `fastcache`.
         fastcache: accepted without effect: every kernel is cached by its dependencies.
         graph: whether the kernel may use `qd.graph.do_while` and other statements of `qd.graph`.
-        checkpoints: must be False.
+        checkpoints: whether the kernel may use `qd.checkpoint`; a call then returns a `qd.GraphStatus`. Needs `graph=True`.
         gpu_graph: former name of `graph`.
     Returns:
         The kernel or, called with keywords only, a decorator.
     Raises:
-        QuadrantsSyntaxError: `checkpoints=True`, or a parameter without a valid annotation.
+        QuadrantsSyntaxError: `checkpoints=True` without `graph=True`, or a parameter without a valid annotation.
     """
     graph, fastcache = read_kernel_options(graph, gpu_graph, fastcache, pure)
-    if checkpoints:
-        raise QuadrantsSyntaxError(f"@qd.kernel(checkpoints=True) {'is not supported' if graph else 'requires graph=True'}")
+    if checkpoints and not graph:
+        raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) requires graph=True")
 
     if fn is None:
-        return functools.partial(kernel, fastcache=fastcache, graph=graph)
-    if isinstance(made := attempt(_make_kernel, fn, fastcache, graph, 2), Exception):
+        return functools.partial(kernel, fastcache=fastcache, graph=graph, checkpoints=checkpoints)
+    if isinstance(made := attempt(_make_kernel, fn, fastcache, graph, checkpoints, 2), Exception):
         raise made
     return made
 
 
-def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int) -> Any:
+def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, has_checkpoints: bool, depth: int) -> Any:
     if isinstance(function, staticmethod):
-        return staticmethod(_make_kernel(function.__func__, declared_pure, use_graph, depth + 1))
+        return staticmethod(_make_kernel(function.__func__, declared_pure, use_graph, has_checkpoints, depth + 1))
     check_undecorated(function, "kernel")
     note_text(function.__code__)
     parameters = parse_parameters(function, "kernels", depth + 1)
     results, is_tuple = parse_results(function, depth + 1)
+    if has_checkpoints:
+        parameters.append(_checkpoints.make_parameter(i64))
     made = Kernel(function, parameters, results, function.__qualname__)
     functools.update_wrapper(made, function)
-    made.is_pure, made.use_graph = declared_pure, use_graph
+    made.is_pure, made.use_graph, made.has_checkpoints = declared_pure, use_graph, has_checkpoints
     made._is_classkernel = is_method(function)
     if results is not None and (is_tuple or isinstance(results[0], (MatrixType, StructType))):
         made.build_result = functools.partial(_build_result, results, is_tuple)
+    if has_checkpoints:
+        made.build_result = functools.partial(_checkpoints.read_status, made, vars(made).get("build_result"))
     return made
 
 
@@ -107,7 +112,7 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
         raise QuadrantsSyntaxError("qd.kernel_from_source needs the text of a function")
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     found = scope[names[-1]]
-    kernel = found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
+    kernel = found if isinstance(found, Kernel) else _make_kernel(found, False, False, False, 1)
     weakref.finalize(kernel.function.__code__, linecache.cache.pop, file, None).atexit = False  # frees the text together with the code
     return kernel
 
@@ -140,6 +145,10 @@ class BoundKernel:
         found = getattr(self.__func__, name)
         return BoundKernel(found, self.__self__) if isinstance(found, Kernel) and name != "primal" else found
 
+    def resume(self, *arguments: Any, **keywords: Any) -> Any:
+        """Resume the kernel from a checkpoint, as `Kernel.resume`."""
+        return self.__func__.resume(self.__self__, *arguments, **keywords)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BoundKernel) and other.__func__ is self.__func__ and other.__self__ is self.__self__
 
@@ -158,11 +167,14 @@ def derive(primal: Any, mode: int) -> Kernel:
     is_of_adjoint = primal.mode in (AutodiffMode.REVERSE, AutodiffMode.REPLAY)
     if primal.mode != AutodiffMode.NONE and not (is_of_adjoint and mode == AutodiffMode.FORWARD):
         raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")
+    if primal.has_checkpoints:
+        raise QuadrantsRuntimeError(f"{primal.name} was declared with checkpoints=True: it has no derivative")
     suffix = "dual" if mode == AutodiffMode.FORWARD else "grad"
     mode = AutodiffMode.SECOND if is_of_adjoint else mode
     made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{suffix}", mode)
     functools.update_wrapper(made, primal.function)
     made.is_pure, made._is_classkernel, made.use_graph = primal.is_pure, primal._is_classkernel, primal.use_graph
+    made.has_checkpoints = False
     made.primal = primal
     if mode == AutodiffMode.FORWARD and (build := vars(primal).get("build_result")):
         made.build_result = build

@@ -60,7 +60,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     coverage: Any = sys.modules.get("quadrants._session.coverage")
     without_probes = coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext()
     with without_probes, shown_in_notebook(kernel.name):
-        source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+        source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph, has_checkpoints=kernel.has_checkpoints)
         if _options.get("print_ir"):
             print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode))
         return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)

@@ -30,6 +30,7 @@ from quadrants._base.autodiff_mode import AutodiffMode
 from quadrants._base.source import get_source
 from quadrants._containers import foreign as _foreign
 from quadrants._containers.interop import find_array
+from quadrants._language import checkpoints
 from quadrants._language import parameters as _parameters
 from quadrants._session import prepare as _prepare
 
@@ -110,6 +111,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
         recorder = Recorder(_evaluator, kernel, validates) if validates or kernel.mode else None
         scalars.options.recorder = recorder
         given = [host_objects.argument(parameter, *item) for parameter, item in zip(kernel.parameters, enumerate(arguments), strict=True)]
+        if kernel.has_checkpoints:
+            _evaluator.awaited = None if arguments[-1] == checkpoints.START else arguments[-1]
         _check_version(kernel, arguments, given)
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
@@ -124,7 +127,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
                 if defers:
                     return recorder
                 recorder.propagate()
-            return None if kernel.results is None else host_objects.result(value, kernel.results)
+            values = None if kernel.results is None else host_objects.result(value, kernel.results)
+            return (_evaluator.status(), *(values or ())) if kernel.has_checkpoints else values
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
         except Exception as error:
@@ -141,7 +145,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
 
 def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> None:
     """Raises the errors that the compiler finds in a kernel, and issues its warnings; errors of Python code are left to the run itself."""
-    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph, has_checkpoints=kernel.has_checkpoints)
     mode = min(kernel.mode, AutodiffMode.REVERSE)  # tangents of gradients have the same source
     options = _options.plain(_options.current or {})
     with _without_debugger():

@@ -51,6 +51,9 @@ class Accesses:
         self.skipped: list[tuple[bool, bool]] = []
         self.links: list[Any] = []  # for each enclosing chain of comparisons: the left operand of the next link
         self.noted: list[Any] = []
+        self.awaited: int | None = None  # the label of the checkpoint from which the launch resumes, until it is reached
+        self.suspended: int | None = None  # the label of the checkpoint that has suspended the launch
+        self.has_checkpoints = False
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
         self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and their counterparts in kernels

@@ -12,6 +12,7 @@ import numpy as np
 from quadrants._base import options as _options
 from quadrants._base.errors import QuadrantsAssertionError
 from quadrants._containers.layout_tree import SNode
+from quadrants._language import checkpoints
 from quadrants._language.ndrange import GroupedNDRange, _Ndrange
 
 from . import host_objects, intrinsics, scalars, values
@@ -32,12 +33,34 @@ class Loops(Accesses):
         yield
         most = _options.get("graph_max_iterations") if options.debug else 0
         for number in itertools.count(1):
-            if self.dry or not self.tensor(flag).data[()]:  # type: ignore[union-attr]
+            if self.dry or not self.runs() or not self.tensor(flag).data[()]:  # type: ignore[union-attr]
                 return
             if number == most:
                 advice = "set the option graph_max_iterations where it needs more"
                 raise QuadrantsAssertionError(f"qd.graph.do_while() has run {most} rounds, and its flag is not zero: {advice}")
             yield
+
+    def runs(self) -> bool:
+        """Whether statements that change data run: the launch has reached the label from which it resumes, and is not suspended."""
+        return self.awaited is None and self.suspended is None
+
+    def resume_at(self, label: Any) -> None:
+        """Begins a checkpoint."""
+        self.has_checkpoints = True
+        if self.awaited == int(label):
+            self.awaited = None
+
+    def suspend(self, label: Any, flag: Any) -> None:
+        """Ends a checkpoint: suspends the launch if the flag is not zero."""
+        tensor = self.tensor(flag)
+        if self.runs() and (self.truth(flag) if tensor is None else tensor.data[()]):
+            self.suspended = int(label)
+
+    def status(self) -> int:
+        """Returns the status of a launch with checkpoints, as compiled kernels do."""
+        if not self.has_checkpoints:
+            return checkpoints.NONE
+        return checkpoints.UNKNOWN if self.awaited is not None else checkpoints.START if self.suspended is None else self.suspended
 
     def iterate(self, items: Any, count: int) -> Iterator[Any]:
         """Yields the values of a loop variable, or tuples of them for `count` targets."""

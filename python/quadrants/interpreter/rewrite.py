@@ -14,6 +14,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from quadrants._base.source import FunctionSource, copy_tree
+from quadrants._language.checkpoints import HIDDEN, Names, changes_data, get_argument
 from quadrants._values.types import Template
 
 from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, helper, literal, load, place
@@ -33,6 +34,7 @@ class Rewriter(ExpressionRewriter):
         # A returned value is unchanged unless it is annotated; then it is converted.
         self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
         self.local_results: list[ast.expr | None] = []  # return annotations of the enclosing functions inside this one
+        self.is_gated = HIDDEN in given[1] and not self.wanted  # statements of the kernel's top level, which a resumed launch may skip
         self.alternatives = 0  # in code that runs for types: number of enclosing run-time branches and loops
 
     def store(self, target: Any, value: ast.expr, static: bool = False) -> list[ast.stmt]:
@@ -95,11 +97,26 @@ class Rewriter(ExpressionRewriter):
         self.scopes.append(scope or {})
         out: list[ast.stmt] = []
         for statement in body:
-            result = self.visit(statement)
+            result = self.visit_gated(statement) if self.is_gated else self.visit(statement)
             out += result if isinstance(result, list) else [result]
             if isinstance(statement, ast.Return):
                 break
         return out or [place(ast.Pass(), body[0])] if body else [], self.scopes.pop()
+
+    def visit_gated(self, node: ast.stmt) -> Any:
+        """Rewrites a statement of a kernel with checkpoints: one that changes data runs only if its position has been reached."""
+        is_repeated = (
+            isinstance(node, ast.While) and isinstance(node.test, ast.Call) and self.builtin_name(node.test.func) == "graph_do_while"
+        )
+        is_unrolled = isinstance(node, (ast.For, ast.If)) and self.is_static_call(node.iter if isinstance(node, ast.For) else node.test)
+        if isinstance(node, (ast.With, ast.Return)) or is_repeated or is_unrolled:
+            return self.visit(node)
+        changes = changes_data(node, Names(self.function))
+        self.is_gated = False
+        result = self.visit(node)
+        self.is_gated = True
+        body = result if isinstance(result, list) else [result]
+        return place(ast.If(helper("runs", at=node), body, []), node) if changes and body else result
 
     def only_types(self) -> bool:
         """Whether this code runs for types: both branches of each `if`, each loop once, past every jump."""
@@ -224,7 +241,15 @@ class Rewriter(ExpressionRewriter):
         return place(ast.Assert(place(test, node), helper("assertion_failed", message, at=node)), node)
 
     def visit_With(self, node: ast.With) -> ast.stmt:
-        """Rewrites `with qd.stream_parallel():` and sections of graphs: they run one after the other."""
+        """Rewrites `with qd.stream_parallel():` and sections of graphs, which run one after the other, and checkpoints."""
+        call: Any = node.items[0].context_expr
+        if isinstance(call, ast.Call) and self.builtin_name(call.func) == "checkpoint":
+            name = self.temporary()
+            label = set_name(name, self.visit(get_argument(call, 0, "cp_id")), node)
+            flag = self.visit_place(get_argument(call, 1, "yield_on"))
+            body, declared = self.block(node.body)
+            self.scopes[-1].update(declared)
+            return [label, self.statement("resume_at", load(name), at=node), *body, self.statement("suspend", load(name), flag, at=node)]
         return place(ast.If(literal(True), self.block(node.body)[0], []), node)
 
     def visit_Return(self, node: ast.Return) -> Any:
@@ -314,6 +339,7 @@ def rewrite(
     tree = copy.copy(source.tree)
     arguments = copy_tree(tree.args)
     arguments.args += arguments.kwonlyargs  # all arguments are passed by position
+    arguments.args += [ast.arg(HIDDEN)] if HIDDEN in roles else []
     for argument in (*arguments.posonlyargs, *arguments.args):
         argument.annotation = None
     arguments.defaults, arguments.kwonlyargs, arguments.kw_defaults = [], [], []

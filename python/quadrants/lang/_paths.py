@@ -25,6 +25,7 @@ _CONTENTS = {
     "perf_dispatch _session.perf_dispatch._parse_force_map",
     "lang._py_tensor": "PyTensor=Tensor create_tensor=tensor",
     "lang.any_array": "AnyArray=_values.types.NdarrayType",
+    "lang.graph_status": "GraphStatus",
     "lang.kernel": "_language.kernel.Kernel _base.autodiff_mode.AutodiffMode",
     "lang.runtime_ops": "sync",
     "lang._ndarray": "Ndarray ScalarNdarray",

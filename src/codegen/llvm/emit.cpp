@@ -8,6 +8,7 @@
 #include "codegen/llvm/module_emitter.h"
 
 #include "ir/attributes.h"
+#include "ir/gates.h"
 #include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
@@ -184,6 +185,7 @@ private:
         llvm::Function *function = emitTask(module, task, index++);
         if (module.hasFailed) return;
         llvm::BasicBlock *next = makeBlock("next");
+        if (auto gate = task->getAttrOfType<IntegerAttr>(ir::kGate)) emitGate(task, unsigned(gate.getInt()), next);
         llvm::Value *isLast = builder.CreateCall(function, {entry->getArg(0)});
         if (module.options.timed) {
           callRuntime(kFinishTask, {builder.getInt32(unsigned(index - 1))});
@@ -195,6 +197,14 @@ private:
         return void(module.reportError(op.getLoc()) << "stands in a kernel outside of a task");
       }
     }
+  }
+
+  void emitGate(ir::TaskOp task, unsigned number, llvm::BasicBlock *after) {
+    llvm::BasicBlock *run = makeBlock("run");
+    llvm::Value *scratch = loadMember(entry->getArg(0), kContextOffsets[kScratch], builder.getPtrTy());
+    llvm::Value *slot = builder.CreateConstGEP1_64(builder.getInt8Ty(), scratch, ir::getPositionSlot(task));
+    builder.CreateCondBr(builder.CreateICmpSGT(builder.CreateLoad(builder.getInt32Ty(), slot), builder.getInt32(number)), after, run);
+    builder.SetInsertPoint(run);
   }
 
   void emitRepeat(ir::RepeatOp repeat) {

@@ -308,7 +308,8 @@ void Loops::visitRepeat(nb::handle at, nb::handle callee) {
     }
     context.loops = std::move(outerLoops);
     Operand left = conversions.load(subscripts().subscriptTensor(flag, {}));
-    create<ir::StoreOp>(emitter.nonZero(conversions.emit(left)), again);
+    mlir::Value goesOn = emitter.nonZero(conversions.emit(left));
+    create<ir::StoreOp>(session.checkpoints ? checkpoints().endRound(goesOn) : goesOn, again);
     if (rounds.isGiven()) checkRounds(rounds, left);
   }
   statements().visitBlock(getAttribute(at, names().orelse));

@@ -61,7 +61,8 @@ void Statements::failUnsupported(nb::handle at) {
 void Statements::visitStatement(nb::handle statement) {
   At here(context, statement);
   try {
-    visitStatementNode(statement);
+    bool isGated = session.checkpoints && context.isTopLevel() && !nesting.isInsideParallel;
+    isGated ? checkpoints().visitGated([&] { visitStatementNode(statement); }) : visitStatementNode(statement);
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
 }
 
@@ -221,6 +222,7 @@ void Statements::visitReturn(nb::handle at) {
   if (nesting.isInsideParallel && (!context.role.isInlined || context.role.isKernelLevel))
     fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
   if (nesting.repeatDepth) fail(error::kSyntax, "Return inside qd.graph.do_while() is not supported");
+  if (nesting.isInCheckpoint && !context.role.isInlined) fail(error::kSyntax, "Return inside qd.checkpoint() is not supported");
   if (context.role.isInlined && nesting.runtimeDepth != 0)
     fail(error::kSyntax, llvm::Twine("Return inside non-static if/for is not supported in a function ") +
                              (context.role.isKernelLevel ? "with loops that run in parallel" : "that makes the members of an object"));
@@ -248,6 +250,7 @@ void Statements::visitReturn(nb::handle at) {
   }
   SmallVector<mlir::Value> operands;
   functions().flatten(value, operands, nullptr);
+  if (session.checkpoints && context.isInKernel()) operands.insert(operands.begin(), checkpoints().loadStatus());
   context.results.returns.emplace_back(create<ir::ReturnOp>(operands), value);
 }
 

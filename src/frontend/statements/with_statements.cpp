@@ -24,9 +24,10 @@ void WithStatements::visitWith(nb::handle at) {
   nb::object callee = syntax().resolveCallee(getAttribute(call, names().func));
   std::string name = syntax().builtinName(callee);
   if (name == "stream_parallel") return visitStreamBlock(at);
+  if (name == "checkpoint") return checkpoints().visitCheckpoint(at, call);
   if (name == "graph_parallel_context") return visitSections(at, call);
   if (name == "graph_parallel") return visitSection(at, call);
-  fail(error::kSyntax, "'with' in Quadrants kernels only supports qd.stream_parallel(), " + kContext + " and " + kSection);
+  fail(error::kSyntax, "'with' in Quadrants kernels only supports qd.stream_parallel(), qd.checkpoint(), " + kContext + " and " + kSection);
 }
 
 void WithStatements::visitBranch(nb::handle at) {

@@ -173,6 +173,37 @@ def test_tables_in_and_out_of_shared_memory(bins: int) -> None:
     np.testing.assert_array_equal(largest.to_numpy(), expected)
 
 
+def test_launches_are_suspended_and_resumed() -> None:
+    x, log = qd.ndarray(qd.i32, 3000), qd.ndarray(qd.i32, 4)
+    left, full = qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+
+    @qd.kernel(graph=True, checkpoints=True)
+    def kernel(
+        x: qd.types.ndarray(qd.i32, 1),
+        log: qd.types.ndarray(qd.i32, 1),
+        left: qd.types.ndarray(qd.i32, 0),
+        full: qd.types.ndarray(qd.i32, 0),
+    ) -> None:
+        log[0] += 1
+        while qd.graph.do_while(left):
+            for i in range(4):
+                log[1] += 1
+            with qd.checkpoint(3, yield_on=full):
+                for i in x:
+                    x[i] += 1
+                full[None] = x[5] == 2
+            for i in x:
+                log[2] += x[i] > 1
+            left[None] -= 1
+        log[3] += 1
+
+    left.fill(3)
+    assert kernel(x, log, left, full) == qd.GraphStatus(True, 3)
+    assert (log.to_numpy().tolist(), set(x.to_numpy()), left[()]) == ([1, 8, 0, 0], {2}, 2)
+    assert kernel.resume(x, log, left, full, from_checkpoint=3) == qd.GraphStatus(False)
+    assert (log.to_numpy().tolist(), set(x.to_numpy()), left[()]) == ([1, 12, 6000, 1], {4}, 0)
+
+
 def test_values_cross_tasks_and_a_return_ends_the_kernel() -> None:
     x = qd.field(qd.i32, 100)
 

@@ -35,7 +35,7 @@ def test_functions_mean_what_the_table_says(kind, name, operand, meaning):
     assert np.array_equal(result, expected, equal_nan=True)
 
 
-STATEMENTS = ("stream_parallel", "graph_do_while", "graph_parallel", "graph_parallel_context", "is_differentiated")
+STATEMENTS = ("stream_parallel", "checkpoint", "graph_do_while", "graph_parallel", "graph_parallel_context", "is_differentiated")
 
 
 def test_every_builtin_is_documented():

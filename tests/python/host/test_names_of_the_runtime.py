@@ -97,8 +97,8 @@ PATHS = {
     "lang._py_tensor": "PyTensor create_tensor", "_lib": "core", "_lib.core": "Arch DeviceCapability", "_tensor_wrapper": "Tensor wrap",
     "_snode.fields_builder": "FieldsBuilder", "types.annotations": "Template template sparse_matrix_builder",
     "types.primitive_types": "f32 all_types ref",
-    "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk", "lang.kernel": "Kernel AutodiffMode", "lang.runtime_ops": "sync",
-    "lang._ndarray": "Ndarray ScalarNdarray", "linalg.sparse_matrix": "SparseMatrix SparseMatrixBuilder",
+    "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk", "lang.graph_status": "GraphStatus", "lang.kernel": "Kernel AutodiffMode",
+    "lang.runtime_ops": "sync", "lang._ndarray": "Ndarray ScalarNdarray", "linalg.sparse_matrix": "SparseMatrix SparseMatrixBuilder",
     "linalg.sparse_solver": "SparseSolver", "linalg.sparse_cg": "SparseCG",
     "linalg.matrixfree_cg": "LinearOperator MatrixFreeCG MatrixFreeBICGSTAB", "math.mathimpl": "vec3 mix acos",
     "math._complex": "cmul cpow", "sparse._sparse_grid": "grid usage",
@@ -207,6 +207,24 @@ def test_arrays_get_another_order_of_axes():
     assert _with_layout(array, (0, 1, 2)) is array
     with pytest.raises(ValueError, match="no.*permutation|not a permutation"):
         _with_layout(array, (0, 0, 1))
+
+
+def test_kernels_tell_what_the_disk_cache_did(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\nimport quadrants as qd\n"
+        "qd.init(arch=qd.cpu, offline_cache=sys.argv[2] == 'yes', offline_cache_file_path=sys.argv[1])\n"
+        "@qd.kernel\ndef k() -> qd.i32:\n    return 3\n"
+        "def show():\n    found = k._primal.src_ll_cache_observations\n"
+        "    print(*(int(getattr(found, f'cache_{name}')) for name in ('key_generated', 'validated', 'loaded', 'stored')))\n"
+        "show()\nk()\nshow()\n"
+    )
+    shown = []
+    for uses in ("yes", "yes", "no"):
+        command = [sys.executable, str(program), str(tmp_path / "cache"), uses]
+        lines = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.splitlines()
+        shown.append([line for line in lines if line[0] in "01"])
+    assert shown == [["0 0 0 0", "1 0 0 1"], ["0 0 0 0", "1 1 1 0"], ["0 0 0 0", "0 0 0 0"]]
 
 
 def test_classes_of_vectors_have_the_swizzles():

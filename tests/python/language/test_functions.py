@@ -594,3 +594,22 @@ def test_returns_that_differ_in_what_is_known_are_refused():
     func = "@qd.func\ndef f(x):\n    if x > 4:\n        return ('a', x)\n    return ('b', x)\n"
     with pytest.raises(qd.QuadrantsTypeError, match="differ in what is known while compiling"):
         run("return f(x)[1]", preamble=func, x=("qd.i32", 3))
+
+
+def test_keyword_only_arguments_of_kernels_have_defaults():
+    @qd.kernel
+    def work(x: qd.types.ndarray(), *, step: qd.i32 = 3, scale: qd.i32 = 10) -> qd.i32:
+        x[0] += step
+        return x[0] * scale
+
+    @qd.kernel
+    def needs(x: qd.types.ndarray(), *, step: qd.i32, scale: qd.i32 = 10) -> qd.i32:
+        return x[0] + step * scale
+
+    x = np.zeros(1, np.int32)
+    assert [work(x), work(x), work(x, step=1), work(x, scale=2), work(x)] == [30, 60, 70, 20, 130]
+    assert needs(x, step=2) == 33
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Missing argument 'step'"):
+        needs(x)
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Too many arguments"):
+        work(x, 4)

@@ -5,6 +5,7 @@
 // shape.cpp chooses how threads divide the iterations; emission follows it.
 #include "codegen/llvm/grid/task.h"
 #include "ir/attributes.h"
+#include "ir/gates.h"
 #include "passes/source_locations.h"
 #include "runtime/kernel_abi.h"
 
@@ -77,11 +78,18 @@ void GridTask::beginEntry(const BodyFacts &facts) {
   if (deviceTask.waits) module.grid->launchEarly(body->builder);
 }
 
-/// Whether an earlier task failed or ended the kernel; null if none can.
+/// Whether an earlier task failed or ended the kernel, or the task's gate is closed; null if none of that is possible.
 llvm::Value *GridTask::hasStopped() {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *stopped = nullptr;
-  if (module.grids.mayHaveFailed) stopped = at.CreateIsNotNull(body->launch.getField(kFailed));
+  if (auto gate = task->getAttrOfType<IntegerAttr>(ir::kGate)) {
+    llvm::Value *slot = body->offsetBy(body->launch.getField(kScratch), ir::getPositionSlot(task));
+    stopped = at.CreateICmpSGT(at.CreateAlignedLoad(at.getInt32Ty(), slot, llvm::Align(4)), at.getInt32(unsigned(gate.getInt())));
+  }
+  if (module.grids.mayHaveFailed) {
+    llvm::Value *failed = at.CreateIsNotNull(body->launch.getField(kFailed));
+    stopped = stopped ? at.CreateOr(stopped, failed) : failed;
+  }
   if (module.grids.endSlot) {
     llvm::Value *slot = body->offsetBy(body->launch.getField(kScratch), *module.grids.endSlot);
     llvm::Value *ended = at.CreateIsNotNull(at.CreateAlignedLoad(at.getInt32Ty(), slot, llvm::Align(4)));
