@@ -42,19 +42,26 @@ def _describe(container: _runtime.FieldBase | _runtime.NdarrayBase) -> str:
     element = "x".join(map(str, container.element_shape))
     text = f"{kind} {container.dtype}{f' {element}' if element else ''} {container.shape}"
     name = getattr(container, "_name", "")
+    if getattr(container, "_cells", None) is not None:
+        text += f" in {' => '.join(str(node._kind) for node in container._leaf._path_from_root()[1:-1])}"  # type: ignore[union-attr]
     return f"{name}: {text}" if name else text
 
 
 def report() -> str:
-    """Return a table of the blocks in use as text: bytes, source location, containers; then the memory of views, and the sum."""
+    """Return a table of the blocks in use as text: bytes, source location, containers; then the memory of views, and the sum.
+
+    For the fields and records of sparse nodes, the bytes are those that the system has provided; on GPUs, those of all cells.
+    """
     use, listed = _runtime.memory_use(), blocks()
-    rest = use["bytes"] - sum(block.nbytes for block in listed)
+    buffers = {address: (container, size) for container, address, size, _, _ in _runtime.list_containers()}
+    total = use["bytes"] + sum(size for container, size in buffers.values() if container._buffer.is_reserved())
+    rest = total - sum(block.nbytes for block in listed)
     rows = [(_size(block.nbytes), block.place, ", ".join(block.names)) for block in listed]
     if rest > 0:
         rows.append((_size(rest), "", "kept by views of NumPy or torch only"))
     width = max((len(place) for _, place, _ in rows), default=0)
     lines = [f"{size:>10}  {place:<{width}}  {names}".rstrip() for size, place, names in rows]
-    return "\n".join([*lines, f"{_size(use['bytes']):>10}  in {use['blocks']} blocks"])
+    return "\n".join([*lines, f"{_size(total):>10}  in {use['blocks']} blocks"])
 
 
 def _size(nbytes: int) -> str:

@@ -60,6 +60,7 @@ struct FunctionInstance {
   ir::FuncOp op;
   Operand result; ///< shape and types of the returned value
   bool isInProgress = true;
+  bool deactivates = false; ///< it deactivates cells
 };
 
 /// How often a name is assigned in a function; a name that needs a place counts twice. A name that is assigned once needs no place.
@@ -134,6 +135,7 @@ public:
   llvm::StringMap<unsigned> symbolCounts;
   std::optional<CheckpointState> checkpoints; ///< empty: the kernel was declared without checkpoints=True
   std::vector<nb::object> assumedActive;      ///< arguments of qd.no_activate
+  unsigned deactivations = 0;                 ///< number of calls so far that deactivate cells
   std::set<std::string> logged;               ///< locations and texts of debug lines
 
   /// Erases the unchecked assertions in an operation, and the computations that only they use. No operand may refer to an

@@ -86,30 +86,44 @@ void Buffer::discard(size_t begin, size_t end) {
   const auto page = size_t(sysconf(_SC_PAGE_SIZE));
   begin = (begin + page - 1) / page * page;
   end = end >= size ? mappedBytes : end / page * page;
-  if (reserved && begin < end) madvise(static_cast<char *>(block) + begin, end - begin, MADV_DONTNEED);
+  if (reserved && !memory && begin < end) madvise(static_cast<char *>(block) + begin, end - begin, MADV_DONTNEED);
 }
 
 size_t Buffer::countPresent() const {
-  if (!reserved) return size;
-  if (mappedBytes > kMaxCounted) return 0;
-  const auto page = size_t(sysconf(_SC_PAGE_SIZE));
-  constexpr size_t kWindow = 1 << 16; // pages
-  std::vector<unsigned char> flags(std::min(kWindow, mappedBytes / page));
+  if (reserved && !memory && mappedBytes > kMaxCounted) return 0;
   size_t present = 0;
-  for (size_t begin = 0; begin < mappedBytes; begin += flags.size() * page) {
-    size_t bytes = std::min(flags.size() * page, mappedBytes - begin);
-    if (mincore(static_cast<char *>(block) + begin, bytes, flags.data()) != 0) return size;
-    for (size_t i = 0; i < bytes / page; ++i) present += flags[i] & 1;
-  }
-  return present * page;
+  for (auto [begin, end] : listPresent(0, size)) present += end - begin;
+  return present;
 }
 
-BufferRef Buffer::adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes) {
+std::vector<std::pair<size_t, size_t>> Buffer::listPresent(size_t first, size_t last) const {
+  if (!reserved || memory) return {{first, last}};
+  const auto page = size_t(sysconf(_SC_PAGE_SIZE));
+  constexpr size_t kWindow = 1 << 16; // pages
+  std::vector<unsigned char> flags(kWindow);
+  std::vector<std::pair<size_t, size_t>> found;
+  for (size_t window = first / page * page; window < last; window += kWindow * page) {
+    size_t bytes = std::min(kWindow * page, mappedBytes - window);
+    if (mincore(static_cast<char *>(block) + window, bytes, flags.data()) != 0) return {{first, last}};
+    for (size_t at = window; at < std::min(window + bytes, last); at += page) {
+      if (!(flags[(at - window) / page] & 1)) continue;
+      size_t begin = std::max(at, first), end = std::min(at + page, last);
+      if (!found.empty() && found.back().second == begin)
+        found.back().second = end;
+      else
+        found.emplace_back(begin, end);
+    }
+  }
+  return found;
+}
+
+BufferRef Buffer::adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes, bool isReserved) {
   BufferRef result(new Buffer);
+  result->reserved = isReserved;
   result.buffer->data = result.buffer->block = data;
   result.buffer->size = bytes;
   result.buffer->memory = std::move(memory);
-  bytesInUse += int64_t(bytes);
+  if (!isReserved) bytesInUse += int64_t(bytes);
   ++blocksInUse;
   return result;
 }

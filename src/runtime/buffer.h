@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace qd::runtime {
 
@@ -49,9 +50,12 @@ public:
   void discard(size_t begin, size_t end);
   /// Number of bytes of reserved memory that the system has provided.
   size_t countPresent() const;
+  /// The parts of a range of this buffer that may hold other bytes than zeros, as pairs of offsets: of reserved memory the pages that the
+  /// system has provided, of other memory all.
+  std::vector<std::pair<size_t, size_t>> listPresent(size_t begin, size_t end) const;
   bool isReserved() const { return reserved; }
-  /// Takes over memory that a device has allocated and will release.
-  static BufferRef adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes);
+  /// Takes over memory that a device has allocated or reserved and will release.
+  static BufferRef adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes, bool isReserved = false);
   /// Borrows memory of another owner, on a device when `memory` is given: `giveBack(owner)` is called when the last reference is dropped.
   static BufferRef borrow(void *data, size_t bytes, bool isWritable, void *owner, void (*giveBack)(void *),
                           std::shared_ptr<DeviceMemory> memory = nullptr);

@@ -206,3 +206,27 @@ def indices_of_other_cells() -> Launches:
             fine[index] = coarse[qd.rescale_index(fine, coarse, index)]
 
     yield (number,)
+
+
+def sparse_trees_activate_and_visit() -> Launches:
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    block = qd.root.pointer(qd.ij, 16)
+    block.dense(qd.ij, 8).place(x, y)
+    lists = qd.root.dense(qd.i, 8).dynamic(qd.j, 64, chunk_size=8)
+    items = qd.field(qd.i32)
+    lists.place(items)
+
+    @qd.kernel
+    def step() -> None:
+        for i, j in x:
+            x[i, j] = x[i, j] * 0.5
+        for i, j in x:
+            y[i, j] = x[i, j + 1]
+        for i, j in block:
+            if x[i * 8, j * 8] == 0.0:
+                qd.deactivate(block, [i, j])
+        for i in range(100):
+            x[i, 3] += 1.0
+            items[i % 8].append(i)
+
+    yield (step,)

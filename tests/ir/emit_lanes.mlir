@@ -85,6 +85,37 @@ qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
+// Neighboring elements of blocks that are as long as a vector: it has two parts of two blocks at most, and two loads reach both.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: udiv <4 x i32> {{.*}}, splat (i32 8)
+// CHECK: [[OFFSETS:%.*]] = add <4 x i32> {{.*}}<i32 0, i32 4, i32 8, i32 12>
+// CHECK: icmp eq <4 x i32> [[OFFSETS]]
+// CHECK: load <4 x float>
+// CHECK: load <4 x float>
+// CHECK: select {{.*}}<4 x i1>
+// CHECK: store <4 x float>
+// CHECK: tail:
+// CHECK: call {{.*}}@llvm.masked.gather.v4f32
+qd.kernel @runs [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4 tiles [0, 8, 20]>
+  %y = qd.tensor_argument field "y" at 8 position 0 : !qd.tensor<f32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 62 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %next = qd.binary add %i, %one : si32, si32 -> si32
+    %from = qd.element %x[%next] : !qd.tensor<f32, [64], [4], 4 tiles [0, 8, 20]>, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %value, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
 // A blocked layout: each block of three elements adds 20 bytes to the 12 of its elements, and the lanes' places have no stride.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:

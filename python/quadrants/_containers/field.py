@@ -47,6 +47,16 @@ class Field(ContainerMethods, _runtime.FieldBase):
         attach(self, which, made)
         return made
 
+    def __len__(self) -> int:
+        """Return the number of elements of the list, for a field in a `dynamic` node of the root."""
+        node = self._leaf and self._leaf._above
+        if node is None or node._kind != "dynamic" or node._own_shape:
+            raise TypeError(f"object of type '{type(self).__name__}' has no len(): see its shape")
+        return load("quadrants._sparse.host").length(node, ())
+
+    def __bool__(self) -> bool:
+        return True
+
     @property
     def host_accessors(self) -> list[HostAccess]:
         """Element access as functions, for each component."""

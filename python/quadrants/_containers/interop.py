@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,6 +173,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     _may_run_backward = True  # negative strides, which torch lacks
     _cells: Any = None  # those of a field in a sparse node
     _quant: Any = None  # the type of the elements of a quantized field
+    _list: Any = None  # the node of a field of lists
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
         """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may
@@ -232,7 +234,12 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
                 raises `ValueError` if no view is possible; None returns a view if possible, else a copy.
             keep_dims: give vector elements a second axis of length one.
             out: an array of the same shape that is filled instead of a new one.
+
+        Warns that the array of a field of lists (`dynamic`) has zeros after the end of each list.
         """
+        if self._list is not None:
+            text = f"the lists of the field {self._name!r} have different lengths: after the end of a list, the array has zeros"
+            warnings.warn(text, stacklevel=2)
         return self._export(keep_dims, dtype, copy, out)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True, keep_dims: bool = False, dtype: Any = None, out: Any = None) -> Any:

@@ -246,6 +246,19 @@ class SNode(NodeMethods):
             self._tree.root._measure()
         return self._cell_bytes
 
+    @property
+    def _own_shape(self) -> tuple[int, ...]:
+        """Extents of the indices of `qd.is_active` and others: a dynamic node has a list in each cell above."""
+        return self._above.shape if self._kind == "dynamic" and self._above is not None else self.shape
+
+    @property
+    def _num_dynamically_allocated(self) -> int:
+        """The largest number of cells, or chunks of lists, that were active when this or `deactivate_all` was called."""
+        if self._cells is None:
+            return 0
+        self._cells.observe()
+        return self._cells.peak
+
     _snode = property(lambda self: self)
     _snode_tree_id: int = forwarded("_tree.id")
 
@@ -357,10 +370,14 @@ class SNodeTree:
             return
         self._check()
         self._is_destroyed = True
+        _roots.discard(self.root)
         for field in _fields_below(self.root):
             field._release()
             if field._whole is not None:
                 field._whole._release()
+        for node in _nodes_below(self.root):
+            if node._cells is not None:
+                node._cells.release()
 
     def __str__(self) -> str:
         self._check()
@@ -371,12 +388,14 @@ class SNodeTree:
             raise QuadrantsRuntimeError("SNode tree has been destroyed")
 
 
-def _fields_below(node: SNode) -> Iterator[Any]:
-    field = node._field()
-    if field is not None:
-        yield field
+def _nodes_below(node: SNode) -> Iterator[SNode]:
+    yield node
     for child in node._children:
-        yield from _fields_below(child)
+        yield from _nodes_below(child)
+
+
+def _fields_below(node: SNode) -> Iterator[Any]:
+    return (field for each in _nodes_below(node) if (field := each._field()) is not None)
 
 
 def _has_place(field: Any, which: str) -> bool:
@@ -492,6 +511,11 @@ class _Root(NodeMethods):
 
     def parent(self, n: int = 1) -> None:
         """Nothing is above the root."""
+
+    def deactivate_all(self) -> None:
+        """Deactivate all cells of all finalized trees, as `qd.deactivate_all_snodes` does, with a warning."""
+        warnings.warn("qd.root.deactivate_all() deactivates the cells of all finalized trees", stacklevel=2)
+        load("quadrants._sparse.host").deactivate_all_snodes()
 
     def lazy_grad(self) -> None:
         """Give every field of real numbers a gradient with the same layout: the fields of this tree, and fields made with a shape."""

@@ -20,15 +20,22 @@ _MEASURED = 64 << 30  # addresses among which pages are counted; of more, all ar
 _STALE, _LISTED = 0, 1  # elements of `Cells.state`
 
 
-def make_array(dtype: Any, count: int, buffer: Any = None) -> qd.ScalarField:
-    """Returns a field of `count` numbers whose memory is provided at the first access; `buffer` shares the memory of another field."""
+def make_array(node: Any, dtype: Any, count: int, buffer: Any = None) -> qd.ScalarField:
+    """Returns a field of `count` numbers for the records of a node; its memory is provided at the first access. `buffer` shares the memory
+    of another field.
+    """
     size = max(1, count * dtype.size)
     made = qd.ScalarField(dtype, (), (count,), None, None, buffer or _runtime.Buffer(size, False, True))
-    made._element_type = dtype
+    made._element_type, made._leaf, made._name = dtype, node, f"records of {node._kind} {list(node.shape)}"
     return made
 
 
 _serials = itertools.count()
+
+
+def choose_counter(total: int) -> Any:
+    """Returns the type of the numbers of `total` things."""
+    return qd.i32 if total < 2**31 else qd.i64
 
 
 @qd.func
@@ -56,7 +63,7 @@ class Cells:
         self.raws: tuple[qd.ScalarField, ...] = ()  # memory of the fields below that are in no node of `inner`, as numbers
         self.sizes: tuple[int, ...] = ()  # numbers of each such field in one cell
         self.plains: tuple[Any, ...] = ()  # for the interpreter: these fields, without activation
-        self.counter = self.own_counter = qd.i32 if total < 2**31 else qd.i64
+        self.counter = self.own_counter = choose_counter(total)
         self.peak = self.last_count = 0
 
     def _make_list(self) -> None:
@@ -64,9 +71,9 @@ class Cells:
         above = self.above
         self.per_block = 0 if above is None else candidates // (above.total // above.listed)
         self.candidate_count = candidates
-        self.state = make_array(qd.i32, 4)
-        self.sums = make_array(qd.i32, -(-candidates // _GROUP))
-        self.blocks = make_array(self.counter, self.total // self.listed)
+        self.state = make_array(self.node, qd.i32, 4)
+        self.sums = make_array(self.node, qd.i32, -(-candidates // _GROUP))
+        self.blocks = make_array(self.node, self.counter, self.total // self.listed)
         if above is not None:
             above.inner += (self,)
 
@@ -114,18 +121,23 @@ class Cells:
                 place = self.list_blocks(self.find_candidate(t), place)
 
     @qd.func
+    def first_of(self, n, k: qd.template()):
+        """Returns the number of the first element in a cell of the k-th field."""
+        return qd.cast(n, qd.static(choose_counter(self.total * self.sizes[k]))) * qd.static(self.sizes[k])
+
+    @qd.func
     def clear_cell(self, n):
         """Sets everything in a cell to zero and deactivates the cells in it."""
         if qd.static(len(self.plains) > 0):
             for k in qd.static(range(len(self.plains))):
-                for o in range(n * qd.static(self.sizes[k]), (n + 1) * qd.static(self.sizes[k])):
+                for o in range(self.first_of(n, k), self.first_of(n + 1, k)):
                     self.plains[k][index_at(self.plains[k]._loop, o)] = 0
         else:
             for k in qd.static(range(len(self.raws))):
-                for o in range(n * qd.static(self.sizes[k]), (n + 1) * qd.static(self.sizes[k])):
+                for o in range(self.first_of(n, k), self.first_of(n + 1, k)):
                     self.raws[k][o] = 0
         for k in qd.static(range(len(self.inner))):
-            self.inner[k].clear_within(n)
+            self.inner[k].clear_within(qd.cast(n, self.inner[k].own_counter))
 
     # -- from Python
 
@@ -151,6 +163,15 @@ class Cells:
             if buffer.nbytes > _KEPT and (buffer.nbytes > _MEASURED or buffer.count_present() > max(_KEPT, 10 * used)):
                 buffer.discard(0, buffer.nbytes)
 
+    def release(self) -> None:
+        """Frees the memory of the records: later uses of the node raise."""
+        for array in (*self.list_records(), *self.raws):
+            array._release()
+
+    def list_records(self) -> list[qd.ScalarField]:
+        """Returns the arrays that record which cells are active."""
+        return [array for array in vars(self).values() if isinstance(array, qd.ScalarField)]
+
     def list_below(self) -> list[Cells]:
         """Returns these cells and those of all sparse nodes below."""
         return [self, *(one for inner in self.inner for one in inner.list_below())]
@@ -158,12 +179,16 @@ class Cells:
     def observe(self) -> int:
         """Returns the number of active cells, and notes it if it is the largest so far."""
         count = self.count_active()
-        self.peak, self.last_count = max(self.peak, count), count
+        self.peak, self.last_count = max(self.peak, self.count_allocated()), count
         return count
 
     def count_active(self) -> int:
         """Returns the number of active cells."""
         raise NotImplementedError
+
+    def count_allocated(self) -> int:
+        """Returns the number of active cells, or chunks of lists."""
+        return self.count_active()
 
     def note_host_change(self) -> None:
         """Marks the list as no longer complete."""

@@ -9,6 +9,7 @@ import numpy as np
 
 import quadrants as qd
 
+from .._base import options as _options
 from .._base.dtypes import store, to_memory_dtype
 
 
@@ -23,12 +24,29 @@ def _copy_active(target: qd.Template, source: qd.types.NDArray, scale: qd.Templa
                 target[I][place] = source[at, place]
 
 
+@qd.kernel
+def _activate_and_copy(target: qd.Template, source: qd.types.NDArray, copies_zeros: qd.Template):
+    for at in qd.grouped(qd.ndrange(*target.shape)):
+        I = at + qd.Vector(qd.static(list(target._loop.origin)))  # noqa: E741
+        for place in qd.static(qd.grouped(qd.ndrange(*(target.element_shape or (1,))))):
+            if qd.static(len(target.element_shape) == 0):
+                if qd.static(copies_zeros) or source[at] != 0:
+                    target[I] = source[at]
+            elif qd.static(copies_zeros) or source[at, place] != 0:
+                target[I][place] = source[at, place]
+
+
 def overwrite(field: Any, source: np.ndarray) -> None:
-    """Assigns the elements in active cells. Warns of other elements that are not zero."""
+    """Assigns the elements in active cells. Warns of other elements that are not zero, unless the option `sparse_import` activates their
+    cells ("nonzero"), or all cells ("all").
+    """
     converted = np.empty(source.shape, to_memory_dtype(field.dtype))
     store(converted, ..., source)
     _copy_active(field, converted, 1)
-    lost = int(np.count_nonzero((converted != 0) & (field.to_numpy() == 0)))
+    if (which := (_options.current or {})["sparse_import"]) != "active":
+        _activate_and_copy(field, converted, which == "all")
+        return
+    lost = int(np.count_nonzero((converted != 0) & (field._export(False, None, True, None) == 0)))
     if lost:
         warnings.warn(
             f"{lost} elements that are not zero were not copied to the field {field._name!r}: their cells are inactive", stacklevel=4

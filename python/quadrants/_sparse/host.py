@@ -9,13 +9,14 @@ import numpy as np
 
 import quadrants as qd
 
+from .._base.errors import QuadrantsAssertionError
 from .cells import Cells
 
 
 def _find(node: Any, index: Any) -> tuple[Cells | None, int]:
     """Returns the cells of a node, and the number of the cell or list at an index."""
     qd.sync()  # finalizes the tree
-    shape = node._above.shape if node._kind == "dynamic" else node.shape
+    shape = node._own_shape
     index = tuple(index) if isinstance(index, (tuple, list)) else (index,)
     if len(index) != len(shape) or any(not 0 <= place < extent for place, extent in zip(index, shape, strict=True)):
         raise IndexError(f"index {list(map(int, index))} is out of range for the cells of {node!r}, of shape {shape}")
@@ -49,10 +50,10 @@ def length(node: Any, index: Any) -> int:
 
 
 def append(node: Any, index: Any, val: Any) -> int:
-    """Appends an element to a list."""
+    """Appends an element to a list. Raises `QuadrantsAssertionError` if it is full."""
     place = length(node, index)
     if place == node._dimensions[0]:
-        return -1
+        raise QuadrantsAssertionError(f"qd.append() to a list that is full: it has {place} elements")
     index = (index,) if isinstance(index, (int, np.integer)) else tuple(index)
     whole = tuple(place if axis == node._own_axes[0] else index[number] for axis, number in node._list_axes)
     node._payload[whole] = val
@@ -99,8 +100,9 @@ def describe(node: Any, indent: str = "") -> str:
     """Returns the nodes of a finalized tree with their occupancy, as text."""
     lines = [f"{indent}{node._kind} {list(node.shape)}"]
     if node._cells is not None:
-        total = math.prod(node.shape)
-        lines[0] += f": {node._cells.observe():,} of {total:,} {'elements' if node._kind == 'dynamic' else 'cells'} active"
+        what = "elements" if node._kind == "dynamic" else "cells"
+        records = sum(array._buffer.count_present() for array in node._cells.list_records())
+        lines[0] += f": {node._cells.observe():,} of {math.prod(node.shape):,} {what} active, {records:,} bytes of records"
     if (field := node._field()) is not None:
         lines[0] = f"{indent}{field._name}: {field.dtype}{f' {field.element_shape}' if field.element_shape else ''}"
         if field._state == "alive" and field._buffer is not None:

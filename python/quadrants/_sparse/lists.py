@@ -8,7 +8,7 @@ import numpy as np
 
 import quadrants as qd
 
-from .cells import Cells, make_array
+from .cells import Cells, choose_counter, make_array
 
 
 class Lists(Cells):
@@ -20,10 +20,10 @@ class Lists(Cells):
 
     def __init__(self, node: Any, above: Cells | None, lists: int, capacity: int, chunk: int, per_above: int):
         super().__init__(node, above, lists * capacity, per_above)
-        self.own_counter = qd.i32
+        self.own_counter = choose_counter(lists)
         self.lists, self.capacity, self.chunk = lists, capacity, chunk
         self.scanned, self.listed = capacity, chunk
-        self.lengths = make_array(qd.i32, lists)
+        self.lengths = make_array(node, qd.i32, lists)
         self._make_list()
 
     @qd.func
@@ -154,6 +154,11 @@ class Lists(Cells):
     def count_active(self) -> int:
         """Returns the number of elements of all lists."""
         return int(self.lengths.to_numpy().sum(dtype=np.int64))
+
+    def count_allocated(self) -> int:
+        """Returns the number of chunks of all lists."""
+        self.complete_list()
+        return int(self.state[1])
 
     def list_numbers(self) -> np.ndarray:
         """Returns the numbers of all elements, for the interpreter."""

@@ -18,7 +18,7 @@ class Masked(Cells):
         super().__init__(node, above, total, per_above)
         self.kind, self.scanned = kind, min(32, padded)
         self.listed = self.scanned if lists_groups else 1
-        self.bits = make_array(qd.u32, -(-total // 32))
+        self.bits = make_array(node, qd.u32, -(-total // 32))
         self._make_list()
 
     @qd.func
@@ -128,6 +128,9 @@ class Masked(Cells):
     def list_numbers(self) -> np.ndarray:
         """Returns the numbers of the active cells, for the interpreter."""
         words = self.bits.view()
-        used = np.flatnonzero(words)
+        if self.above is None or self.per_above % 32:
+            used = np.flatnonzero(words)
+        else:  # those in active cells above
+            used = (self.above.list_numbers()[:, None] * (self.per_above // 32) + np.arange(self.per_above // 32)).reshape(-1)
         rows, bits = np.nonzero(np.unpackbits(words[used].view(np.uint8), bitorder="little").reshape(-1, 32))
         return used[rows] * 32 + bits

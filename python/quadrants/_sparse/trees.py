@@ -183,7 +183,7 @@ def _place(node: Any, digits: list[Digit], total: int, above: Cells | None) -> N
         plain._element_type, plain._loop = field._element_type, field._loop
         above.plains += (plain,)
     else:
-        above.raws += (make_array(field.dtype, total * count, buffer),)
+        above.raws += (make_array(above.node, field.dtype, total * count, buffer),)
     above.sizes += ((1 if above.plains else count) * (total // above.total),)
 
 
@@ -220,6 +220,9 @@ def is_visited(loop: qd.template(), n):
 @qd.func
 def find(node: qd.template(), I):  # noqa: E741
     """Returns the number of the cell `I` of a node, or of the list at `I`."""
+    if qd.static(_options.current["check_out_of_bound"]):
+        for k in qd.static(range(len(node._own_shape))):
+            assert 0 <= I[k] < qd.static(node._own_shape[k]), f"an index is out of range for the cells of {node._kind} {node._own_shape}"
     return number_of(node._own_digits, node._cells.own_counter, I)
 
 
@@ -258,11 +261,13 @@ def length(node: qd.template(), I):  # noqa: E741
 def append(node: qd.template(), I, val):  # noqa: E741
     """Append `val`, an element of the field that is placed in a `dynamic` node, to the list at the index `I`, without the axis of the list.
 
-    Return the position of the new element, an i32, or -1 if the list was full. Other iterations may append at the same time.
+    Return the position of the new element, an i32. Other iterations may append at the same time. An append to a full list adds nothing,
+    and the launch raises `QuadrantsAssertionError`, also without debug=True.
     """
     place = node._cells.extend(find(node, I))
     if place >= 0:
         node._payload[_with_place(node, I, place)] = val
+    assert place >= 0, f"qd.append() to a list that is full: it has {node._cells.capacity} elements"
     return place
 
 

@@ -35,6 +35,13 @@ class _ListAt(NamedTuple):
         return lambda *values: evaluator.call(function, self.node, self.place, *values)
 
 
+def _list_of(tensor: Tensor | None) -> Any:
+    """Returns the node of a field of lists, or None."""
+    while tensor is not None and isinstance(tensor.data, dict):
+        tensor = next(iter(tensor.data.values()))
+    return None if tensor is None else getattr(tensor.owner, "_list", None)
+
+
 class Accesses:
     """Reads of a kernel: names from outside, members, elements, slices."""
 
@@ -60,9 +67,9 @@ class Accesses:
         self.owners: dict[int, tuple[Any, str]] = {}  # objects, and how their number members are treated
         self.made: dict[int, Any] = {}  # objects of the user's classes that the kernel has made
 
-    def skips_assertions(self) -> bool:
-        """Whether `assert` has no effect."""
-        return not options.debug or self.dry > 0
+    def skips_assertions(self, is_checked: bool) -> bool:
+        """Whether `assert` has no effect; with `is_checked`, it has one without debug=True, too."""
+        return not (options.debug or is_checked) or self.dry > 0
 
     read = staticmethod(read)
     convert = staticmethod(host_objects.convert)
@@ -109,7 +116,7 @@ class Accesses:
         """Returns the place of a member or component, or the attribute of a compile-time object."""
         if isinstance(base, _ListAt):
             return base.method(self, name)
-        if name in ("append", "length", "deactivate") and (listed := getattr(base, "_list", None)) is not None:
+        if name in ("append", "length", "deactivate") and (listed := _list_of(self.tensor(base))) is not None:
             return _ListAt(listed, []).method(self, name)
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
@@ -172,7 +179,7 @@ class Accesses:
     def element(self, base: Any, index: Any) -> Any:
         """Returns the place of an element or component, or the item of a compile-time container."""
         tensor = self.tensor(base)
-        if tensor is not None and (listed := getattr(tensor.owner, "_list", None)) is not None:
+        if tensor is not None and (listed := _list_of(tensor)) is not None:
             places = list(index) if isinstance(index, (tuple, list)) else [index]
             if len(places) == len(tensor.shape) - 1 and not any(isinstance(place, Vec) for place in places):
                 return _ListAt(listed, places)

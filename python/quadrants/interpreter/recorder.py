@@ -298,7 +298,9 @@ def find_shadow(container: Any, which: str) -> Any:
 
 def memory_of(container: Any) -> np.ndarray:
     """Returns the memory of a container or of a torch tensor."""
-    return container.view() if hasattr(container, "has_grad") else _foreign.plain_tensor(container).numpy()
+    if not hasattr(container, "has_grad"):
+        return _foreign.plain_tensor(container).numpy()
+    return container.view() if container._cells is None else container._fetch(None, True)  # notes a write
 
 
 def _memory_of_shadow(container: Any, which: str) -> np.ndarray | None:

@@ -237,7 +237,10 @@ class Rewriter(ExpressionRewriter):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = self.visit(node.msg) if node.msg else literal(ast.unparse(node.test))
-        test = ast.BoolOp(ast.Or(), [helper("truth", self.visit(node.test), at=node.test), helper("skips_assertions", at=node)])
+        is_checked = getattr(self.function, "__module__", "") == "quadrants._sparse.trees"
+        test = ast.BoolOp(
+            ast.Or(), [helper("truth", self.visit(node.test), at=node.test), helper("skips_assertions", literal(is_checked), at=node)]
+        )
         return place(ast.Assert(place(test, node), helper("assertion_failed", message, at=node)), node)
 
     def visit_With(self, node: ast.With) -> ast.stmt:

@@ -152,10 +152,11 @@ class Memory(Tracked):
 
     recorder: Any = None
     label, container = "", 0  # the container's name in messages, and its identity
+    activate: Callable[[], None] | None = None  # activates the cell of an element of a sparse field
 
     def _moved(self, function: Any) -> Any:
         result = super()._moved(function)
-        result.recorder, result.label, result.container = self.recorder, self.label, self.container
+        result.recorder, result.label, result.container, result.activate = self.recorder, self.label, self.container, self.activate
         return result
 
     def __getitem__(self, key: Any) -> Any:

@@ -10,7 +10,7 @@ import copy
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,21 +155,23 @@ class Tensor:
 
         def flush() -> None:
             if self.owner._cells is not None:
-                self.owner._activate(self._with_origin(indices))
+                self.owner._activate(self.whole_index(indices))
             self.owner._flush(np.asarray(part), index)
             np.asarray(part)[...] = self.owner._fetch(index)
 
         part.flush = flush
         return Vec(part, clamps=self.clamps) if part.ndim else part
 
-    def _with_origin(self, indices: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(int(at) + first for at, first in zip(indices, self.origin or (0,) * len(indices), strict=True))
-
     def _sparse_element(self, cells: Any, indices: tuple[int, ...]) -> Any:
         place = self._element(indices)
-        memory = (place.data if isinstance(place, Vec) else place).view(SparsePlace)
-        memory.activate = functools.partial(self.owner._activate, self._with_origin(indices))
+        memory: Any = place.data if isinstance(place, Vec) else place
+        memory = memory if hasattr(memory, "activate") else memory.view(SparsePlace)
+        memory.activate = functools.partial(self.owner._activate, self.whole_index(indices))
         return Vec(memory, clamps=self.clamps) if memory.ndim else memory
+
+    def whole_index(self, indices: Sequence[Any]) -> tuple[int, ...]:
+        """Returns the index in the container of an element of this part."""
+        return tuple(int(at) + first for at, first in zip(indices, self.origin or (0,) * len(indices), strict=True))
 
     def _element(self, indices: tuple[int, ...]) -> Any:
         if isinstance(self.data, dict):
@@ -236,6 +238,10 @@ class View(Tensor):
             for part, extent, choice in axes
             if isinstance(part, slice) and not isinstance(choice, int)
         )
+
+    def whole_index(self, indices: Sequence[Any]) -> tuple[int, ...]:
+        own = iter(indices)
+        return self.parent.whole_index([part if isinstance(part, int) else part[0] + part[2] * int(next(own)) for part in self.choices])
 
     @property
     def offset(self) -> int:
@@ -350,8 +356,8 @@ def write(place: Any, value: Any) -> None:
     if not memory.flags.writeable:
         raise ReadOnlyError("the kernel writes an array that was passed, and it is read-only")
     source = value.data if isinstance(value, Vec) else typed(value, target.dtype)
-    if isinstance(memory, SparsePlace) and memory.activate is not None:
-        memory.activate()
+    if (activate := getattr(memory, "activate", None)) is not None:
+        activate()
     target[...] = cast(source, target.dtype)
     if isinstance(place, Vec) and place.home:
         place.home[0][place.home[1]] = target

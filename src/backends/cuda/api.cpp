@@ -21,10 +21,10 @@ static constexpr int kOldestDriver = 11080;
   row(setContextLimit, "cuCtxSetLimit") row(beginLinking, "cuLinkCreate_v2") row(addToLinking, "cuLinkAddData_v2")                         \
   row(completeLinking, "cuLinkComplete") row(endLinking, "cuLinkDestroy")
 
-// Drivers for CUDA 12 and later have these.
-#define QD_CUDA_GRAPH_FUNCTIONS(row)                                                                                                       \
+// Drivers for CUDA 12 and later have these, most of them older ones, too.
+#define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \
   row(addKernelNode, "cuGraphAddKernelNode_v2") row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2")                                    \
-  row(addGraphEdges, "cuGraphAddDependencies_v2")
+  row(addGraphEdges, "cuGraphAddDependencies_v2") row(allocateManaged, "cuMemAllocManaged") row(advise, "cuMemAdvise")
 // clang-format on
 
 static std::string formatVersion(int version) {
@@ -46,14 +46,14 @@ static std::string load(const std::string &library, CudaApi &api) {
   QD_GPU_POOL_FUNCTIONS(QD_CUDA_NEED)
   QD_GPU_GRAPH_FUNCTIONS(QD_CUDA_FIND)
   QD_CUDA_FUNCTIONS(QD_GPU_NEED)
-  QD_CUDA_GRAPH_FUNCTIONS(QD_GPU_FIND)
+  QD_CUDA_NEWER_FUNCTIONS(QD_GPU_FIND)
   const std::string needed = "): " + formatVersion(kOldestDriver) + " or newer is needed, so update the driver";
   if (missing) return std::string("the NVIDIA driver is too old (it has no ") + missing + needed;
   api.backend = "cuda";
   api.driverName = "CUDA";
   api.maxParameterBytes = kMaxParameterBytes;
   api.maxCopyBytes = kMaxCopyBytes;
-  api.attributes = {kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported};
+  api.attributes = {kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported, kConcurrentManagedAccess};
   int count = 0;
   if (Status status = api.initialize(0); status != gpu::kSuccess) {
     const char *text = nullptr;

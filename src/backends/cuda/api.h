@@ -16,6 +16,7 @@ enum Attribute : int {
   kMultiprocessorCount = 16,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kConcurrentManagedAccess = 89,
   kMemoryPoolsSupported = 115
 };
 enum ContextLimit : int { kStackBytes = 0 };

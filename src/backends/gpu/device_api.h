@@ -29,6 +29,8 @@ enum : Status { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 1
 
 enum PoolAttribute : int { kReleaseThreshold = 4 };
 enum HostFlags : unsigned { kPortable = 1, kMapped = 2 };
+enum ManagedFlags : unsigned { kAttachGlobal = 1 };
+enum Advice : int { kPreferredLocation = 3 };
 enum StreamFlags : unsigned { kNonBlocking = 1 };
 enum EventFlags : unsigned { kTimed = 0, kUntimed = 2 };
 
@@ -58,7 +60,7 @@ struct Api {
   bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
   /// The driver's numbers of attributes of a device.
   struct {
-    int multiprocessorCount, clockKilohertz, memoryPoolsSupported;
+    int multiprocessorCount, clockKilohertz, memoryPoolsSupported, concurrentManagedAccess;
   } attributes{};
 
   Status (*getErrorName)(Status, const char **) = nullptr;
@@ -81,6 +83,9 @@ struct Api {
   Status (*release)(Address) = nullptr;
   Status (*allocateAsync)(Address *, size_t, Stream) = nullptr;
   Status (*releaseAsync)(Address, Stream) = nullptr;
+  /// Memory that the driver provides, zeroed, at the first access, and moves to the host when the device has no more. Null: none.
+  Status (*allocateManaged)(Address *, size_t, unsigned flags) = nullptr;
+  Status (*advise)(Address, size_t, int advice, Ordinal) = nullptr;
   Status (*allocateHost)(void **, size_t, unsigned flags) = nullptr;
   Status (*releaseHost)(void *) = nullptr;
   Status (*fillBytes)(Address, unsigned char, size_t, Stream) = nullptr;

@@ -21,7 +21,7 @@ static constexpr uint64_t kRetainedBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
 // Smaller copies are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
-static constexpr size_t kHugePage = 2 << 20;
+static constexpr size_t kHugePage = 2 << 20; // also the unit in which managed memory is provided
 
 static std::atomic<bool> isForked{false};
 
@@ -171,11 +171,28 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
   return buffer;
 }
 
+runtime::BufferRef Memory::reserve(size_t bytes) {
+  Scope scope(*this);
+  Address address = 0;
+  if (bytes < kHugePage || !api.allocateManaged || !getAttribute(api.attributes.concurrentManagedAccess) ||
+      api.allocateManaged(&address, bytes + kPaddingBytes, kAttachGlobal) != kSuccess)
+    return allocate(bytes);
+  if (api.advise) api.advise(address, bytes + kPaddingBytes, kPreferredLocation, ordinal); // optional
+  auto *data = reinterpret_cast<void *>(address);
+  std::lock_guard lock(managing);
+  managed.insert(data);
+  return runtime::Buffer::adopt(shared_from_this(), data, bytes, /*isReserved=*/true);
+}
+
 void Memory::release(void *data) noexcept {
   if (!isUsable()) return;
   try {
     Scope scope(*this);
     order.join();
+    if (std::lock_guard lock(managing); managed.erase(data)) {
+      api.release(Address(data));
+      return;
+    }
     pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
   } catch (const Error &) {} // the driver has shut down already
 }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace qd::gpu {
@@ -26,6 +27,7 @@ public:
   int getOrdinal() const override { return ordinal; }
   std::string getName() const override { return api.backend + (":" + std::to_string(ordinal)); }
   runtime::BufferRef allocate(size_t bytes) override;
+  runtime::BufferRef reserve(size_t bytes) override;
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
   void synchronize();
@@ -104,6 +106,8 @@ private:
   Context context = nullptr;
   MemoryPool pool = nullptr; ///< null if the device has none
   std::atomic<bool> isLost{false};
+  std::mutex managing;
+  std::set<void *> managed; ///< blocks that the driver provides at the first access
   std::mutex staging;
   Stage stages[2];
   size_t stageBytes = 0; ///< per block

@@ -87,8 +87,8 @@ public:
       addOffset(in.builder.CreateMul(in.builder.getInt64(count), stride));
   }
 
-  /// Moves the place by the sum.
-  void finish(MemoryPlace &place) {
+  /// Moves the place by the sum. `hasTwoRuns`: between the lanes, the varying part changes once at most.
+  void finish(MemoryPlace &place, bool hasTwoRuns = false) {
     llvm::IRBuilder<> &builder = in.builder;
     llvm::Value *before = place.findOffsets();
     std::optional<RowLanes> inRows;
@@ -107,7 +107,7 @@ public:
         inRows->offsets = varying;
         place.lanes = *inRows;
       } else {
-        place.lanes = GatheredLanes{varying};
+        place.lanes = GatheredLanes{varying, hasTwoRuns && varyingParts == 1 && !before && laneStride == place.componentStride};
       }
     } else {
       place.lanes = LinearLanes{stride};
@@ -213,12 +213,16 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
     sum.add(indices[axis], types[axis], strides[axis]);
     if (int64_t first = type.getFirst(int64_t(axis))) sum.addConstant(-first, strides[axis]);
   }
+  bool hasTwoRuns = false;
   for (const layout::Tiling &tiling : ir::getTilings(type)) {
     Type indexType = types[size_t(tiling.axis)];
-    Component tile = getTile(indices[size_t(tiling.axis)], type.getFirst(tiling.axis), tiling.length);
+    const Component &index = indices[size_t(tiling.axis)];
+    hasTwoRuns |=
+        index.kind.isScalar() && !index.kind.isUniform() && index.kind.getStride() == 1 && tiling.length + 1 >= in.lanes && tiling.jump > 0;
+    Component tile = getTile(index, type.getFirst(tiling.axis), tiling.length);
     sum.add(tile, indexType, builder.getInt64(uint64_t(tiling.jump)));
   }
-  sum.finish(place);
+  sum.finish(place, hasTwoRuns);
   return place;
 }
 

@@ -14,6 +14,8 @@ namespace qd::codegen {
 
 /// Packed vectors with more components are gathered: shuffles would cost more.
 constexpr int64_t kShuffledComponents = 4;
+/// Bytes after the end of a field that may be read (runtime/buffer.cpp).
+constexpr int64_t kTail = 64;
 
 llvm::Value *Memory::fromMemory(Type scalar, llvm::Value *value) {
   llvm::Type *type = value->getType();
@@ -212,9 +214,29 @@ Components Memory::loadWide(const MemoryPlace &place, llvm::Value *pointer, cons
   return parts;
 }
 
+/// Two loads in place of a gather: of neighbors of the first lane, and of neighbors of the last one.
+llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Access &access) {
+  llvm::Type *type = in.widen(module.getMemoryType(ir::getScalar(place.pointee)));
+  llvm::Value *offsets = place.findOffsets(), *base = in.offsetBy(place.base, offset);
+  llvm::Value *first = builder.CreateExtractElement(offsets, uint64_t(0)), *last = builder.CreateExtractElement(offsets, in.lanes - 1);
+  auto load = [&](llvm::Value *at, int64_t lanesBefore) -> llvm::Value * {
+    llvm::Value *pointer = in.offsetBy(builder.CreateGEP(builder.getInt8Ty(), base, at), -lanesBefore * place.componentStride);
+    llvm::Instruction *run = builder.CreateAlignedLoad(type, pointer, access.align);
+    module.aliases.mark(run, place.scope);
+    return run;
+  };
+  llvm::Value *lanes =
+      in.toVector({llvm::ConstantInt::get(offsets->getType()->getScalarType(), 0), LaneKind::linear(place.componentStride)});
+  llvm::Value *isFirst = builder.CreateICmpEQ(offsets, builder.CreateAdd(in.splat(first), lanes));
+  return builder.CreateSelect(isFirst, load(first, 0), load(last, in.lanes - 1));
+}
+
 Component Memory::gather(const MemoryPlace &place, int64_t offset, const Access &access) {
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = in.widen(module.getMemoryType(scalar));
+  if (const auto bytes = int64_t(module.getByteSize(scalar)) * in.lanes;
+      place.hasTwoRuns() && !in.mask && bytes <= kTail && bytes == place.componentStride * in.lanes)
+    return in.makeVarying(fromMemory(scalar, loadRuns(place, offset, access)));
   llvm::Value *pointers = getPointers(place, offset);
   llvm::Instruction *all = builder.CreateMaskedGather(type, pointers, access.align, in.getMask(), llvm::Constant::getNullValue(type));
   module.aliases.mark(all, place.scope);

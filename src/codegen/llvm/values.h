@@ -70,6 +70,7 @@ struct LinearLanes {
 /// Lane i is at base + offsets[i] bytes; the offsets are a <W x i32> or <W x i64>.
 struct GatheredLanes {
   llvm::Value *offsets = nullptr;
+  bool hasTwoRuns = false; ///< the lanes are neighbors, except that between two of them may be a jump to a higher address
 };
 
 /// Gathered lanes that are rows whose stride is known at launch only: lane i is also at rows + (firstRow + i * rowStep) * rowStride +
@@ -97,6 +98,10 @@ struct MemoryPlace {
     if (const RowLanes *rows = findRows()) return rows->offsets;
     const auto *gathered = std::get_if<GatheredLanes>(&lanes);
     return gathered ? gathered->offsets : nullptr;
+  }
+  bool hasTwoRuns() const {
+    const auto *gathered = std::get_if<GatheredLanes>(&lanes);
+    return gathered && gathered->hasTwoRuns;
   }
   /// Bytes from lane to lane, if lanes are linear.
   int64_t getLaneStride() const { return std::get<LinearLanes>(lanes).stride; }

@@ -168,6 +168,7 @@ Operand Functions::rebuild(const Operand &shape, llvm::function_ref<mlir::Value(
     place.ref = next();
     place.isKernelVariable = context.caller && context.caller->isOuterVariable(*given);
     place.isElement = given->isElement || place.isKernelVariable;
+    place.sparse = nullptr; // the caller has activated it
     return place;
   }
   if (shape.isTyped()) return makeComputed(next());
@@ -195,8 +196,11 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
   bool hasTasks =
       context.isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, &context).syntax.containsTasks();
-  // A callee that receives objects is inlined if possible, so that it can add members to them.
-  bool isInlined = hasTasks || (!isReal && llvm::any_of(values, Instances::holdsInstance) &&
+  if (session.python.isOfPackage(func.object) && readText(func.object, names().name) == "deactivate") ++session.deactivations;
+  // A callee that receives objects is inlined if possible, so that it can add members to them; with elements of sparse fields, so that
+  // those it writes become active.
+  auto isShared = [](const Operand &value) { return Instances::holdsInstance(value) || SparseCells::holdsElement(value); };
+  bool isInlined = hasTasks || (!isReal && llvm::any_of(values, isShared) &&
                                 FunctionBuilder(session, callee.source, callee.function, &context).syntax.returnsAtEnd());
   Operand result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
   --session.callDepth;
@@ -302,6 +306,7 @@ void Functions::bindParameters(const std::vector<Operand> &values) {
 }
 
 Operand Functions::callInstance(const Callee &callee, const std::vector<Operand> &values) {
+  for (const Operand &value : values) sparseCells().activateAll(value);
   SmallVector<mlir::Value> operands;
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(callee.func.ptr())) + ":";
   session.keptAlive.push_back(callee.func);
@@ -330,8 +335,10 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
       instance.op.setFunctionType(FunctionType::get(&session.ctx, types, results));
       instance.isInProgress = false;
     }
+    const unsigned deactivations = session.deactivations;
     try {
       instance.result = inner.functions.buildFunction(instance.op, values);
+      instance.deactivates = session.deactivations != deactivations;
     } catch (const CompileError &) {
       session.instances.erase(key); // so that the next call reports the same mistake and no recursion
       throw;
@@ -346,6 +353,7 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
     fail(error::kCompilation,
          "'" + name + "' is recursive: " + chain + "; a func is compiled into its caller, so it cannot call itself at run time");
   }
+  session.deactivations += instance.deactivates;
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
   Operand result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);

@@ -28,11 +28,19 @@ static bool isSparse(const nb::object &container, const char *what) {
   return found && !found.is_none();
 }
 
+bool SparseCells::isAssumedActive(const Tensor &field) {
+  nb::object node = field.object.attr("_cells").attr("node");
+  return llvm::any_of(session.assumedActive, [&](nb::handle assumed) { return assumed.is(node) || assumed.is(field.object); });
+}
+
 void SparseCells::markElement(Place &place, const Tensor &field, ValueRange indices) {
-  if (!field.object || !isSparse(field.object, "_cells")) return;
-  for (nb::handle assumed : session.assumedActive)
-    if (assumed.is(field.object.attr("_cells").attr("node")) || assumed.is(field.object)) return;
+  if (!field.object || !isSparse(field.object, "_cells") || isAssumedActive(field)) return;
   place.sparse = std::make_shared<SparseElement>(SparseElement{field, {indices.begin(), indices.end()}});
+}
+
+bool SparseCells::checksAlways() {
+  nb::object module = findAttribute(context.source.function.object, session.python.names.__module__);
+  return module && toText(module) == kLibrary;
 }
 
 void SparseCells::assumeActive(const std::vector<Operand> &nodes) {
@@ -82,12 +90,38 @@ void SparseCells::activate(const Operand &given) {
   auto *components = given.find<Components>();
   const Operand &whole = components ? components->places.empty() ? components->whole : components->places[0] : given;
   auto *place = whole.find<Place>();
-  if (!place || !place->sparse) return;
-  std::shared_ptr<const SparseElement> element = place->sparse;
-  Operand field = makeObject(element->field.object, element->field.path), cells = member(field, "_cells");
+  if (place && place->sparse && !place->sparse->isVisited) activate(*place->sparse);
+}
+
+void SparseCells::activate(const SparseElement &element) {
+  Operand field = makeObject(element.field.object, element.field.path), cells = member(field, "_cells");
   Type counter = session.findScalarType(known(cells, "counter"));
-  mlir::Value number = encode(member(field, "_cell_digits"), element->indices, counter);
+  mlir::Value number = encode(member(field, "_cell_digits"), element.indices, counter);
   callLibrary("touch", {cells, makeComputed(number)});
+}
+
+bool SparseCells::holdsElement(const Operand &operand) {
+  auto *place = operand.find<Place>();
+  auto *aggregate = operand.findBase<Aggregate>();
+  return (place && place->sparse) || (aggregate && llvm::any_of(aggregate->items, holdsElement));
+}
+
+void SparseCells::activateAll(const Operand &operand) {
+  activate(operand);
+  if (auto *aggregate = operand.findBase<Aggregate>())
+    for (const Operand &item : aggregate->items) activateAll(item);
+}
+
+void SparseCells::activateBeforeWrites(mlir::Value ref, const SparseElement &element) {
+  for (Operation *user : llvm::to_vector(ref.getUsers())) {
+    if (auto component = dyn_cast<ir::ComponentOp>(user)) {
+      activateBeforeWrites(component.getResult(), element);
+    } else if (!isa<ir::LoadOp>(user)) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(user);
+      activate(element);
+    }
+  }
 }
 
 bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
@@ -166,6 +200,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
 }
 
 void SparseCells::visitCells(nb::handle at, VisitedCell cell, mlir::Value isActive, bool isGrouped) {
+  const unsigned deactivations = session.deactivations;
   auto visit = [&] {
     nb::object target = getAttribute(at, names().target);
     std::vector<Operand> items = listOperands(cell.indices, [](mlir::Value index) { return makeComputed(index); });
@@ -176,6 +211,9 @@ void SparseCells::visitCells(nb::handle at, VisitedCell cell, mlir::Value isActi
       value = items[0];
     loops().bindLoopVariable(target, value);
     statements().visitBody(getAttribute(at, names().body));
+    if (session.deactivations == deactivations) return;
+    for (auto &[ref, element] : visited.back().elements)
+      if (!isAssumedActive(element->field)) activateBeforeWrites(ref, *element);
   };
   visited.push_back(cell);
   if (isActive) {
@@ -183,8 +221,57 @@ void SparseCells::visitCells(nb::handle at, VisitedCell cell, mlir::Value isActi
     statements().invalidateMerged(statements().runBranch(op.getThenRegion(), visit).bindings);
   } else {
     visit();
+    mergeAxes(visited.back());
   }
   visited.pop_back();
+}
+
+/// Erases an operation that nothing uses, and then those that only it has used.
+static void eraseUnused(Operation *op) {
+  if (!op || !isOpTriviallyDead(op)) return;
+  SmallVector<mlir::Value> operands(op->getOperands());
+  op->erase();
+  for (mlir::Value operand : operands) eraseUnused(operand.getDefiningOp());
+}
+
+void SparseCells::mergeAxes(const VisitedCell &cell) {
+  if (!cell.block) return;
+  auto list = ir::findElement(cell.block.getDefiningOp<ir::LoadOp>().getRef());
+  mlir::Block &body = *cast<BlockArgument>(list.getIndices()[0]).getOwner();
+  auto loop = dyn_cast<ir::ForOp>(body.getParentOp());
+  if (!loop || loop.getRank() < 3) return;
+  for (mlir::Value index : cell.indices) eraseUnused(index.getDefiningOp());
+  SmallVector<std::pair<ir::ElementOp, uint32_t>> elements;
+  for (auto &[ref, element] : cell.elements) elements.emplace_back(ref.getDefiningOp<ir::ElementOp>(), element->field.input);
+  for (mlir::Value position : body.getArguments().drop_front())
+    for (Operation *user : position.getUsers())
+      if (llvm::none_of(elements, [&](const auto &element) { return element.first == user; })) return;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(loop);
+  loop.getUpperMutable().slice(1, 1).assign(emitter.constant(cell.blockSize, body.getArgument(1).getType()));
+  loop.getLowerMutable().erase(2, loop.getRank() - 2);
+  loop.getUpperMutable().erase(2, unsigned(loop.getUpper().size()) - 2);
+  for (auto [element, input] : elements) {
+    auto argument = element.getTensor().getDefiningOp<ir::TensorArgumentOp>();
+    auto type = cast<ir::TensorType>(argument.getType());
+    auto rows = ir::TensorType::get(&session.ctx, type.getElement(), {type.getExtents()[0], cell.blockSize},
+                                    {type.getStrides()[0], type.getStrides().back()}, type.getComponentStride(), {}, {});
+    ir::TensorArgumentOp view = makeView(argument, rows, input);
+    builder.setInsertionPoint(element);
+    SmallVector<mlir::Value> places{element.getIndices()[0], body.getArgument(1)};
+    element.getResult().replaceAllUsesWith(create<ir::ElementOp>(element.getResult().getType(), view, places).getResult());
+    element.erase();
+  }
+  body.eraseArguments(2, body.getNumArguments() - 2);
+}
+
+ir::TensorArgumentOp SparseCells::makeView(ir::TensorArgumentOp argument, ir::TensorType type, uint32_t input) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfter(argument);
+  auto view = create<ir::TensorArgumentOp>(type, argument.getOffset(), argument.getName(), argument.getPosition(), argument.getField());
+  if (context.body->lastInput == argument) context.body->lastInput = view;
+  session.tensorArguments.emplace_back(view, input);
+  return view;
 }
 
 /// Whether the shadows of a field that a derived kernel uses are in its node.
@@ -196,7 +283,7 @@ static bool haveSameLoop(const nb::object &field) {
 }
 
 std::optional<Place> SparseCells::findVisited(const Tensor &field, ValueRange indices) {
-  for (const VisitedCell &cell : llvm::reverse(visited)) {
+  for (VisitedCell &cell : llvm::reverse(visited)) {
     if (!cell.block || !llvm::equal(cell.indices, indices)) continue;
     nb::object own = findAttribute(field.object, nb::str("_loop"));
     if (!own || !own.equal(cell.loop) || session.options.checksBounds || !haveSameLoop(field.object)) continue;
@@ -220,16 +307,12 @@ std::optional<Place> SparseCells::findVisited(const Tensor &field, ValueRange in
     llvm::append_range(places, positions);
     auto argument = conversions.getInput(field.input, tiled).getDefiningOp<ir::TensorArgumentOp>();
     if (!argument) continue;
-    ir::TensorArgumentOp view;
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointAfter(argument);
-      view = create<ir::TensorArgumentOp>(flat, argument.getOffset(), argument.getName(), argument.getPosition(), argument.getField());
-    }
-    if (context.body->lastInput == argument) context.body->lastInput = view;
-    session.tensorArguments.emplace_back(view, field.input);
+    ir::TensorArgumentOp view = makeView(argument, flat, field.input);
     Place place{create<ir::ElementOp>(ir::RefType::get(tiled.getElement()), view, places)};
     place.isElement = true;
+    auto element = std::make_shared<SparseElement>(SparseElement{field, {indices.begin(), indices.end()}, /*isVisited=*/true});
+    cell.elements.emplace_back(place.ref, element);
+    if (!isAssumedActive(field)) place.sparse = element;
     return place;
   }
   return std::nullopt;

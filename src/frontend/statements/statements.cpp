@@ -257,7 +257,7 @@ void Statements::visitReturn(nb::handle at) {
 void Statements::visitAssert(nb::handle at) {
   nb::object test = getAttribute(at, names().test), message = getAttribute(at, names().msg);
   mlir::Value condition = operators().truth(expressions().visit(test), "assert");
-  if (!session.options.debug) {
+  if (!session.options.debug && !sparseCells().checksAlways()) {
     auto unchecked = create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr({}), ValueRange());
     session.unchecked.push_back(unchecked);
     return;
@@ -277,7 +277,9 @@ void Statements::visitAssert(nb::handle at) {
     isFirst = false;
   }
   fragments.text(builder, isFirst ? "" : ")");
-  create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
+  auto op =
+      create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
+  if (sparseCells().checksAlways()) op->setAttr(ir::kAlways, builder.getUnitAttr());
 }
 
 } // namespace qd::frontend

@@ -88,6 +88,8 @@ static PyObject *countPresent(PyObject *self, PyObject *) {
   return guard([&] { return PyLong_FromSize_t(getBuffer(self).countPresent()); });
 }
 
+static PyObject *isReserved(PyObject *self, PyObject *) { return PyBool_FromLong(getBuffer(self).isReserved()); }
+
 static void deleteBuffer(PyObject *self) {
   reinterpret_cast<BufferObject *>(self)->buffer.~BufferRef();
   PyTypeObject *type = Py_TYPE(self);
@@ -103,6 +105,7 @@ void addBufferType(PyObject *module) {
       {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and the offset of the first element in it."},
       {"discard", discard, METH_VARARGS, "Give the whole pages between two offsets of reserved memory back; they count as zero then."},
       {"count_present", countPresent, METH_NOARGS, "Number of bytes that the system has provided."},
+      {"is_reserved", isReserved, METH_NOARGS, "Whether the system provides the memory at the first access."},
       {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that owns it, writable."},
       {}};
   PyType_Slot bufferSlots[] = {

@@ -128,6 +128,9 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
     layout.strides.push_back(whole.layout.strides[axis] * choice.step);
     strides.push_back(steps[axis] * choice.step);
   }
+  if (reinterpret_cast<TensorObject *>(container)->isSparse)
+    throw support::Error(support::ErrorKind::Value, "Zero-copy not available: a write through a part of a sparse field would activate no "
+                                                    "cell; index its elements, or slice to_numpy()");
   for (const layout::Tiling &tiling : whole.layout.tilings)
     if (!choices[size_t(tiling.axis)].isDropped)
       throw support::Error(support::ErrorKind::Value, "Zero-copy not available: axis " + std::to_string(tiling.axis) +

@@ -47,12 +47,14 @@ bool isZero(const TensorObject &object) {
 static bool tryClear(TensorObject &object) {
   const runtime::Tensor &tensor = object.tensor;
   auto size = size_t(tensor.range.end - tensor.range.begin);
-  if (!isPacked(tensor)) return false;
+  if (!isPacked(tensor) && !object.isSparse) return false;
   unsigned char *data = tensor.data + tensor.range.begin;
+  auto *block = static_cast<unsigned char *>(tensor.buffer->getData());
   if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
     memory->fill(data, 0, size);
   else
-    runtime::clearMemory(data, size);
+    for (auto [begin, end] : tensor.buffer->listPresent(size_t(data - block), size_t(data - block) + size))
+      runtime::clearMemory(block + begin, end - begin);
   return true;
 }
 

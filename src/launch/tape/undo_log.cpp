@@ -43,7 +43,8 @@ struct Bytes {
 std::optional<Bytes> findBytes(PyObject *object) {
   if (isTensor(object)) {
     const runtime::Tensor &tensor = getTensor(object);
-    if (!tensor.buffer || !isPacked(tensor)) return std::nullopt;
+    // All memory of a sparse field is its own.
+    if (!tensor.buffer || !(isPacked(tensor) || reinterpret_cast<TensorObject *>(object)->isSparse)) return std::nullopt;
     return Bytes{tensor.data + tensor.range.begin, size_t(tensor.range.end - tensor.range.begin), tensor.buffer,
                  tensor.buffer->getMemory()};
   }
@@ -69,13 +70,41 @@ void narrow(Bytes &bytes, const runtime::Tensor &tensor, const std::vector<std::
   bytes.count = size_t(last - first);
 }
 
+/// Parts of `count` bytes at `data` that may hold other bytes than zeros.
+std::vector<std::pair<size_t, size_t>> listPresent(const BufferRef &owner, const unsigned char *data, size_t count) {
+  if (!owner) return {{0, count}};
+  auto offset = size_t(data - static_cast<unsigned char *>(owner->getData()));
+  std::vector<std::pair<size_t, size_t>> parts = owner->listPresent(offset, offset + count);
+  for (auto &[begin, end] : parts) begin -= offset, end -= offset;
+  return parts;
+}
+
 BufferRef copyOf(const Bytes &bytes) {
-  BufferRef copy = bytes.memory ? allocateBuffer(bytes.count) : runtime::Buffer::allocate(bytes.count);
+  const bool isReserved = bytes.owner && bytes.owner->isReserved() && !bytes.memory;
+  BufferRef copy =
+      bytes.memory ? allocateBuffer(bytes.count) : (isReserved ? runtime::Buffer::reserve : runtime::Buffer::allocate)(bytes.count);
+  auto *to = static_cast<unsigned char *>(copy->getData());
   if (bytes.memory)
-    bytes.memory->copy(copy->getData(), bytes.begin, bytes.count);
+    bytes.memory->copy(to, bytes.begin, bytes.count);
   else
-    runtime::copyMemory(copy->getData(), bytes.begin, bytes.count);
+    for (auto [begin, end] : listPresent(bytes.owner, bytes.begin, bytes.count))
+      runtime::copyMemory(to + begin, bytes.begin + begin, end - begin);
   return copy;
+}
+
+/// Exchanges memory of the processor with a copy of it.
+void swapMemory(const BufferRef &owner, unsigned char *data, const BufferRef &copy, size_t count) {
+  auto *other = static_cast<unsigned char *>(copy->getData());
+  std::vector<std::pair<size_t, size_t>> parts = listPresent(owner, data, count);
+  for (auto part : copy->listPresent(0, count)) parts.push_back(part);
+  std::sort(parts.begin(), parts.end());
+  size_t done = 0; // parts overlap
+  for (auto [begin, end] : parts) {
+    begin = std::max(begin, done);
+    if (begin >= end) continue;
+    std::swap_ranges(data + begin, data + end, other + begin);
+    done = end;
+  }
 }
 
 /// Whether the object may change without a call of this class.
@@ -427,7 +456,7 @@ void UndoLog::swap(Entry &entry) {
     memory->copy(entry.data, entry.copy->getData(), entry.bytes);
     entry.copy = now;
   } else {
-    std::swap_ranges(entry.data, entry.data + entry.bytes, static_cast<unsigned char *>(entry.copy->getData()));
+    swapMemory(entry.owner, entry.data, entry.copy, entry.bytes);
   }
   if (entry.owner) entry.owner->noteWrite();
 }

@@ -181,20 +181,21 @@ def test_a_list_at_the_root():
     assert qd.length(node, []) == 0 and x[3] == 0
 
 
-def test_a_full_list_refuses_elements():
-    x = qd.field(qd.i32)
-    node = qd.root.dynamic(qd.i, 4)
-    node.place(x)
-    places = qd.field(qd.i32, shape=8)
+@pytest.mark.parametrize("width", [1, 3, 6, 8, 24])
+def test_sums_over_blocks_of_any_size(width):
+    x, sums = qd.field(qd.f32), qd.field(qd.f32, shape=2)
+    qd.root.pointer(qd.i, 9).dense(qd.i, width).place(x)
+    for i in range(2 * width):
+        x[width + i] = i + 1.0
 
     @qd.kernel
-    def fill():
-        for k in range(8):
-            places[k] = qd.append(node, [], k)
+    def add_up():
+        for i in x:
+            sums[0] += x[i]
+            sums[1] += i
 
-    fill()
-    assert sorted(places.to_numpy().tolist()) == [-1] * 4 + [0, 1, 2, 3]
-    assert qd.length(node, []) == 4
+    add_up()
+    assert sums[0] == width * (2 * width + 1) and sums[1] == sum(range(width, 3 * width))
 
 
 def test_copies_reach_active_cells_only():

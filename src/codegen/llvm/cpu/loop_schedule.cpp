@@ -192,7 +192,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
 
   std::optional<int64_t> row = getLength(loop, loop.getRank() - 1);
-  if (visitsBlocks(loop) && row && *row < int64_t(schedule.lanes)) schedule.lanes = unsigned(*row);
+  if (visitsBlocks(loop) && row && *row < int64_t(schedule.lanes)) schedule.lanes = unsigned(llvm::bit_floor(uint64_t(*row)));
 
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(schedule.lanes);
