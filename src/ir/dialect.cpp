@@ -106,7 +106,8 @@ Type getType(MLIRContext *ctx, const layout::ValueType &type) {
 
 TensorType getType(MLIRContext *ctx, const layout::TensorLayout &layout) {
   SmallVector<int64_t> tilings;
-  for (const layout::Tiling &tiling : layout.tilings) tilings.append({tiling.axis, tiling.length, tiling.jump});
+  for (const layout::Tiling &tiling : layout.tilings)
+    if (tiling.jump) tilings.append({tiling.axis, tiling.length, tiling.jump}); // others only distinguish layouts of sparse fields
   return TensorType::get(ctx, getType(ctx, layout.element), layout.extents, layout.strides, layout.componentStride, layout.origin, tilings);
 }
 

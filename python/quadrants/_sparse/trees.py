@@ -171,6 +171,8 @@ def _place(node: Any, digits: list[Digit], total: int, above: Cells | None) -> N
     else:
         levels = [(d.axis, d.extent) for d in digits]
         strides, tilings = node._find_strides(tuple(d.weight * cell for d in digits), levels)
+        if above is not None:  # a tile as long as its axis: a version of a kernel for a dense field must not be used for this one
+            tilings += (0, node.shape[0], 0)
     field._place(node.shape, strides, field.dtype.size, buffer, 0, node._offset, tilings)
     field._place_declared_parts()
     if above is None:

@@ -125,6 +125,28 @@ def test_rows_of_sparse_fields_activate():
     assert x.to_numpy()[6].tolist() == [0, 0, 4, 4, 0, 0, 0, 0]
 
 
+def test_kernels_tell_sparse_fields_from_dense_ones_of_the_same_layout():
+    @qd.kernel
+    def put(x: qd.Template):
+        x[3] = 1.0
+
+    @qd.kernel
+    def count(x: qd.Template) -> qd.i32:
+        total = 0
+        for i in x:
+            total += 1
+        return total
+
+    dense, tiled, masked, blocks = (qd.field(qd.f32) for _ in range(4))
+    qd.root.dense(qd.i, 64).place(dense)
+    qd.root.dense(qd.i, 32).dense(qd.i, 2).place(tiled)
+    qd.root.bitmasked(qd.i, 64).place(masked)
+    qd.root.pointer(qd.i, 32).dense(qd.i, 2).place(blocks)
+    for x, expected in ((dense, 64), (tiled, 64), (masked, 1), (blocks, 2), (dense, 64)):
+        put(x)
+        assert count(x) == expected and x[3] == 1
+
+
 def test_slices_from_python_are_refused():
     x, block = make_blocks()
     x[2, 3] = 4.0
