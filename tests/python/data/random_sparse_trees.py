@@ -204,12 +204,20 @@ class Model:
             numbers = [self.random.randint(0, 9) for _ in places]
             if self.offset is None:
                 rank = len(self.shape) - 1
-                append(self.nodes[-1], np.array(places, np.int32).reshape(len(places), rank), rank, np.array(numbers, np.int32))
+                is_full = False
                 for place, number in zip(places, numbers, strict=True):
                     k = self.lengths.get(place, 0)
-                    if k < self.shape[-1]:
+                    is_full |= k == self.shape[-1]
+                    if not is_full:  # the launch ends at the first list that is full
                         self.touch((*place, k))
                         self.values[(*place, k)] = number
+                try:
+                    append(self.nodes[-1], np.array(places, np.int32).reshape(len(places), rank), rank, np.array(numbers, np.int32))
+                    qd.sync()
+                except qd.QuadrantsAssertionError:
+                    assert is_full
+                else:
+                    assert not is_full
         if kind == "clear":
             self.nodes[0].deactivate_all()
             self.clear()
