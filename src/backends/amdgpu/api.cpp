@@ -126,7 +126,7 @@ static std::string load(const std::string &library, HipApi &api) {
   api.maxParameterBytes = kMaxParameterBytes;
   api.maxCopyBytes = kMaxCopyBytes;
   api.isHostMemoryShared = false; // without atomic operations on the bus, those on memory of the host are lost or hang
-  api.attributes = {kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported, 0};
+  api.attributes = {kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported};
   int count = 0;
   Status status = api.initialize(0);
   if (status == gpu::kSuccess) status = api.countDevices(&count);

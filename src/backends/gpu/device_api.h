@@ -60,7 +60,7 @@ struct Api {
   bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
   /// The driver's numbers of attributes of a device.
   struct {
-    int multiprocessorCount, clockKilohertz, memoryPoolsSupported, concurrentManagedAccess;
+    int multiprocessorCount, clockKilohertz, memoryPoolsSupported, concurrentManagedAccess = 0;
   } attributes{};
 
   Status (*getErrorName)(Status, const char **) = nullptr;
