@@ -52,7 +52,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         node = self._leaf and self._leaf._above
         if node is None or node._kind != "dynamic" or node._own_shape:
             raise TypeError(f"object of type '{type(self).__name__}' has no len(): see its shape")
-        return load("quadrants._sparse.host").length(node, ())
+        return layout_tree.count_items(node)
 
     def __bool__(self) -> bool:
         return True

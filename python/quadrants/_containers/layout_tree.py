@@ -428,6 +428,11 @@ def finalize(root: SNode) -> None:
         whole._place_parts()
 
 
+def count_items(node: SNode) -> int:
+    """The number of elements of the list of a `dynamic` node of the root."""
+    return load("quadrants._sparse").length(node, ())
+
+
 def _is_sparse(node: SNode) -> bool:
     return node._kind in ("pointer", "bitmasked", "dynamic") or any(map(_is_sparse, node._children))
 
