@@ -169,6 +169,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     """Methods of containers for other libraries. All of them use `view`, a NumPy array of the memory that keeps the memory allocated."""
 
     _noun = "container"
+    _name: str  # of a field
     _squeezes_columns = False  # export matrices of one column as vectors
     _may_run_backward = True  # negative strides, which torch lacks
     _cells: Any = None  # those of a field in a sparse node

@@ -243,7 +243,7 @@ class Rewriter(ExpressionRewriter):
         )
         return place(ast.Assert(place(test, node), helper("assertion_failed", message, at=node)), node)
 
-    def visit_With(self, node: ast.With) -> ast.stmt:
+    def visit_With(self, node: ast.With) -> ast.stmt | list[ast.stmt]:
         """Rewrites `with qd.stream_parallel():` and sections of graphs, which run one after the other, and checkpoints."""
         call: Any = node.items[0].context_expr
         if isinstance(call, ast.Call) and self.builtin_name(call.func) == "checkpoint":
