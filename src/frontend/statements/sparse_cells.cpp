@@ -6,6 +6,8 @@
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include <functional>
 
 using namespace mlir;
 
@@ -107,9 +109,13 @@ bool SparseCells::holdsElement(const Operand &operand) {
 }
 
 void SparseCells::activateAll(const Operand &operand) {
-  activate(operand);
-  if (auto *aggregate = operand.findBase<Aggregate>())
-    for (const Operand &item : aggregate->items) activateAll(item);
+  llvm::SmallPtrSet<const Aggregate *, 8> visited; // objects may hold each other
+  std::function<void(const Operand &)> visit = [&](const Operand &part) {
+    activate(part);
+    auto *aggregate = part.findBase<Aggregate>();
+    if (aggregate && visited.insert(aggregate).second) llvm::for_each(aggregate->items, visit);
+  };
+  visit(operand);
 }
 
 void SparseCells::activateBeforeWrites(mlir::Value ref, const SparseElement &element) {
