@@ -1,13 +1,12 @@
 // api.cpp: loads HIP, and adapts what differs from CUDA's driver: contexts, names of errors, nodes of graphs
 #include "backends/amdgpu/api.h"
 #include "backends/amdgpu/limits.h"
+#include "backends/gpu/drivers.h"
 #include "backends/gpu/functions.h"
 
 #include <cstring>
 #include <dlfcn.h>
 #include <link.h>
-#include <map>
-#include <mutex>
 #include <vector>
 
 namespace qd::amdgpu {
@@ -137,13 +136,9 @@ static std::string load(const std::string &library, HipApi &api) {
 }
 
 const Driver &findDriver(const std::string &library) {
-  static std::mutex mutex;
-  static auto *found = new std::map<std::string, Driver>; // entries keep their addresses
-  std::lock_guard lock(mutex);
-  auto [entry, isNew] = found->try_emplace(library);
-  if (isNew) entry->second.absence = load(library, entry->second.api);
-  if (entry->second.absence.empty()) hip = entry->second.api.adapted;
-  return entry->second;
+  return gpu::findDriver<Driver>(library, load, [](const Driver &driver) {
+    if (driver.absence.empty()) hip = driver.api.adapted;
+  });
 }
 
 } // namespace qd::amdgpu

@@ -1,11 +1,10 @@
 // api.cpp: loads NVIDIA's driver and checks its version
 #include "backends/cuda/api.h"
 #include "backends/cuda/limits.h"
+#include "backends/gpu/drivers.h"
 #include "backends/gpu/functions.h"
 
 #include <dlfcn.h>
-#include <map>
-#include <mutex>
 #include <vector>
 
 namespace qd::cuda {
@@ -66,13 +65,6 @@ static std::string load(const std::string &library, CudaApi &api) {
   return "";
 }
 
-const Driver &findDriver(const std::string &library) {
-  static std::mutex mutex;
-  static auto *found = new std::map<std::string, Driver>; // entries keep their addresses
-  std::lock_guard lock(mutex);
-  auto [entry, isNew] = found->try_emplace(library);
-  if (isNew) entry->second.absence = load(library, entry->second.api);
-  return entry->second;
-}
+const Driver &findDriver(const std::string &library) { return gpu::findDriver<Driver>(library, load); }
 
 } // namespace qd::cuda

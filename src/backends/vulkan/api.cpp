@@ -3,12 +3,11 @@
 // In:   a library.
 // Out:  the table of functions of gpu/device_api.h; for each device its features, or why it cannot be used.
 #include "backends/vulkan/api.h"
+#include "backends/gpu/drivers.h"
 
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
-#include <map>
-#include <mutex>
 
 namespace qd::vulkan {
 
@@ -45,12 +44,8 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   extensions.all.resize(count);
   vk.EnumerateDeviceExtensionProperties(handle, nullptr, &count, extensions.all.data());
 
-  auto clock = make<VkPhysicalDeviceShaderClockFeaturesKHR>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR);
-  auto floats = make<VkPhysicalDeviceShaderAtomicFloatFeaturesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
-  auto newest = make<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
-  auto newer = make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &newest);
-  auto older = make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &newer);
-  auto basic = make<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &older);
+  FeatureChain features;
+  auto &[clock, floats, newest, newer, older, basic] = features;
   auto driver = make<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
   auto sizes =
       make<VkPhysicalDeviceSubgroupSizeControlProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, &driver);
@@ -66,11 +61,8 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   }
   properties.pNext = &subgroups;
   vk.GetPhysicalDeviceProperties2(handle, &properties);
-  if (extensions.has(VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME)) newest.pNext = &floats;
-  if (extensions.has(VK_KHR_SHADER_CLOCK_EXTENSION_NAME)) {
-    clock.pNext = newest.pNext;
-    newest.pNext = &clock;
-  }
+  if (extensions.has(VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME)) features.add(floats);
+  if (extensions.has(VK_KHR_SHADER_CLOCK_EXTENSION_NAME)) { features.add(clock); }
   vk.GetPhysicalDeviceFeatures2(handle, &basic);
   device.problem = findMissing(basic, newer);
 
@@ -185,13 +177,6 @@ std::string load(const std::string &library, VulkanApi &api) {
 
 } // namespace
 
-const Driver &findDriver(const std::string &library) {
-  static std::mutex mutex;
-  static auto *found = new std::map<std::string, Driver>; // entries keep their addresses
-  std::lock_guard lock(mutex);
-  auto [entry, isNew] = found->try_emplace(library);
-  if (isNew) entry->second.absence = load(library, entry->second.api);
-  return entry->second;
-}
+const Driver &findDriver(const std::string &library) { return gpu::findDriver<Driver>(library, load); }
 
 } // namespace qd::vulkan

@@ -23,6 +23,27 @@ template <typename T> T make(VkStructureType type, void *next = nullptr) {
   return made;
 }
 
+/// What a device can do, as Vulkan is asked for it and told what is used: a chain of structures, with those of extensions that were added.
+struct FeatureChain {
+  VkPhysicalDeviceShaderClockFeaturesKHR clock = make<decltype(clock)>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR);
+  VkPhysicalDeviceShaderAtomicFloatFeaturesEXT floats =
+      make<decltype(floats)>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
+  VkPhysicalDeviceVulkan13Features newest = make<decltype(newest)>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  VkPhysicalDeviceVulkan12Features newer = make<decltype(newer)>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &newest);
+  VkPhysicalDeviceVulkan11Features older = make<decltype(older)>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &newer);
+  VkPhysicalDeviceFeatures2 basic = make<decltype(basic)>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &older);
+
+  FeatureChain() = default;
+  FeatureChain(const FeatureChain &) = delete;
+  FeatureChain &operator=(const FeatureChain &) = delete;
+
+  /// Adds a structure of an extension.
+  template <typename T> void add(T &extension) {
+    extension.pNext = newest.pNext;
+    newest.pNext = &extension;
+  }
+};
+
 /// Numbers of a device, for gpu::Api::getDeviceAttribute.
 enum Attribute : int { kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported };
 

@@ -33,12 +33,8 @@ Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api),
   queueInfo.queueFamilyIndex = physical.queueFamily;
   queueInfo.queueCount = 1;
   queueInfo.pQueuePriorities = &priority;
-  auto clock = make<VkPhysicalDeviceShaderClockFeaturesKHR>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR);
-  auto floats = make<VkPhysicalDeviceShaderAtomicFloatFeaturesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
-  auto newest = make<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
-  auto newer = make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &newest);
-  auto older = make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &newer);
-  auto basic = make<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &older);
+  FeatureChain features;
+  auto &[clock, floats, newest, newer, older, basic] = features;
   std::vector<const char *> extensions;
   basic.features.shaderInt64 = VK_TRUE;
   basic.features.shaderFloat64 = has.hasF64;
@@ -55,14 +51,13 @@ Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api),
   if (has.hasF32Add || has.hasSharedF32Add) {
     floats.shaderBufferFloat32AtomicAdd = floats.shaderBufferFloat32Atomics = has.hasF32Add;
     floats.shaderSharedFloat32AtomicAdd = floats.shaderSharedFloat32Atomics = has.hasSharedF32Add;
-    newest.pNext = &floats;
+    features.add(floats);
     extensions.push_back(VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME);
   }
   if (has.hasDeviceClock || has.hasSubgroupClock) {
     clock.shaderDeviceClock = has.hasDeviceClock;
     clock.shaderSubgroupClock = has.hasSubgroupClock;
-    clock.pNext = newest.pNext;
-    newest.pNext = &clock;
+    features.add(clock);
     extensions.push_back(VK_KHR_SHADER_CLOCK_EXTENSION_NAME);
   }
   if (physical.hasBudget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
