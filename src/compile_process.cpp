@@ -24,20 +24,19 @@ void throwFatalErrors() {
 }
 
 static std::atomic<int> running{0};
-static std::atomic<bool> areTablesFull{false};
 
-static void waitForFirstCompiles() {
-  for (int milliseconds = 0; milliseconds < 200 && running > 0 && !areTablesFull; ++milliseconds)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// Compiles need no GIL, which the forking thread holds: each of them ends, and no other one begins.
+static void waitForCompiles() {
+  constexpr int kMilliseconds = 5000;
+  for (int waited = 0; waited < kMilliseconds && running > 0; ++waited) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 RunningCompile::RunningCompile() {
-  [[maybe_unused]] static const int registered = pthread_atfork(waitForFirstCompiles, nullptr, [] { running = 0; });
+  [[maybe_unused]] static const int registered = pthread_atfork(waitForCompiles, nullptr, [] { running = 0; });
   ++running;
 }
 
 RunningCompile::~RunningCompile() {
-  areTablesFull = true;
   if (running > 0) --running;
 }
 

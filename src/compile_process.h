@@ -6,8 +6,8 @@ namespace qd {
 /// Makes LLVM's fatal errors exceptions: no input may end the process.
 void throwFatalErrors();
 
-/// A running compile. The first compiles of a process fill tables of LLVM and MLIR under locks. A child forked meanwhile could never take
-/// these locks, so a fork waits for the compiles, up to 200 ms.
+/// A running compile. Compiles fill tables of LLVM and MLIR that the process shares. A child forked meanwhile would have a half-written
+/// table, or a lock that no thread releases, so a fork waits for the compiles, up to 5 s.
 class RunningCompile {
 public:
   RunningCompile();

@@ -25,10 +25,10 @@ TOTALS = {"src": 41_407, "python": 17_720}
 BUDGETS = {
     "src": 412,  # files directly in src
     "src/artifact": 550,
-    "src/backends": 6_786,
+    "src/backends": 6_788,
     "src/bindings": 555,
     "src/codegen": 6_553,
-    "src/devlib": 1_045,
+    "src/devlib": 1_043,
     "src/frontend": 9_656,
     "src/ir": 906,
     "src/launch": 6_651,
