@@ -29,6 +29,8 @@ constexpr unsigned kMaxUnrolledRounds = 16;
 
 /// Nests up to this size are emitted twice.
 constexpr double kVersionedSize = 64;
+/// Functions of this cost and more outweigh polls, and LLVM inlines them only where a loop is emitted once.
+constexpr int kMathCost = 20;
 
 void ControlFlow::emitFor(ir::ForOp op) {
   llvm::Value *before = in.mask;
@@ -106,7 +108,10 @@ llvm::Value *ControlFlow::findLongNest(ir::ForOp op) {
   llvm::SmallVector<std::pair<ir::ForOp, unsigned>, 4> axes;
   double work = double(std::max<int64_t>(module.functions.getSize(op.getBody()), 1));
   if (work > kVersionedSize) return nullptr;
-  bool isKnown = !module.calls.contains(op.getBody(), llvm::IsaPred<ir::WhileOp, ir::CallOp>);
+  bool isKnown = !module.calls.contains(op.getBody(), [](Operation *inner) {
+    auto unary = dyn_cast<ir::UnaryOp>(inner);
+    return isa<ir::WhileOp, ir::CallOp>(inner) || (unary && ir::getOpInfo(unary.getUnaryKind()).cost >= kMathCost);
+  });
   op->walk<WalkOrder::PreOrder>([&](ir::ForOp loop) {
     for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
       std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
