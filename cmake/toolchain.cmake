@@ -31,7 +31,10 @@ if(QD_DEBUG_INFO OR QD_SANITIZE)
 endif()
 
 # The modules export only their entry point and contain their own C++ runtime, so that no symbol collides with other libraries.
-add_link_options(-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,-z,pack-relative-relocs -Wl,--exclude-libs,ALL)
+add_link_options(-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,--exclude-libs,ALL)
+if(NOT QD_GLIBC) # Loaders understand packed relocations since glibc 2.36.
+  add_link_options(-Wl,-z,pack-relative-relocs)
+endif()
 # The disk cache distinguishes builds by this note.
 add_link_options(-Wl,--build-id=sha1)
 if(QD_SANITIZE)

@@ -56,6 +56,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         },
         "ranks": [python, "-m", "tests.python.distributed.kill_ranks", "--runs", "200", *first],
         "vulkan-control-flow": [python, "-m", "tests.python.vulkan.control_flow", "--count", "20000", *first],
+        "wheel": ["bash", "tools/check_wheel.sh"],
         "allocations": [python, "-m", "tests.python.host.allocation_failures", "--every", "10"],
     }
 
