@@ -23,11 +23,11 @@ LONG_FILE = 600
 TOTALS = {"src": 41_407, "python": 17_720}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 412,  # files directly in src
+    "src": 408,  # files directly in src
     "src/artifact": 550,
     "src/backends": 6_788,
     "src/bindings": 555,
-    "src/codegen": 6_553,
+    "src/codegen": 6_557,
     "src/devlib": 1_043,
     "src/frontend": 9_656,
     "src/ir": 906,
