@@ -40,6 +40,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "gradients": [python, "-m", "tests.python.autodiff.compare_programs", "--count", "1000", *first],
         "tapes": [python, "-m", "tests.python.autodiff.random_tapes", "--count", "5000", *first],
         "loops": [python, "-m", "tests.python.language.random_loops", "--count", "2000", *first],
+        "sparse-trees": [python, "-m", "tests.python.data.random_sparse_trees", "--count", "5000", *first],
         "amd-corpus": [python, "-m", "pytest", "tests/python/compile/test_amdgpu.py", "--every-target"],
         **{
             f"amd-{target}": [

@@ -109,6 +109,7 @@ class MatrixField(Field):
         """Return the elements as a NumPy array; one-column elements as vectors unless `keep_dims`. `dtype`, `copy` and `out` as for
         `qd.Field.to_numpy`.
         """
+        self._warn_of_lists()
         return self._export(keep_dims, dtype, copy, out)
 
     def to_torch(  # type: ignore[override]

@@ -238,10 +238,14 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
 
         Warns that the array of a field of lists (`dynamic`) has zeros after the end of each list.
         """
+        self._warn_of_lists()
+        return self._export(keep_dims, dtype, copy, out)
+
+    def _warn_of_lists(self) -> None:
+        """Warns the caller of the method that calls this one."""
         if self._list is not None:
             text = f"the lists of the field {self._name!r} have different lengths: after the end of a list, the array has zeros"
-            warnings.warn(text, stacklevel=2)
-        return self._export(keep_dims, dtype, copy, out)
+            warnings.warn(text, stacklevel=3)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True, keep_dims: bool = False, dtype: Any = None, out: Any = None) -> Any:
         """Return the elements as a torch tensor of shape `shape + element_shape`; `copy`, `keep_dims`, `dtype` and `out` as for `to_numpy`.

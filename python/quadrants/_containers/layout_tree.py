@@ -141,9 +141,12 @@ class NodeMethods:
         packs = [field for field in fields if hasattr(field, "_place_in")]
         for pack in packs:
             pack._place_in(node, origin)
+        if node._kind == "dynamic":
+            node._placed += fields
+            shadows = [vars(field).get(which) for field in node._placed if hasattr(field, "grad") for which in ("grad", "dual")]
+            own = [field for field in node._placed if not any(field is shadow for shadow in shadows)]
+            node._payload = own[0] if len(own) == 1 and not isinstance(own[0], (list, tuple)) and own[0] not in packs else None
         fields = tuple(field for field in fields if field not in packs)
-        if not node._children:
-            node._payload = fields[0] if len(fields) == 1 else None
         leaves = list(leaves_of(fields))
         for field in leaves:
             if node._kind == "quant_array" and field._quant is None:
@@ -171,14 +174,15 @@ class SNode(NodeMethods):
 
     _chunk = 0  # elements that a dynamic node allocates together
     _max_num_bits = 0  # of a word of a quant_array
-    _payload: Any = None  # what was placed in the cells, if one field or struct
-    # Set by `sparse_trees.build`: the cells of a sparse node; those of the next sparse node above or here; how loops visit cells.
+    _placed: tuple[Any, ...] = ()  # in the cells of a dynamic node
+    _payload: Any = None  # of these, the field or struct that is no gradient or tangent, if it is one
+    # Set by `sparse_trees.build`: the cells of a sparse node; how loops visit cells; digits of the numbers of cells.
     _cells: Any = None
-    _around: Any = None
     _loop: Any = None
     _digits: Any = ()
     _encode: Any = ()
     _own_digits: Any = ()
+    _own_first: tuple[int, ...] = ()  # lowest indices of lists, for a field with an offset
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,15 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "/
 
 def to_text(container: Any, indent: str) -> str:
     """Returns the values of a container as NumPy prints them; an empty text if it has no memory, or they are many on another device."""
-    if container._state != "alive" or (not container._has_view and container.nbytes > _FETCHED):
+    if container._state != "alive" or _is_expensive(container):
         return ""
     return np.array2string(as_array(container), threshold=_SHOWN, prefix=indent)
+
+
+def _is_expensive(container: Any) -> bool:
+    """Whether the values have to be copied, and are many."""
+    count = math.prod(container._live_shape) * math.prod(container.element_shape)
+    return not container._has_view and count * container.dtype.size > _FETCHED
 
 
 class Summaries:
@@ -72,7 +79,7 @@ class Summaries:
         is_alive = getattr(inner, "_state", "") == "alive"
         if not is_alive or inner.element_shape or len(inner.shape) not in (1, 2) or 0 in inner.shape:
             return f"<pre>{escape(repr(self))}</pre>"
-        if not inner._has_view and inner.nbytes > _FETCHED:
+        if _is_expensive(inner):
             return f"<p><code>{head}</code></p>"
         values = np.atleast_2d(self._numbers())
         rows, columns = ([*range(_EDGE), None, *range(n - _EDGE, n)] if n > 2 * _EDGE + 1 else [*range(n)] for n in values.shape)

@@ -37,7 +37,8 @@ def _as_float(number):
 def _take(word, shift, count: qd.template(), signed: qd.template()):
     """Returns `count` bits of a word from the position `shift` on as an integer of the size of the word."""
     unused = qd.static(8 * word.dtype.size - count)
-    lifted = word << (unused - shift)
+    # Other bits are removed before they are shifted out, which checks of overflow would report.
+    lifted = (word & (qd.cast(qd.static((1 << count) - 1), word.dtype) << shift)) << (unused - shift)
     return (qd.cast(lifted, _signed(word.dtype)) if qd.static(signed) else lifted) >> unused
 
 

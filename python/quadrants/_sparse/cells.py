@@ -52,7 +52,6 @@ def index_at(loop: qd.template(), number):
 class Cells:
     """The activity of the cells of one node. The subclasses differ in what they record for a cell."""
 
-    kind: str
     scanned: int  # cells that one candidate of `refresh` covers
     listed: int  # cells of one block of the list
 

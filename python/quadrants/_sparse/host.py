@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 import quadrants as qd
 
-from .._base.errors import QuadrantsAssertionError
+from .._base.errors import QuadrantsAssertionError, QuadrantsTypeError
 from .cells import Cells
 
 
-def _find(node: Any, index: Any) -> tuple[Cells | None, int]:
+def check_node(node: Any, count: int | None = None, has_lists: bool = False, has_payload: bool = False) -> None:
+    """Raises if there is no such node, if it has no lists or none that can be appended to, or if an index of its cells has another number
+    of axes than `count`.
+    """
+    if getattr(node, "_kind", "place") in ("place", "root", "bit_struct") or not hasattr(node, "_own_shape"):
+        raise QuadrantsTypeError(f"a node of a tree is expected, such as x.parent(), got {node!r}")
+    if has_lists and node._kind != "dynamic":
+        raise QuadrantsTypeError(f"a dynamic node is expected, which has lists, got {node!r}")
+    if has_payload and node._payload is None:
+        raise QuadrantsTypeError(f"one field or struct is expected in the cells of {node!r} to append to its lists")
+    if count not in (None, len(node._own_shape)):
+        raise QuadrantsTypeError(f"Expected {len(node._own_shape)} indices for the cells of {node!r}, got {count}")
+
+
+def _find(node: Any, index: Any, has_lists: bool = False) -> tuple[Cells | None, int]:
     """Returns the cells of a node, and the number of the cell or list at an index."""
+    check_node(node, None, has_lists)
     qd.sync()  # finalizes the tree
     shape = node._own_shape
-    index = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+    index = tuple(map(operator.index, index if isinstance(index, (tuple, list)) else (index,)))
     if len(index) != len(shape) or any(not 0 <= place < extent for place, extent in zip(index, shape, strict=True)):
         raise IndexError(f"index {list(map(int, index))} is out of range for the cells of {node!r}, of shape {shape}")
     return node._cells, Cells.encode(node._own_digits, index)
@@ -45,18 +61,19 @@ def deactivate(node: Any, index: Any) -> None:
 
 def length(node: Any, index: Any) -> int:
     """Returns the number of elements of a list."""
-    cells, number = _find(node, index)
+    cells, number = _find(node, index, True)
     return cells.host_length(number)  # type: ignore[union-attr]
 
 
 def append(node: Any, index: Any, val: Any) -> int:
     """Appends an element to a list. Raises `QuadrantsAssertionError` if it is full."""
+    check_node(node, None, True, True)
     place = length(node, index)
     if place == node._dimensions[0]:
         raise QuadrantsAssertionError(f"qd.append() to a list that is full: it has {place} elements")
-    index = (index,) if isinstance(index, (int, np.integer)) else tuple(index)
-    whole = tuple(place if axis == node._own_axes[0] else index[number] for axis, number in node._list_axes)
-    node._payload[whole] = val
+    index = index if isinstance(index, (tuple, list)) else (index,)
+    axes = node._list_axes
+    node._payload[tuple(place * own + first + (0 if at < 0 else index[at] * step) for own, at, step, first in axes)] = val
     return place
 
 

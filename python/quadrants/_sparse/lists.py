@@ -16,8 +16,6 @@ class Lists(Cells):
     chunk, and the chunks with the same position in their lists follow each other.
     """
 
-    kind = "dynamic"
-
     def __init__(self, node: Any, above: Cells | None, lists: int, capacity: int, chunk: int, per_above: int):
         super().__init__(node, above, lists * capacity, per_above)
         self.own_counter = choose_counter(lists)

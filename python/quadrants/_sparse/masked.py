@@ -14,9 +14,9 @@ from .cells import Cells, make_array
 class Masked(Cells):
     """Cells with a bit each: `pointer` lists every active cell, `bitmasked` without nodes below lists groups with an active cell."""
 
-    def __init__(self, kind: str, node: Any, above: Cells | None, total: int, per_above: int, padded: int, lists_groups: bool):
+    def __init__(self, node: Any, above: Cells | None, total: int, per_above: int, padded: int, lists_groups: bool):
         super().__init__(node, above, total, per_above)
-        self.kind, self.scanned = kind, min(32, padded)
+        self.scanned = min(32, padded)
         self.listed = self.scanned if lists_groups else 1
         self.bits = make_array(node, qd.u32, -(-total // 32))
         self._make_list()

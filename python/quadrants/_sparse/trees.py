@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -83,9 +84,8 @@ def _encoding(digits: list[Digit], node: Any, origin: Any, count: int, below: in
 
 def _append(digits: list[Digit], axes: Any, extents: Any, size: int) -> list[Digit]:
     """Returns the digits of the cells of a node below, which has `size` cells in each cell above."""
-    scaled = [d.scaled(size) for d in digits]
-    weights = [math.prod(extents[k + 1 :]) for k in range(len(extents))]
-    return scaled + [Digit(axis, extent, weight, size) for axis, extent, weight in zip(axes, extents, weights, strict=True)]
+    inner = [math.prod(extents[k + 1 :]) for k in range(len(extents))]
+    return [d.scaled(size) for d in digits] + [Digit(axis, n, step, size) for axis, n, step in zip(axes, extents, inner, strict=True)]
 
 
 def _set_divisors(digits: list[Digit]) -> None:
@@ -136,12 +136,15 @@ def _number(node: Any, digits: list[Digit], total: int, above: Cells | None, lis
     if node._kind in ("pointer", "bitmasked"):
         per_above = total // (above.total if above else 1)
         is_leaf = node._kind == "bitmasked" and all(child._kind == "place" for child in node._children)
-        above = Masked(node._kind, node, above, total, per_above, size, is_leaf)
+        above = Masked(node, above, total, per_above, size, is_leaf)
     elif node._kind == "dynamic":
         above = Lists(node, above, lists, count, chunk, lists // (above.total if above else 1))
-        node._list_axes = tuple((axis, list(node._above._extents).index(axis) if axis != axes[0] else 0) for axis in node._extents)
+        above_axes = list(node._above._extents)
+        node._list_axes = tuple(  # for an index of the payload: steps of a place, position in the index of the list, its steps, first index
+            (int(axis == axes[0]), above_axes.index(axis) if axis in above_axes else -1, count if axis == axes[0] else 1, first)
+            for axis, (first, _) in zip(node._extents, node._box, strict=True)
+        )
     node._cells = above if node._kind != "dense" else None
-    node._around = above
     zeros = (0,) * len(node.shape)
     node._encode = _encoding(digits, node, zeros, len(digits), 1)
     node._own_digits = node._above._encode if node._kind == "dynamic" else node._encode
@@ -196,9 +199,20 @@ def _attach(field: Any, node: Any, digits: list[Digit], total: int, above: Cells
     field._cell_digits = _encoding(digits, node, origin, len(above.node._digits), total // above.total)
     shared = node._above._loop
     field._loop = shared if shared.origin == origin else Loop(node._above, above, digits, total, origin)
-    if node._above._kind == "dynamic":
-        field._list = node._above
+    holder = node._above._above if node._above._kind == "bit_struct" else node._above
+    if holder._kind == "dynamic":
+        field._list = _shift(holder, origin) if any(origin) else holder
     field._mark_sparse()
+
+
+def _shift(node: Any, origin: Any) -> Any:
+    """Returns a node whose lists have the indices of a field with an offset, for `x[i].append(v)`."""
+    made, axes = copy.copy(node), list(node._extents)
+    made._own_first = tuple(0 if axis == node._own_axes[0] else origin[axes.index(axis)] for axis in node._above._extents)
+    made._own_digits = tuple((at, start + made._own_first[at], *rest) for at, start, *rest in node._own_digits)
+    first = {-1: 0, **dict(enumerate(made._own_first))}
+    made._list_axes = tuple((own, at, step, start - first[at]) for own, at, step, start in node._list_axes)
+    return made
 
 
 @qd.func
@@ -224,7 +238,10 @@ def find(node: qd.template(), I):  # noqa: E741
     """Returns the number of the cell `I` of a node, or of the list at `I`."""
     if qd.static(_options.current["check_out_of_bound"]):
         for k in qd.static(range(len(node._own_shape))):
-            assert 0 <= I[k] < qd.static(node._own_shape[k]), f"an index is out of range for the cells of {node._kind} {node._own_shape}"
+            first = qd.static(node._own_first[k] if node._own_first else 0)
+            assert first <= I[k] < first + qd.static(node._own_shape[k]), (
+                f"an index is out of range for the cells of {node._kind} {node._own_shape}"
+            )
     return number_of(node._own_digits, node._cells.own_counter, I)
 
 
@@ -233,15 +250,16 @@ def is_active(node: qd.template(), I):  # noqa: E741
     """Return whether the cell `I` of a node, in indices of the node, is active; for a `dynamic` node, whether the list at `I` has
     elements. Cells of dense nodes are.
     """
-    result = True
-    if qd.static(node._cells is not None):
-        result = node._cells.has_content(find(node, I))
-    return result
+    qd.static(host.check_node(node, len(I)))
+    if qd.static(node._cells is None):
+        return True
+    return node._cells.has_content(find(node, I))
 
 
 @qd.func
 def activate(node: qd.template(), I):  # noqa: E741
     """Activate the cell `I` of a node, in indices of the node, and the cells above it. What was inactive holds zeros."""
+    qd.static(host.check_node(node, len(I)))
     if qd.static(node._cells is not None):
         node._cells.ensure(find(node, I))
 
@@ -249,6 +267,7 @@ def activate(node: qd.template(), I):  # noqa: E741
 @qd.func
 def deactivate(node: qd.template(), I):  # noqa: E741
     """Deactivate the cell `I` of a node, in indices of the node, and the cells in it; for a `dynamic` node, empty the list at `I`."""
+    qd.static(host.check_node(node, len(I)))
     if qd.static(node._cells is not None):
         node._cells.remove(find(node, I))
 
@@ -256,6 +275,7 @@ def deactivate(node: qd.template(), I):  # noqa: E741
 @qd.func
 def length(node: qd.template(), I):  # noqa: E741
     """Return the number of elements, an i32, of the list at the index `I` of a `dynamic` node, without the axis of the list."""
+    qd.static(host.check_node(node, len(I), True))
     return node._cells.length(find(node, I))
 
 
@@ -266,18 +286,13 @@ def append(node: qd.template(), I, val):  # noqa: E741
     Return the position of the new element, an i32. Other iterations may append at the same time. An append to a full list adds nothing,
     and the launch raises `QuadrantsAssertionError`, also without debug=True.
     """
+    qd.static(host.check_node(node, len(I), True, True))
     place = node._cells.extend(find(node, I))
     if place >= 0:
-        node._payload[_with_place(node, I, place)] = val
+        whole = [place * own + first + (I[at] * step if qd.static(at >= 0) else 0) for own, at, step, first in qd.static(node._list_axes)]
+        node._payload[whole] = val
     assert place >= 0, f"qd.append() to a list that is full: it has {node._cells.capacity} elements"
     return place
-
-
-@qd.func
-def _with_place(node: qd.template(), I, place):  # noqa: E741
-    return qd.Vector(
-        [place if qd.static(axis == node._own_axes[0]) else I[qd.static(number)] for axis, number in qd.static(node._list_axes)]
-    )
 
 
 for _function in (is_active, activate, deactivate, length, append):
