@@ -24,10 +24,11 @@ from ._containers.axes import AXES as _axes
 from ._containers.axes import axes
 from ._containers.buffer_view import BufferView
 from ._containers.field import Field, MatrixField, ScalarField, field
-from ._containers.layout_tree import FieldsBuilder, SNode, root
+from ._containers.layout_tree import SNode
 from ._containers.ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
 from ._containers.struct_field import StructField
 from ._containers.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
+from ._containers.unfinished_trees import FieldsBuilder, root
 from ._language.builtins import TABLE as _builtins
 from ._language.checkpoints import GraphStatus
 from ._language.func import func, pyfunc, real_func

@@ -46,9 +46,7 @@ from ._containers.field import Field as Field
 from ._containers.field import MatrixField as MatrixField
 from ._containers.field import ScalarField as ScalarField
 from ._containers.field import field as field
-from ._containers.layout_tree import FieldsBuilder as FieldsBuilder
 from ._containers.layout_tree import SNode as SNode
-from ._containers.layout_tree import root as root
 from ._containers.ndarray import MatrixNdarray as MatrixNdarray
 from ._containers.ndarray import Ndarray as Ndarray
 from ._containers.ndarray import ScalarNdarray as ScalarNdarray
@@ -62,6 +60,8 @@ from ._containers.tensor import Tensor as Tensor
 from ._containers.tensor import VectorTensor as VectorTensor
 from ._containers.tensor import tensor as tensor
 from ._containers.tensor import wrap as wrap
+from ._containers.unfinished_trees import FieldsBuilder as FieldsBuilder
+from ._containers.unfinished_trees import root as root
 from ._language.checkpoints import GraphStatus as GraphStatus
 from ._language.func import func as func
 from ._language.func import pyfunc as pyfunc

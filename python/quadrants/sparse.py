@@ -9,8 +9,8 @@ from ._base.dtypes import to_shape as _to_shape
 from ._base.namespaces import list_public as _list_public
 from ._containers.axes import axes as _axes
 from ._containers.field import field
-from ._containers.layout_tree import FieldsBuilder as _FieldsBuilder
 from ._containers.struct_field import StructField
+from ._containers.unfinished_trees import FieldsBuilder as _FieldsBuilder
 from ._values.struct import StructType
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it

@@ -19,9 +19,10 @@ from .._base.namespaces import forwarded
 from .._values.quantized import quant_of, refuse_quantized
 from .._values.struct import StructType
 from .._values.types import Layout, find_element
-from . import layout_tree
+from . import unfinished_trees
 from .axes import check_extents, row_major_strides, to_origin
 from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, scalar_dtype
+from .layout_tree import SNode
 from .ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
 from .struct_field import StructField, StructNdarray
 
@@ -52,7 +53,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         node = self._leaf and self._leaf._above
         if node is None or node._kind != "dynamic" or node._own_shape:
             raise TypeError(f"object of type '{type(self).__name__}' has no len(): see its shape")
-        return layout_tree.count_items(node)
+        return unfinished_trees.count_items(node)
 
     def __bool__(self) -> bool:
         return True
@@ -65,7 +66,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
     def _unplaced_shape(self) -> tuple[int, ...]:
         """Returns `shape` before the tree is finalized, without finalizing it."""
         if self._leaf is None:
-            layout_tree.require_memory(self)
+            unfinished_trees.require_memory(self)
         return self._leaf.shape  # type: ignore[union-attr]
 
     def _why_unplaced(self) -> str:
@@ -239,7 +240,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     if shape is None:
         for leaf in leaves:
             leaf._needs_grad, leaf._needs_dual = needs_grad, needs_dual
-            layout_tree.declare(leaf)
+            unfinished_trees.declare(leaf)
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
         if wanted and not issubclass(kinds[0], Field):  # the shadows of fields are declared at their first use
@@ -248,8 +249,8 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     if needs_grad and needs_dual and not issubclass(kinds[0], Field):
         for leaf, shadow in zip(leaves, _declare(element, "dual", axes, is_soa, kinds)._leaves(), strict=True):
             attach(leaf.grad, "dual", shadow)
-    tree = layout_tree.SNode("root", None)
-    tree._face = layout_tree.root
+    tree = SNode("root", None)
+    tree._face = unfinished_trees.root
     shadows = (
         made.grad if needs_grad else None,
         made.dual if needs_dual else None,
@@ -259,7 +260,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
         parts = [] if source is None else [[leaf] for leaf in source._leaves()] if is_soa else [list(source._leaves())]
         for part in parts:
             _add_arrays(tree, axes, extents).put(part, origin)
-    layout_tree.finalize(tree)
+    unfinished_trees.finalize(tree)
     return made
 
 
@@ -269,7 +270,7 @@ def _make_struct_ndarray(element: StructType, shape: Any, recipe: ContainerSpec)
     return make_field(element, shape, recipe, (ScalarNdarray, VectorNdarray, MatrixNdarray))
 
 
-def _add_arrays(tree: layout_tree.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> layout_tree.SNode:
+def _add_arrays(tree: SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> SNode:
     """Adds an array of cells with these extents; an order of axes makes one node per axis."""
     if axes is None:
         return tree.dense(tuple(range(len(extents))), extents)

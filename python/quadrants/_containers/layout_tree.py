@@ -1,31 +1,40 @@
-"""Trees of nodes: `qd.root`, `qd.FieldsBuilder`, and the addresses that they give to the elements of fields.
+"""Nodes of trees, and the addresses that they give to the elements of fields.
 
 A node is an array of cells. A cell holds the elements of the fields that are placed in it and the arrays of its child nodes, packed like
-the members of a C struct. A tree accepts fields until it is finalized: `qd.root` at the first launch or access from Python, a
-`FieldsBuilder` by a call of its method. Fields made with a shape have a tree of their own. Each array below a root has its own memory.
+the members of a C struct. Each array below a root has its own memory. `unfinished_trees.py` finalizes trees.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import sys
-import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 from .. import _runtime
 from .._base import options as _options
 from .._base.compat import also_named
 from .._base.dtypes import to_shape
-from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, user_frame
+from .._base.errors import QuadrantsRuntimeError
 from .._base.imports import load
 from .._base.namespaces import forwarded
 from .axes import check_extents, row_major_strides, to_origin
 from .container import leaves_of
 
 __path__: list[str] = []  # `lang._paths` creates the modules below it
+
+
+class Trees:
+    """The trees of a program."""
+
+    def __init__(self) -> None:
+        self.declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed yet
+        self.open_builders: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalized trees
+
+
+trees = Trees()  # those of the current program
 
 
 class NodeMethods:
@@ -160,11 +169,11 @@ class NodeMethods:
 
     def lazy_grad(self) -> None:
         """Give every field of real numbers below this node a gradient with the same layout."""
-        _mirror(self._node(), self._node(), "grad")
+        mirror(self._node(), self._node(), "grad")
 
     def lazy_dual(self) -> None:
         """Give every field of real numbers below this node a tangent with the same layout."""
-        _mirror(self._node(), self._node(), "dual")
+        mirror(self._node(), self._node(), "dual")
 
 
 class SNode(NodeMethods):
@@ -176,7 +185,7 @@ class SNode(NodeMethods):
     _max_num_bits = 0  # of a word of a quant_array
     _placed: tuple[Any, ...] = ()  # in the cells of a dynamic node
     _payload: Any = None  # of these, the field or struct that is no gradient or tangent, if it is one
-    # Set by `sparse_trees.build`: the cells of a sparse node; how loops visit cells; digits of the numbers of cells.
+    # Set by `sparse_trees.build`: the cells of a sparse node; how loops visit them, and how they are numbered.
     _cells: Any = None
     _loop: Any = None
     _digits: Any = ()
@@ -212,7 +221,7 @@ class SNode(NodeMethods):
             if (whole := field._whole) is not None:
                 whole._leaf = whole._leaf or self
                 field = whole if all(part._leaf is not None for part in whole.vars) else field
-            _declared.discard(field)
+            trees.declared.discard(field)
 
     def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
         """Add places for `containers` that have none; `origin` is the lowest index of each axis."""
@@ -374,12 +383,12 @@ class SNodeTree:
             return
         self._check()
         self._is_destroyed = True
-        _roots.discard(self.root)
-        for field in _fields_below(self.root):
+        trees.roots.discard(self.root)
+        for field in fields_below(self.root):
             field._release()
             if field._whole is not None:
                 field._whole._release()
-        for node in _nodes_below(self.root):
+        for node in nodes_below(self.root):
             if node._cells is not None:
                 node._cells.release()
 
@@ -392,17 +401,17 @@ class SNodeTree:
             raise QuadrantsRuntimeError("SNode tree has been destroyed")
 
 
-def _nodes_below(node: SNode) -> Iterator[SNode]:
+def nodes_below(node: SNode) -> Iterator[SNode]:
     yield node
     for child in node._children:
-        yield from _nodes_below(child)
+        yield from nodes_below(child)
 
 
-def _fields_below(node: SNode) -> Iterator[Any]:
-    return (field for each in _nodes_below(node) if (field := each._field()) is not None)
+def fields_below(node: SNode) -> Iterator[Any]:
+    return (field for each in nodes_below(node) if (field := each._field()) is not None)
 
 
-def _has_place(field: Any, which: str) -> bool:
+def has_place(field: Any, which: str) -> bool:
     """Whether the gradient or tangent of a field is placed; that of a component may be placed with the others."""
     shadow = vars(field if field._whole is None else field._whole).get(which)
     if field._whole is None or shadow is None or shadow._leaf is None or shadow._leaf._field() is shadow:
@@ -410,215 +419,29 @@ def _has_place(field: Any, which: str) -> bool:
     return any(part is field and other._is_placed() for part, other in zip(field._whole.vars, shadow.vars, strict=True))
 
 
-def finalize(root: SNode) -> None:
-    """Allocates the memory of the fields of a tree."""
-    for field in _fields_below(root):
-        for which, needed, storage in (("grad", field._needs_grad, "gradient"), ("dual", field._needs_dual, "tangent")):
-            if needed and not _has_place(field, which):
-                text = f"the field {field._name!r} has needs_{which}=True, but its {storage} is not placed: place x.{which} too"
-                raise QuadrantsRuntimeError(text)
-    sizes = [container._measure()[0] for container in root._children]
-    are_sparse = [_is_sparse(container) for container in root._children]
-    if max((size for size, is_sparse in zip(sizes, are_sparse, strict=True) if not is_sparse), default=0) > sys.maxsize:
-        raise QuadrantsMemoryError("a container of this shape does not fit into memory")
-    root._tree._is_final = True
-    _roots.add(root)
-    for container, size, is_sparse in zip(root._children, sizes, are_sparse, strict=True):
-        if is_sparse:
-            load("quadrants._sparse").build(container)
-        else:
-            container._lay_out(_runtime.Buffer(max(1, size)), 0, ())
-    for whole in {id(field._whole): field._whole for field in _fields_below(root) if field._whole is not None}.values():
-        whole._place_parts()
+def is_sparse(node: SNode) -> bool:
+    return node._kind in ("pointer", "bitmasked", "dynamic") or any(map(is_sparse, node._children))
 
 
-def count_items(node: SNode) -> int:
-    """The number of elements of the list of a `dynamic` node of the root."""
-    return load("quadrants._sparse").length(node, ())
-
-
-def _is_sparse(node: SNode) -> bool:
-    return node._kind in ("pointer", "bitmasked", "dynamic") or any(map(_is_sparse, node._children))
-
-
-def _lacks(node: SNode, which: str) -> bool:
+def lacks(node: SNode, which: str) -> bool:
     """Whether a field below the node can have a gradient or tangent and has no place for it."""
-    return any(not _has_place(field, which) and getattr(field, which, None) is not None for field in _fields_below(node))
+    return any(not has_place(field, which) and getattr(field, which, None) is not None for field in fields_below(node))
 
 
-def _mirror(node: SNode, target: SNode, which: str) -> None:
-    for child in [child for child in node._children if _lacks(child, which)]:
+def mirror(node: SNode, target: SNode, which: str) -> None:
+    for child in [child for child in node._children if lacks(child, which)]:
         if child._kind == "place":
             target.place(getattr(child._field(), which), offset=child._offset)
         elif child._kind == "bit_struct":
-            _mirror(child, target, which)
+            mirror(child, target, which)
             continue
         elif child._kind == "quant_array":
-            _mirror(child, SNode("dense", target, child._own_axes, child._dimensions), which)
+            mirror(child, SNode("dense", target, child._own_axes, child._dimensions), which)
             continue
-        elif target is node or _is_sparse(child):  # the shadow has the cells of its field
-            if not node._tree._is_final and (_is_sparse(child) or node._kind != "root"):
-                _mirror(child, child, which)
+        elif target is node or is_sparse(child):  # the shadow has the cells of its field
+            if not node._tree._is_final and (is_sparse(child) or node._kind != "root"):
+                mirror(child, child, which)
                 continue
-        if child._kind == "dense" and not _is_sparse(child):
+        if child._kind == "dense" and not is_sparse(child):
             twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
-            _mirror(child, twin, which)
-
-
-class FieldsBuilder(NodeMethods):
-    """A tree that accepts fields until `finalize`."""
-
-    def __init__(self) -> None:
-        _options.check_runtime()
-        self.root = SNode("root", None)
-        self._tree = self.root._tree
-        _open_builders.add(self)
-
-    finalized: bool = forwarded("_tree._is_final", "Return whether the tree accepts no more nodes.")
-    ptr: SNode = forwarded("root", "The root.")
-
-    @property
-    def empty(self) -> bool:
-        """Whether no node or field was added."""
-        return not self.root._children
-
-    def _node(self) -> SNode:
-        if self.finalized:
-            raise QuadrantsRuntimeError("FieldsBuilder finalized")
-        return self.root
-
-    def finalize(self, raise_warning: bool = True) -> SNodeTree:
-        """Allocate the memory of the fields; returns the tree, which can be destroyed. An empty tree gives a warning if `raise_warning`."""
-        root = self._node()
-        if self.empty and raise_warning:
-            warnings.warn("Finalizing an empty FieldsBuilder!", stacklevel=2)
-        finalize(root)
-        _open_builders.discard(self)
-        return root._tree
-
-    @classmethod
-    def _finalized_roots(cls) -> list[SNode]:
-        return sorted(_roots, key=lambda root: root._tree._id)
-
-
-class _Root(NodeMethods):
-    """`qd.root`: represents the tree that is being built."""
-
-    _pending: SNode | None = None
-
-    def _node(self) -> SNode:
-        _options.check_runtime()
-        if self._pending is None:
-            self._pending = SNode("root", None)
-            self._pending._face = self
-        return self._pending
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The root has one cell."""
-        return ()
-
-    def parent(self, n: int = 1) -> None:
-        """Nothing is above the root."""
-
-    def deactivate_all(self) -> None:
-        """Deactivate all cells of all finalized trees, as `qd.deactivate_all_snodes` does, with a warning."""
-        warnings.warn("qd.root.deactivate_all() deactivates the cells of all finalized trees", stacklevel=2)
-        load("quadrants._sparse.host").deactivate_all_snodes()
-
-    def lazy_grad(self) -> None:
-        """Give every field of real numbers a gradient with the same layout: the fields of this tree, and fields made with a shape."""
-        self._lazy("grad")
-
-    def lazy_dual(self) -> None:
-        """Give every field of real numbers a tangent with the same layout: the fields of this tree, and fields made with a shape."""
-        self._lazy("dual")
-
-    def _lazy(self, which: str) -> None:
-        _mirror(self._node(), self._node(), which)
-        for made in FieldsBuilder._finalized_roots():
-            if made._face is self and _lacks(made, which):
-                twin = SNode("root", None)
-                twin._face = self
-                _mirror(made, twin, which)
-                finalize(twin)
-
-    def _finalize(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            finalize(pending)
-
-    def __repr__(self) -> str:
-        return "qd.root"
-
-
-root = _Root()
-_declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed yet
-_open_builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
-_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # roots of finalized trees
-
-
-def declare(field: Any) -> None:
-    """Records a field that has to be placed before the next launch, and its source location."""
-    frame = user_frame()
-    field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
-    _declared.add(field)
-
-
-class Runtime:
-    """The steps of a runtime that programs extend: `lang.impl.PyQuadrants` has them under the name of the reference."""
-
-    reset_hooks: ClassVar[list[Callable[[], object]]] = []
-
-    def materialize(self) -> None:
-        """Finalize the nodes and fields added to `qd.root` before a first launch or access; raises if a builder is not finalized."""
-        if root._pending is not None:
-            root._finalize()
-        if _open_builders:
-            raise QuadrantsRuntimeError(
-                "a FieldsBuilder is not finalized. Please call finalize() before launching kernels or accessing fields"
-            )
-
-    def clear(self) -> None:
-        """End the runtime: containers lose their memory, kernels lose their code, and unfinished trees are dropped."""
-        _runtime.reset()
-        _options.current = None
-        root._pending = None
-        _declared.clear()
-        _open_builders.clear()
-        _roots.clear()
-        for hook in self.reset_hooks:
-            hook()
-
-
-program = Runtime()
-
-
-def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    """Switches to the trees and unfinished builders of another program; returns those of the previous one."""
-    global _declared, _open_builders, _roots
-    before = (root._pending, _declared, _open_builders, _roots)
-    root._pending, _declared, _open_builders, _roots = following or (None, weakref.WeakSet(), weakref.WeakSet(), weakref.WeakSet())
-    return before
-
-
-def check_all_placed() -> None:
-    """Finalizes trees and raises if a declared field has no place; launches call it."""
-    program.materialize()
-    if _declared:
-        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in _declared))
-        raise QuadrantsRuntimeError(
-            f"These field(s) are not placed:\n{places}\nPlease consider specifying a shape for them, e.g. x = qd.field(float, shape=(2, 3))"
-        )
-
-
-def require_memory(container: Any) -> None:
-    """Called for a container without memory: finalizes its tree, or raises with the reason why it has none."""
-    if container._state == "unplaced":
-        program.materialize()
-        if container._state == "unplaced":
-            raise QuadrantsRuntimeError(f"Field has no allocation: {container._why_unplaced()}")
-    elif container._state == "dead":
-        tree = container._leaf and container._leaf._tree
-        why = "is part of a destroyed tree" if tree and tree._is_destroyed else "was created before qd.reset() or qd.init()"
-        raise QuadrantsRuntimeError(f"this {container._noun} {why}; its memory is gone ({container._name or container._noun})")
+            mirror(child, twin, which)

@@ -17,7 +17,7 @@ from .._base import logging as _logging
 from .._base import options as _options
 from .._base.arch import GPU_NAMES, NAMES, Arch, cpu, gpu
 from .._base.logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
-from .._containers import layout_tree
+from .._containers import unfinished_trees
 
 __all__ = [
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "clock_freq_hz", "cpu", "dump_compile_config", "extension", "gpu", "init",
@@ -134,13 +134,13 @@ def reset() -> None:
     if (coverage := sys.modules.get("quadrants._session.coverage")) is not None:
         coverage.harvest()
     _logging.debug("runtime: ends")
-    layout_tree.program.clear()
+    unfinished_trees.program.clear()
 
 
 def sync() -> None:
     """Wait until all launched work is done."""
     _options.check_runtime()
-    layout_tree.check_all_placed()
+    unfinished_trees.check_all_placed()
     _runtime.sync()
 
 

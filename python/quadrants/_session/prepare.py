@@ -21,7 +21,7 @@ from .._base.errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from .._base.imports import load
 from .._base.source import get_source
 from .._containers import foreign as _foreign
-from .._containers import layout_tree
+from .._containers import unfinished_trees
 from .._containers.buffer_view import BufferView
 from .._containers.container import ContainerMethods
 from .._containers.device_arrays import find_device_array
@@ -69,7 +69,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the arguments, checked against their annotations, in the form that launches accept."""
     _options.check_runtime()
-    layout_tree.check_all_placed()
+    unfinished_trees.check_all_placed()
     prepared = []
     for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         value = value._impl if isinstance(value, _runtime.TensorBase) else value

@@ -7,7 +7,7 @@ from typing import Any
 from .. import _runtime
 from .._base import device as _device
 from .._base import options as _options
-from .._containers import layout_tree
+from .._containers import unfinished_trees
 from . import init as _init
 
 
@@ -63,7 +63,7 @@ def _switch(following: Program) -> Program:
     before, _current = _current, following
     if following is not before:
         options, trees = following._waiting
-        before._waiting = (_options.current, layout_tree.exchange_trees(trees))
+        before._waiting = (_options.current, unfinished_trees.exchange_trees(trees))
         _options.current = options
         _runtime.switch_program(following._handle)
         _device.update()

@@ -14,8 +14,8 @@ from .._base.compat import Refused
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from .._containers.container import Shadows
-from .._containers.layout_tree import check_all_placed
 from .._containers.struct_field import StructField
+from .._containers.unfinished_trees import check_all_placed
 from ._recorded import call
 
 

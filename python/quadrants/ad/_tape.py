@@ -9,7 +9,7 @@ from .. import _runtime
 from .._base import options as _options
 from .._base.autodiff_mode import AutodiffMode
 from .._base.errors import QuadrantsCompilationError, warn
-from .._containers.layout_tree import check_all_placed
+from .._containers.unfinished_trees import check_all_placed
 from .._language.kernel import Kernel
 from .._language.parameters import bind
 from ._grad_check import check_gradients

@@ -10,7 +10,7 @@ from .. import _runtime
 from .._base import device as _device
 from .._base import options as _options
 from .._base.dtypes import DataType, to_dtype
-from .._containers.layout_tree import Runtime, program
+from .._containers.unfinished_trees import Runtime, program
 from .._session.init import get_config
 from .._session.reports import compile_report
 from ..profiler.timeline import save_timeline

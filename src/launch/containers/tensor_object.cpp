@@ -192,7 +192,7 @@ void requireAlive(PyObject *self) {
   if (getTensor(self).state == Tensor::State::Alive) return;
   if (getTensor(self).state == Tensor::State::LazilyZeroed) return materializeZeros(tensorObject(self));
   // Allocates the tree of nodes that contains the field, or raises an error with the reason why there is no memory.
-  Ref hook = importAttribute("quadrants._containers.layout_tree", "require_memory");
+  Ref hook = importAttribute("quadrants._containers.unfinished_trees", "require_memory");
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));
   if (getTensor(self).state != Tensor::State::Alive)
     throw Error(ErrorKind::Runtime, "the runtime was reset by another thread while the container got its memory");
