@@ -145,7 +145,7 @@ private:
     passes::findReplacedRegions(*module, artifact);
     passes::collectAssumptions(*module, artifact);
     // From here on every outermost loop is a task, and values that cross tasks have scratch slots.
-    module->walk([&](mlir::Operation *) { ++artifact.operations; });
+    module->walk([&](mlir::Operation *) { ++artifact.report.operations; });
 
     artifact.libraryFolder = options.getText(Option::line_tables);
     backends::TargetOptions targetOptions = makeTargetOptions(options);

@@ -161,6 +161,13 @@ struct CheckpointReport {
   bool keepsAll = true; ///< false: iterations between checkpoints are recomputed
 };
 
+/// What reports tell about the code of a kernel.
+struct CompileReport {
+  std::vector<LoopReport> loops;
+  std::vector<CheckpointReport> checkpoints;
+  uint32_t operations = 0; ///< in the lowered IR
+};
+
 /// A grid kernel, launched with QdGpuLaunch (runtime/kernel_abi.h) as its only parameter. Any grid of at least one block gives the right
 /// result: threads take further iterations until none are left.
 struct DeviceTask {
@@ -206,9 +213,7 @@ struct Artifact {
   bool hasPrint = false;
   bool drawsRandom = false; ///< grids: the code reads the random seed and the launch index
   bool cacheable = true;    ///< false: compilation read an object that no path describes
-  std::vector<LoopReport> loops;
-  std::vector<CheckpointReport> checkpoints;
-  uint32_t operations = 0; ///< number of operations in the lowered IR, for reports
+  CompileReport report;
 };
 
 std::vector<uint8_t> serialize(const Artifact &artifact);

@@ -27,7 +27,7 @@ void FunctionBuilder::buildKernel() {
   OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
   std::vector<Type> results = signature.listResultTypes();
   auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
-  ++session.symbolCounts[source.name]; // a func may have the kernel's name
+  ++session.functions.symbolCounts[source.name]; // a func may have the kernel's name
   ir::KernelOp kernel = ir::KernelOp::create(atModule, context.loc(), llvm::StringRef(source.name), uint32_t(0), uint32_t(0),
                                              atModule.getArrayAttr(typeAttributes));
   kernel.getBody().emplaceBlock();

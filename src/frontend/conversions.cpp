@@ -46,8 +46,8 @@ nb::object Conversions::toPython(const Operand &value) {
         // A func with captured variables, or a partial of it, is no Python object.
         nb::object receiver = method.items.empty() ? nb::object() : method.items[0].getObject();
         if (!receiver) return {};
-        if (session.python.isInstance(method.callee, session.python.functionClass))
-          return session.python.methodClass(method.callee, receiver);
+        if (session.python.isInstance(method.callee, session.python.host.function))
+          return session.python.host.method(method.callee, receiver);
         return PyUnicode_Check(method.callee.ptr()) ? findAttribute(receiver, method.callee) : nb::object();
       },
       [](const auto &) { return nb::object(); });
@@ -99,7 +99,7 @@ mlir::Value Conversions::emitObject(const PythonObject &value, Type anchor) {
     nb::object number = session.python.toPlainNumber(object);
     return emitter.constantNumber(number, emitter.literalType(number, anchor));
   }
-  if (session.python.isInstance(object, session.python.matrix)) return emitHostMatrix(object);
+  if (session.python.isInstance(object, session.python.values.matrix)) return emitHostMatrix(object);
   if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
     std::vector<Operand> items;
     int64_t index = 0;
@@ -107,7 +107,7 @@ mlir::Value Conversions::emitObject(const PythonObject &value, Type anchor) {
       items.push_back(makeObject(item, session.tracker.getStep(value.path, PathStep::Kind::Item, "", index++)));
     return emitSequence(items);
   }
-  if (session.python.isInstance(object, session.python.numpyArray))
+  if (session.python.isInstance(object, session.python.host.numpyArray))
     fail(error::kType, "Only 0-dimensional numpy array can be used to initialize a scalar expression");
   fail(error::kType, "Invalid constant scalar data type: " + describeType(object));
 }
@@ -191,7 +191,7 @@ mlir::Value Conversions::emit(const Operand &value, Type anchor) {
 
 bool Conversions::canEmit(const Operand &value) {
   return value.isTyped() || session.python.isNumber(value.getObject()) ||
-         session.python.isInstance(value.getObject(), session.python.matrix);
+         session.python.isInstance(value.getObject(), session.python.values.matrix);
 }
 
 Operand Conversions::load(const Operand &value) {
@@ -252,7 +252,7 @@ Tensor Conversions::toTensor(const Operand &value, nb::handle shape) {
   if (!container.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
   layout::TensorLayout layout = readTensorLayout(session, container);
-  bool isField = session.python.isInstance(container.object, session.python.fieldBase);
+  bool isField = session.python.isInstance(container.object, session.python.containers.field);
   if (!isField) Signature::setKnownExtents(layout, shape);
   return signature().makeTensor(container, std::move(layout), isField);
 }

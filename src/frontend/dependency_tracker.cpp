@@ -57,12 +57,12 @@ void DependencyTracker::depend(const PathNode *path, Dependency::Kind kind) {
 
 void DependencyTracker::read(const PathNode *path, nb::handle object) {
   if (!path || python.isTensor(object)) return;
-  if (python.isInstance(object, python.structType)) recordType(object, path);
-  bool isOfLanguage = python.isInstance(object, python.structType) || python.isInstance(object, python.arrayType) ||
-                      python.isInstance(object, python.moduleClass) || PyType_Check(object.ptr());
+  if (python.isInstance(object, python.values.structType)) recordType(object, path);
+  bool isOfLanguage = python.isInstance(object, python.values.structType) || python.isInstance(object, python.values.arrayType) ||
+                      python.isInstance(object, python.host.module) || PyType_Check(object.ptr());
   if (isOfLanguage || python.isPlainData(object)) return depend(path, Dependency::Kind::Value);
-  if (python.isInstance(object, python.func) || python.isInstance(object, python.boundFunc) ||
-      python.isInstance(object, python.functionClass) || python.isInstance(object, python.methodClass) || PyCFunction_Check(object.ptr()))
+  if (python.isInstance(object, python.functions.func) || python.isInstance(object, python.functions.boundFunc) ||
+      python.isInstance(object, python.host.function) || python.isInstance(object, python.host.method) || PyCFunction_Check(object.ptr()))
     return depend(path, Dependency::Kind::Function);
   if (python.isOfPackage(object) && findAttribute(object, python.names._qd_builtin)) return depend(path, Dependency::Kind::Value);
   depend(path, Dependency::Kind::Type);
@@ -90,7 +90,7 @@ void DependencyTracker::recordType(nb::handle structType, const PathNode *path, 
   if (isClass) return;
   const PathNode *members = getStep(path, PathStep::Kind::Attribute, "members");
   for (auto [name, member] : nb::borrow<nb::dict>(getAttribute(structType, python.names.members)))
-    if (python.isInstance(member, python.structType)) recordType(member, getStep(members, PathStep::Kind::Item, toText(name)));
+    if (python.isInstance(member, python.values.structType)) recordType(member, getStep(members, PathStep::Kind::Item, toText(name)));
 }
 
 const PathNode *DependencyTracker::getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name) {
@@ -132,7 +132,7 @@ uint32_t DependencyTracker::addTensor(const PathNode *path, nb::handle object, l
   uint32_t number = addInput(std::move(input), 8 + 8 * dynamic);
   // Two arrays may always share memory. A field overlaps another input only if `mayOverlap` finds it now.
   for (const auto &[other, otherPath, otherNumber] : containers)
-    if ((isField || artifact.inputs[otherNumber].isField) && nb::cast<bool>(python.mayOverlap(object, other))) {
+    if ((isField || artifact.inputs[otherNumber].isField) && nb::cast<bool>(python.containers.mayOverlap(object, other))) {
       artifact.inputs[number].mayAlias = true;
       artifact.inputs[otherNumber].mayAlias = true;
     }
@@ -148,7 +148,7 @@ void DependencyTracker::markOverlaps() {
     updated.append(container.object);
     numbers.push_back(container.input);
   }
-  for (nb::handle number : python.listShared(updated)) artifact.inputs[numbers[nb::cast<size_t>(number)]].mayAlias = true;
+  for (nb::handle number : python.containers.listShared(updated)) artifact.inputs[numbers[nb::cast<size_t>(number)]].mayAlias = true;
 }
 
 bool DependencyTracker::isShadow(const PathNode *path) {

@@ -23,7 +23,7 @@ nb::object FunctionSyntax::resolveCallee(nb::handle at) {
   if (kindOf(at) == NodeKind::Name) {
     nb::object globals = getAttribute(context.source.function.object, names().__globals__), name = getAttribute(at, names().id);
     PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr());
-    if (!found) found = PyDict_GetItem(session.python.builtins.ptr(), name.ptr());
+    if (!found) found = PyDict_GetItem(session.python.host.builtins.ptr(), name.ptr());
     nb::object captured = getAttribute(getAttribute(context.source.function.object, names().__code__), names().co_freevars);
     Py_ssize_t cell = found ? -1 : PySequence_Index(captured.ptr(), name.ptr());
     if (cell >= 0) return nb::steal(PyCell_Get(nb::object(getAttribute(context.source.function.object, names().__closure__)[cell]).ptr()));
@@ -33,7 +33,7 @@ nb::object FunctionSyntax::resolveCallee(nb::handle at) {
   if (kindOf(at) != NodeKind::Attribute) return {};
   nb::object base = resolveCallee(getAttribute(at, names().value));
   // Reading an attribute of an instance may run user code; reading one of a module does not.
-  if (!base || !session.python.isInstance(base, session.python.moduleClass)) return {};
+  if (!base || !session.python.isInstance(base, session.python.host.module)) return {};
   return tryQuery([&] { return findAttribute(base, getAttribute(at, names().attr)); });
 }
 
@@ -61,7 +61,8 @@ bool FunctionSyntax::mayContainTasks(nb::handle statements) {
       nb::object value = getAttribute(statement, names().value);
       if (kindOf(value) != NodeKind::Call) continue;
       nb::object callee = getAttribute(value, names().func), found = resolveCallee(callee);
-      if (found ? session.python.isInstance(found, session.python.func) : kind == NodeKind::Expr && kindOf(callee) == NodeKind::Attribute)
+      if (found ? session.python.isInstance(found, session.python.functions.func)
+                : kind == NodeKind::Expr && kindOf(callee) == NodeKind::Attribute)
         return true;
     }
   }
@@ -129,13 +130,13 @@ bool FunctionSyntax::isAssignedIn(nb::handle body, nb::handle name) {
 }
 
 void FunctionSyntax::collectAssignments() {
-  auto &known = session.assignmentCounts[context.source.tree.ptr()];
+  auto &known = session.functions.assignmentCounts[context.source.tree.ptr()];
   if (known) {
     context.assignmentCounts = known;
     return;
   }
   context.assignmentCounts = known = std::make_shared<AssignmentCounts>();
-  session.keptAlive.push_back(context.source.tree);
+  session.functions.keptAlive.push_back(context.source.tree);
   auto addRoot = [&](nb::object at, bool isAssigned = false) {
     bool isItem = false;
     for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred;
@@ -153,7 +154,8 @@ void FunctionSyntax::collectAssignments() {
     nb::object found = resolveCallee(callee);
     if (!found) return true;
     if (std::string builtin = builtinName(found); !builtin.empty()) return llvm::StringRef(builtin).starts_with("atomic");
-    return !PyType_Check(found.ptr()) && !PyCFunction_Check(found.ptr()) && !session.python.isInstance(found, session.python.structType);
+    return !PyType_Check(found.ptr()) && !PyCFunction_Check(found.ptr()) &&
+           !session.python.isInstance(found, session.python.values.structType);
   };
   std::vector<nb::object> pending{context.source.tree};
   while (!pending.empty()) {
@@ -173,7 +175,7 @@ void FunctionSyntax::collectAssignments() {
     }
     if (kind == NodeKind::FunctionDef && !at.is(context.source.tree)) {
       // A nested function may read its captured variables at any time, so each needs a place.
-      for (nb::handle name : session.python.freeNames(at)) (*context.assignmentCounts)[name.ptr()].count += 2;
+      for (nb::handle name : session.python.functions.freeNames(at)) (*context.assignmentCounts)[name.ptr()].count += 2;
       continue;
     }
     if (kind == NodeKind::Return) ++(*context.assignmentCounts)[context.source.tree.ptr()].count;
@@ -202,17 +204,17 @@ bool FunctionSyntax::mayTakeReference(const Operand &callee, size_t position, nb
   auto *method = callee.find<Method>();
   nb::object func = method ? method->callee : callee.getObject();
   bool hasSelf = method;
-  if (func && python.isInstance(func, python.boundFunc)) {
+  if (func && python.isInstance(func, python.functions.boundFunc)) {
     func = getAttribute(func, names().func);
     hasSelf = true;
   }
-  if (!func || !python.isInstance(func, python.func)) {
+  if (!func || !python.isInstance(func, python.functions.func)) {
     if (std::string builtin = builtinName(func); !builtin.empty())
       return position == 0 && (llvm::StringRef(builtin).starts_with("atomic_") || builtin == "volatile_load");
     return !callee.isObject() ||
-           (!PyType_Check(func.ptr()) && !PyCFunction_Check(func.ptr()) && !python.isInstance(func, python.structType));
+           (!PyType_Check(func.ptr()) && !PyCFunction_Check(func.ptr()) && !python.isInstance(func, python.values.structType));
   }
-  hasSelf = hasSelf && !python.isInstance(func, python.localFunc);
+  hasSelf = hasSelf && !python.isInstance(func, python.functions.localFunc);
   nb::object parameters = getAttribute(func, names().parameters);
   for (size_t index = 0; index < nb::len(parameters); ++index) {
     nb::object parameter = parameters[index];

@@ -83,7 +83,7 @@ void Session::addSpecializationFacts() {
     // With strides of another library, several indices may refer to one element.
     if (!isOfLanguage && !layout.strides.empty()) shared.insert(container.input);
   }
-  for (nb::handle number : python.listShared(objects)) shared.insert(tracker.getContainers()[nb::cast<size_t>(number)].input);
+  for (nb::handle number : python.containers.listShared(objects)) shared.insert(tracker.getContainers()[nb::cast<size_t>(number)].input);
   Builder builder(&ctx);
   for (auto [op, input] : tensorArguments) {
     if (areSerial) op->setAttr(ir::kManyAxes, builder.getI32IntegerAttr(int32_t(manyAxes.lookup(input))));

@@ -24,49 +24,49 @@ PythonObjects::PythonObjects() {
   if (nb::object type = findAttribute(ast, nb::str(#name))) nodeKinds[type.ptr()] = NodeKind::name;
   QD_NODES(X)
 #undef X
-  dataType = findMember("quadrants._runtime", "DataType");
-  fieldBase = findMember("quadrants._runtime", "FieldBase");
-  arrayBase = findMember("quadrants._runtime", "NdarrayBase");
-  kernel = findMember("quadrants._runtime", "Kernel");
-  func = findMember("quadrants._language.func", "Func");
-  boundFunc = findMember("quadrants._language.func", "BoundFunc");
-  matrix = findMember("quadrants._values.matrix", "Matrix");
-  vector = findMember("quadrants._values.matrix", "Vector");
-  matrixType = findMember("quadrants._values.types", "MatrixType");
-  arrayType = findMember("quadrants._values.types", "NdarrayType");
-  structType = findMember("quadrants._values.struct", "StructType");
-  structValue = findMember("quadrants._values.struct", "Struct");
-  structField = findMember("quadrants._containers.struct_field", "StructField");
-  snode = findMember("quadrants._containers.layout_tree", "SNode");
-  bufferView = findMember("quadrants._containers.buffer_view", "BufferView");
-  ndrange = findMember("quadrants._language.ndrange", "_Ndrange");
-  groupedRange = findMember("quadrants._language.ndrange", "GroupedNDRange");
-  enumClass = nb::module_::import_("enum").attr("Enum");
-  moduleClass = nb::module_::import_("types").attr("ModuleType");
-  functionClass = nb::module_::import_("types").attr("FunctionType");
-  methodClass = nb::module_::import_("types").attr("MethodType");
-  partialClass = nb::module_::import_("functools").attr("partial");
-  operandClass = findMember("quadrants._language.operands", "Operand");
-  asFunc = findMember("quadrants._language.func", "as_func");
-  numpyGeneric = findMember("numpy", "generic");
-  numpyArray = findMember("numpy", "ndarray");
-  mayOverlap = findMember("quadrants._runtime", "may_overlap");
-  listShared = findMember("quadrants._runtime", "list_shared");
-  standIn = findMember("quadrants._language.parameters", "RuntimeValue");
-  bind = findMember("quadrants._language.parameters", "bind");
-  getSource = findMember("quadrants._base.source", "get_source");
-  localFunc = findMember("quadrants._language.func", "LocalFunc");
-  freeNames = findMember("quadrants._language.func", "free_names");
-  findDtype = findMember("quadrants._base.dtypes", "find_dtype");
-  rangeClass = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
+  host.enumeration = nb::module_::import_("enum").attr("Enum");
+  host.module = nb::module_::import_("types").attr("ModuleType");
+  host.function = nb::module_::import_("types").attr("FunctionType");
+  host.method = nb::module_::import_("types").attr("MethodType");
+  host.partial = nb::module_::import_("functools").attr("partial");
+  host.numpyGeneric = findMember("numpy", "generic");
+  host.numpyArray = findMember("numpy", "ndarray");
+  host.range = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
+  values.dataType = findMember("quadrants._runtime", "DataType");
+  values.matrix = findMember("quadrants._values.matrix", "Matrix");
+  values.vector = findMember("quadrants._values.matrix", "Vector");
+  values.matrixType = findMember("quadrants._values.types", "MatrixType");
+  values.arrayType = findMember("quadrants._values.types", "NdarrayType");
+  values.structType = findMember("quadrants._values.struct", "StructType");
+  values.structValue = findMember("quadrants._values.struct", "Struct");
+  values.findDtype = findMember("quadrants._base.dtypes", "find_dtype");
+  containers.field = findMember("quadrants._runtime", "FieldBase");
+  containers.array = findMember("quadrants._runtime", "NdarrayBase");
+  containers.structField = findMember("quadrants._containers.struct_field", "StructField");
+  containers.node = findMember("quadrants._containers.layout_tree", "SNode");
+  containers.bufferView = findMember("quadrants._containers.buffer_view", "BufferView");
+  containers.mayOverlap = findMember("quadrants._runtime", "may_overlap");
+  containers.listShared = findMember("quadrants._runtime", "list_shared");
+  functions.kernel = findMember("quadrants._runtime", "Kernel");
+  functions.func = findMember("quadrants._language.func", "Func");
+  functions.boundFunc = findMember("quadrants._language.func", "BoundFunc");
+  functions.asFunc = findMember("quadrants._language.func", "as_func");
+  functions.localFunc = findMember("quadrants._language.func", "LocalFunc");
+  functions.freeNames = findMember("quadrants._language.func", "free_names");
+  language.ndrange = findMember("quadrants._language.ndrange", "_Ndrange");
+  language.groupedRange = findMember("quadrants._language.ndrange", "GroupedNDRange");
+  language.operand = findMember("quadrants._language.operands", "Operand");
+  language.standIn = findMember("quadrants._language.parameters", "RuntimeValue");
+  language.bind = findMember("quadrants._language.parameters", "bind");
+  language.getSource = findMember("quadrants._base.source", "get_source");
   nb::list plain;
   for (const char *name : {"int", "float", "complex", "str", "bytes", "range", "slice"})
     plain.append(nb::module_::import_("builtins").attr(name));
   for (nb::handle constant : {nb::handle(Py_None), nb::handle(Py_Ellipsis)}) plain.append(constant.type());
-  for (const nb::object &type : {numpyGeneric, numpyArray, dataType, matrix, matrixType, enumClass})
+  for (const nb::object &type : {host.numpyGeneric, host.numpyArray, values.dataType, values.matrix, values.matrixType, host.enumeration})
     if (type) plain.append(type);
-  plainClasses = nb::tuple(plain);
-  builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
+  host.plain = nb::tuple(plain);
+  host.builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
 }
 
 nb::handle unwrapTensor(nb::handle object) {
@@ -87,22 +87,22 @@ bool PythonObjects::isInstance(nb::handle object, const nb::object &type) const 
 
 bool PythonObjects::isNumber(nb::handle object) const {
   PyObject *ptr = object.ptr();
-  return ptr && (PyLong_Check(ptr) || PyFloat_Check(ptr) || isInstance(object, numpyGeneric) ||
-                 (isInstance(object, numpyArray) && nb::len(nb::object(object.attr("shape"))) == 0));
+  return ptr && (PyLong_Check(ptr) || PyFloat_Check(ptr) || isInstance(object, host.numpyGeneric) ||
+                 (isInstance(object, host.numpyArray) && nb::len(nb::object(object.attr("shape"))) == 0));
 }
 
 nb::object PythonObjects::toPlainNumber(nb::handle object) const {
-  if (PyLong_Check(object.ptr()) || (PyFloat_Check(object.ptr()) && !isInstance(object, numpyGeneric))) return nb::borrow(object);
+  if (PyLong_Check(object.ptr()) || (PyFloat_Check(object.ptr()) && !isInstance(object, host.numpyGeneric))) return nb::borrow(object);
   return getAttribute(object, names.item)();
 }
 
 nb::object PythonObjects::toPythonScalar(nb::handle object) const {
-  return isInstance(object, numpyGeneric) ? getAttribute(object, names.item)() : nb::borrow(object);
+  return isInstance(object, host.numpyGeneric) ? getAttribute(object, names.item)() : nb::borrow(object);
 }
 
 bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   PyObject *ptr = object.ptr();
-  int isPlain = PyObject_IsInstance(ptr, plainClasses.ptr());
+  int isPlain = PyObject_IsInstance(ptr, host.plain.ptr());
   if (isPlain < 0) throw nb::python_error();
   if (isPlain) return true;
   if (depth > 16) return false;
@@ -117,7 +117,7 @@ bool PythonObjects::isDataclassInstance(nb::handle object) const {
 }
 
 bool PythonObjects::isOfPackage(nb::handle object) const {
-  nb::object name = isInstance(object, moduleClass) ? findAttribute(object, names.__name__) : findAttribute(object, names.__module__);
+  nb::object name = isInstance(object, host.module) ? findAttribute(object, names.__name__) : findAttribute(object, names.__module__);
   return name && PyUnicode_Check(name.ptr()) && (toText(name) == "quadrants" || toText(name).starts_with("quadrants."));
 }
 

@@ -52,6 +52,35 @@ enum class NodeKind : uint8_t {
 /// The container of a `qd.Tensor`, which owns it; any other object unchanged.
 nb::handle unwrapTensor(nb::handle object);
 
+// Classes and functions are null if the package or the module that has them is not loaded.
+
+/// Classes of Python and NumPy.
+struct HostClasses {
+  nb::object enumeration, module, function, method, partial, range, numpyGeneric, numpyArray;
+  nb::object plain; ///< tuple: classes of plain data
+  nb::dict builtins;
+};
+
+/// Values in Python scope, and their types.
+struct ValueClasses {
+  nb::object dataType, findDtype, matrix, vector, matrixType, structType, structValue, arrayType;
+};
+
+/// Containers, and what Python knows of the memory that they share.
+struct ContainerClasses {
+  nb::object field, array, structField, node, bufferView, mayOverlap, listShared;
+};
+
+/// What the decorators make of functions.
+struct FunctionClasses {
+  nb::object kernel, func, boundFunc, localFunc, asFunc, freeNames;
+};
+
+/// Other objects of the language: ranges, stand-ins for values of the compiled program, parameters, and source text.
+struct LanguageClasses {
+  nb::object ndrange, groupedRange, operand, standIn, bind, getSource;
+};
+
 /// Interned names, classes of syntax nodes, and classes and functions of the package.
 struct PythonObjects {
   PythonObjects();
@@ -64,18 +93,17 @@ struct PythonObjects {
 
   NodeKind kindOf(nb::handle node) const;
 
-  // Null if the package or module is not loaded.
-  nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
-      snode, arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, partialClass, operandClass, asFunc,
-      numpyGeneric, numpyArray, rangeClass, mayOverlap, listShared, plainClasses, bufferView, standIn, bind, getSource, findDtype,
-      localFunc, freeNames;
-  nb::dict builtins;
+  HostClasses host;
+  ValueClasses values;
+  ContainerClasses containers;
+  FunctionClasses functions;
+  LanguageClasses language;
 
   bool isInstance(nb::handle object, const nb::object &type) const;
   bool isTensor(nb::handle object) const {
-    return isInstance(unwrapTensor(object), fieldBase) || isInstance(unwrapTensor(object), arrayBase);
+    return isInstance(unwrapTensor(object), containers.field) || isInstance(unwrapTensor(object), containers.array);
   }
-  bool isStructType(nb::handle object) const { return isInstance(object, structType); }
+  bool isStructType(nb::handle object) const { return isInstance(object, values.structType); }
   bool isNumber(nb::handle object) const; ///< int, float, bool, and NumPy's scalars; not null
   /// The number as an int, float or bool of Python.
   nb::object toPlainNumber(nb::handle object) const;

@@ -173,7 +173,7 @@ void Session::warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &mes
 }
 
 Type Session::findScalarType(nb::handle object) const {
-  if (python.isInstance(object, python.dataType)) {
+  if (python.isInstance(object, python.values.dataType)) {
     auto found = findScalar(toText(getAttribute(object, python.names.name)));
     return found ? ir::getType(&const_cast<MLIRContext &>(ctx), *found) : Type();
   }
@@ -184,7 +184,7 @@ Type Session::findScalarType(nb::handle object) const {
 }
 
 Type Session::findValueType(nb::handle object) const {
-  if (!python.isInstance(object, python.matrixType)) return findScalarType(object);
+  if (!python.isInstance(object, python.values.matrixType)) return findScalarType(object);
   nb::object dtype = getAttribute(object, python.names.dtype);
   Type scalar = dtype.is_none() ? types.defaultFloat : findScalarType(dtype);
   nb::object n = getAttribute(object, python.names.n), m = getAttribute(object, python.names.m);
@@ -215,7 +215,7 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
 
 layout::TensorLayout Session::readInputLayout(nb::handle container) const {
   layout::TensorLayout layout = readLayout(container);
-  if (python.isInstance(container, python.fieldBase)) return layout;
+  if (python.isInstance(container, python.containers.field)) return layout;
   // All packed arrays share code; the strides of others are read at launch.
   const bool isPacked = layout::isPacked(layout);
   layout.extents.assign(layout.extents.size(), layout::kDynamic);

@@ -84,6 +84,22 @@ struct CheckpointState {
   std::vector<Gate> gates;
 };
 
+/// The functions that the compilation has met so far.
+struct SeenFunctions {
+  std::unordered_map<std::string, FunctionInstance> instances;
+  std::vector<nb::object> keptAlive; ///< objects that keys of `instances` identify by address
+  /// (Python function, is it a real func) → the func that wraps it, or None if it runs in Python.
+  std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
+  llvm::DenseMap<PyObject *, std::shared_ptr<AssignmentCounts>> assignmentCounts; ///< by function tree
+  llvm::StringMap<unsigned> symbolCounts;
+};
+
+/// What is known about the cells of sparse trees.
+struct CellActivity {
+  std::vector<nb::object> assumedActive; ///< arguments of qd.no_activate
+  unsigned deactivations = 0;            ///< number of calls so far that deactivate cells
+};
+
 class Session {
 public:
   Session(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact);
@@ -123,20 +139,14 @@ public:
   DependencyTracker tracker;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   FunctionContext *current = nullptr; ///< the function that is being compiled
-  std::unordered_map<std::string, FunctionInstance> instances;
-  std::vector<nb::object> keptAlive;                                      ///< objects that keys of `instances` identify by address
+  SeenFunctions functions;
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0, flattenDepth = 0;
-  std::vector<ir::AssertOp> unchecked;                                            ///< assertions that are evaluated for their effects only
-  bool isLastMistake = false;                                                     ///< a recorded mistake ends the compilation
-  llvm::DenseMap<PyObject *, std::shared_ptr<AssignmentCounts>> assignmentCounts; ///< by function tree
-  /// (Python function, is it a real func) → the func that wraps it, or None if it runs in Python.
-  std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
-  llvm::StringMap<unsigned> symbolCounts;
+  std::vector<ir::AssertOp> unchecked;        ///< assertions that are evaluated for their effects only
+  bool isLastMistake = false;                 ///< a recorded mistake ends the compilation
   std::optional<CheckpointState> checkpoints; ///< empty: the kernel was declared without checkpoints=True
-  std::vector<nb::object> assumedActive;      ///< arguments of qd.no_activate
-  unsigned deactivations = 0;                 ///< number of calls so far that deactivate cells
-  std::set<std::string> logged;               ///< locations and texts of debug lines
+  CellActivity cells;
+  std::set<std::string> logged; ///< locations and texts of debug lines
 
   /// Erases the unchecked assertions in an operation, and the computations that only they use. No operand may refer to an
   /// operation in it afterwards.

@@ -53,7 +53,7 @@ void Session::addShadows() {
                      shadow && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
       continue;
     }
-    bool isField = isTensor && python.isInstance(shadow, python.fieldBase);
+    bool isField = isTensor && python.isInstance(shadow, python.containers.field);
     if (isTensor)
       layout = readInputLayout(shadow);
     else

@@ -20,8 +20,8 @@ void Signature::bindKernelParameters() {
     const PathNode *path = session.tracker.getArgument(position++, toText(name));
     Binding binding;
     binding.kind = Binding::Kind::Parameter;
-    bool isArray =
-        kind == "tensor" && !session.python.isTensor(argument) && !session.python.isInstance(argument, session.python.structField);
+    bool isArray = kind == "tensor" && !session.python.isTensor(argument) &&
+                   !session.python.isInstance(argument, session.python.containers.structField);
     if (kind == "scalar" || kind == "matrix") {
       Type type = session.findValueType(annotation);
       if (!type) fail(error::kType, "the type of parameter '" + toText(name) + "' is not complete: " + toText(nb::repr(annotation)));
@@ -32,7 +32,7 @@ void Signature::bindKernelParameters() {
       session.tracker.recordType(annotation, session.tracker.getStep(path, PathStep::Kind::Attribute, "_type"));
       binding.value = variables().declare(makeStructArgument(annotation, path), false);
     } else if ((kind == "array" || kind == "view" || isArray) && !argument.is_none() &&
-               !session.python.isInstance(argument, session.python.structField)) {
+               !session.python.isInstance(argument, session.python.containers.structField)) {
       binding.value = withBoundary(makeArrayArgument(annotation, argument, path), annotation);
     } else {
       if (kind == "template" && session.options.raiseOnTemplatedFloats && PyFloat_Check(argument.ptr()))
@@ -79,7 +79,8 @@ Operand Signature::makeArrayArgument(nb::handle annotation, nb::handle argument,
   if (session.python.isTensor(argument)) return conversions.toTensor(makeObject(argument, path), known);
   nb::object element = annotation.is_none() ? nb::none() : getAttribute(annotation, names().dtype);
   size_t elementRank = 0;
-  if (session.python.isInstance(element, session.python.matrixType)) elementRank = nb::cast<size_t>(getAttribute(element, names().ndim));
+  if (session.python.isInstance(element, session.python.values.matrixType))
+    elementRank = nb::cast<size_t>(getAttribute(element, names().ndim));
   return makeExternalArray(argument, path, elementRank, known);
 }
 
@@ -87,7 +88,7 @@ Operand Signature::makeExternalArray(nb::handle argument, const PathNode *path, 
   nb::object dtype = findAttribute(argument, names().dtype), extents = findAttribute(argument, names().shape);
   if (!dtype || !extents)
     fail(error::kType, "Invalid type for argument " + DependencyTracker::describe(path) + ", got " + toText(nb::repr(argument)));
-  Type scalar = session.findScalarType(session.python.findDtype(dtype));
+  Type scalar = session.findScalarType(session.python.values.findDtype(dtype));
   if (!scalar) fail(error::kType, "arrays of " + toText(nb::str(dtype)) + " are not supported in kernels");
   auto shape = readNumbers(extents);
   layout::TensorLayout layout;

@@ -11,6 +11,7 @@
 #include "launch/tape/tape_context.h"
 #include "support/error.h"
 
+#include <array>
 #include <cstddef>
 #include <structmember.h>
 
@@ -195,19 +196,18 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   });
 }
 
+/// The objects of a kernel that may refer to it. The function and the name are kept until its end.
+static std::array<PyObject **, 9> listReferences(KernelObject &kernel) {
+  DerivedKernels &derived = kernel.derived;
+  return {&kernel.dict,     &kernel.parameters, &kernel.defaults, &kernel.results,   &derived.reverse,
+          &derived.forward, &derived.replay,    &derived.fused,   &derived.endsTapes};
+}
+
 static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   KernelObject &kernel = kernelObject(self);
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(kernel.dict);
   Py_VISIT(kernel.function);
-  Py_VISIT(kernel.parameters);
-  Py_VISIT(kernel.defaults);
-  Py_VISIT(kernel.results);
-  Py_VISIT(kernel.reverse);
-  Py_VISIT(kernel.forward);
-  Py_VISIT(kernel.replay);
-  Py_VISIT(kernel.fused);
-  Py_VISIT(kernel.endsTapes);
+  for (PyObject **reference : listReferences(kernel)) Py_VISIT(*reference);
   if (!kernel.ofPrograms) return 0;
   for (const auto &[program, specializations] : *kernel.ofPrograms)
     for (const std::shared_ptr<Specialization> &specialization : specializations)
@@ -230,15 +230,7 @@ static int clearKernel(PyObject *self) {
   KernelObject &kernel = kernelObject(self);
   if (kernel.ofPrograms)
     for (auto &[program, specializations] : *kernel.ofPrograms) specializations.clear();
-  Py_CLEAR(kernel.dict);
-  Py_CLEAR(kernel.parameters);
-  Py_CLEAR(kernel.defaults);
-  Py_CLEAR(kernel.results);
-  Py_CLEAR(kernel.reverse);
-  Py_CLEAR(kernel.forward);
-  Py_CLEAR(kernel.replay);
-  Py_CLEAR(kernel.fused);
-  Py_CLEAR(kernel.endsTapes);
+  for (PyObject **reference : listReferences(kernel)) Py_CLEAR(*reference);
   return 0;
 }
 
@@ -287,9 +279,9 @@ static PyObject *getSelf(PyObject *self, void *) { return Py_NewRef(self); }
 static PyObject *getTrue(PyObject *, void *) { Py_RETURN_TRUE; }
 
 /// The derived kernel of the given mode, which Python makes on first use.
-static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::AutodiffMode mode) {
+static PyObject *derive(PyObject *self, PyObject *DerivedKernels::*slot, support::AutodiffMode mode) {
   return guard([&]() -> PyObject * {
-    PyObject *&derived = kernelObject(self).*slot;
+    PyObject *&derived = kernelObject(self).derived.*slot;
     if (!derived) {
       Ref made = call("quadrants._language.kernel", "derive", "Oi", self, int(mode));
       if (!derived) derived = made.release();
@@ -298,11 +290,10 @@ static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::
   });
 }
 
-static PyObject *getReverse(PyObject *self, void *) { return derive(self, &KernelObject::reverse, support::AutodiffMode::Reverse); }
-static PyObject *getReplay(PyObject *self, void *) { return derive(self, &KernelObject::replay, support::AutodiffMode::Replay); }
-static PyObject *getForward(PyObject *self, void *) { return derive(self, &KernelObject::forward, support::AutodiffMode::Forward); }
-
-static PyObject *getFused(PyObject *self, void *) { return derive(self, &KernelObject::fused, support::AutodiffMode::Fused); }
+static PyObject *getReverse(PyObject *self, void *) { return derive(self, &DerivedKernels::reverse, support::AutodiffMode::Reverse); }
+static PyObject *getReplay(PyObject *self, void *) { return derive(self, &DerivedKernels::replay, support::AutodiffMode::Replay); }
+static PyObject *getForward(PyObject *self, void *) { return derive(self, &DerivedKernels::forward, support::AutodiffMode::Forward); }
+static PyObject *getFused(PyObject *self, void *) { return derive(self, &DerivedKernels::fused, support::AutodiffMode::Fused); }
 
 static PyObject *listSpecializations(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
@@ -358,9 +349,10 @@ void addKernelType(PyObject *module) {
       {"parameters", T_OBJECT_EX, offsetof(KernelObject, parameters), READONLY, "One Parameter for each argument."},
       {"results", T_OBJECT_EX, offsetof(KernelObject, results), READONLY, "Annotations of the returned values, or None."},
       {"mode", T_OBJECT_EX, offsetof(KernelObject, modeObject), READONLY, "The AutodiffMode: how it is derived from the function."},
-      {"_ends_tapes", T_OBJECT, offsetof(KernelObject, endsTapes), 0,
+      {"_ends_tapes", T_OBJECT, offsetof(KernelObject, derived.endsTapes), 0,
        "Whether it may be fused with its gradient as the last call of a tape; None while that is not known."},
-      {"_needs_overwritten", T_BOOL, offsetof(KernelObject, needsOverwritten), 0, "Whether its gradient under a tape is `_replayed`."},
+      {"_needs_overwritten", T_BOOL, offsetof(KernelObject, derived.needsOverwritten), 0,
+       "Whether its gradient under a tape is `_replayed`."},
       {"name", T_OBJECT_EX, offsetof(KernelObject, name), READONLY, "Qualified name."},
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
       {"__dictoffset__", T_PYSSIZET, offsetof(KernelObject, dict), READONLY, nullptr},

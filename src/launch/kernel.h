@@ -5,6 +5,7 @@
 #include "launch/specializations.h"
 #include "support/autodiff_mode.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 
@@ -12,23 +13,30 @@ namespace qd::launch {
 
 struct State;
 
+/// Kernels derived from another one, made on request, and what is known about its gradient under a tape.
+struct DerivedKernels {
+  PyObject *reverse, *forward, *replay, *fused;
+  PyObject *endsTapes;   ///< True, False or null: whether the kernel is fused with its gradient when it ends a tape
+  bool needsOverwritten; ///< the gradient reads overwritten primals
+};
+
 struct KernelObject {
   PyObject_HEAD vectorcallfunc vectorcall;
+  // Each launch reads the members up to `mode`; with the head they take 64 bytes.
+  Specializations *specializations;
+  uint64_t epoch;             ///< epoch of the program that `specializations` belongs to
+  Py_ssize_t plainCount;      ///< number of arguments when all are positional; -1: some must be named
+  PyObject *defaults;         ///< tuple: defaults of the named parameters, which follow `plainCount` positional arguments; or null
+  support::AutodiffMode mode; ///< how this kernel is derived from its function
+  PyObject *modeObject;       ///< the same as a quadrants._base.autodiff_mode.AutodiffMode
   PyObject *dict, *weakReferences;
   PyObject *function, *parameters, *results, *name;
-  PyObject *reverse, *forward, *replay, *fused; ///< kernels derived from this one, made on request
-  PyObject *endsTapes;                          ///< True, False or null: whether it is fused with its gradient when it ends a tape
-  bool needsOverwritten;                        ///< its gradient under a tape reads overwritten primals
-  support::AutodiffMode mode;                   ///< how this kernel is derived from its function
-  PyObject *modeObject;                         ///< the same as a quadrants._base.autodiff_mode.AutodiffMode
   Py_ssize_t parameterCount;
-  Py_ssize_t plainCount; ///< number of arguments when all are positional; -1: some must be named
-  PyObject *defaults;    ///< tuple: defaults of the named parameters, which follow `plainCount` positional arguments; or null
-  uint64_t epoch;        ///< epoch of the program that `specializations` belongs to
-  Specializations *specializations;
+  DerivedKernels derived;
   std::map<const State *, Specializations> *ofPrograms; ///< for each program that has called it
   KernelObject *previous, *next;                        ///< list of all kernels, for reset
 };
+static_assert(offsetof(KernelObject, mode) + sizeof(support::AutodiffMode) <= 64);
 
 extern PyTypeObject *kernelType;
 void addKernelType(PyObject *module);

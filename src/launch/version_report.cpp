@@ -71,7 +71,7 @@ static artifact::SourceLocation getInnermost(const std::vector<artifact::SourceL
 
 static Ref listLoops(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
-  for (const artifact::LoopReport &loop : artifact.loops) {
+  for (const artifact::LoopReport &loop : artifact.report.loops) {
     artifact::SourceLocation location = getInnermost(loop.frames);
     append(list, Ref::adopt(Py_BuildValue("(sIIsIIL)", location.file.c_str(), location.line, loop.lanes, loop.whyScalar.c_str(),
                                           loop.registers, loop.copies, (long long)loop.chunk)));
@@ -81,7 +81,7 @@ static Ref listLoops(const artifact::Artifact &artifact) {
 
 static Ref listCheckpoints(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
-  for (const artifact::CheckpointReport &checkpoints : artifact.checkpoints) {
+  for (const artifact::CheckpointReport &checkpoints : artifact.report.checkpoints) {
     artifact::SourceLocation location = getInnermost(checkpoints.frames);
     append(list, Ref::adopt(Py_BuildValue("(sIIIO)", location.file.c_str(), location.line, checkpoints.states, checkpoints.bytes,
                                           checkpoints.keepsAll ? Py_True : Py_False)));
@@ -93,7 +93,7 @@ Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, cons
   Ref reads = listReads(artifact, roots), loops = listLoops(artifact), checkpoints = listCheckpoints(artifact);
   return call("quadrants._session.reports", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
               origin.stages ? origin.stages : Py_None, origin.miss.c_str(), origin.seconds, Py_ssize_t(artifact.binary.size()),
-              artifact.operations, loops.get(), checkpoints.get(), reads.get());
+              artifact.report.operations, loops.get(), checkpoints.get(), reads.get());
 }
 
 } // namespace qd::launch

@@ -69,7 +69,6 @@ class Cells:
         candidates = self.total // self.scanned
         above = self.above
         self.per_block = 0 if above is None else candidates // (above.total // above.listed)
-        self.candidate_count = candidates
         self.state = make_array(self.node, qd.i32, 4)
         self.sums = make_array(self.node, qd.i32, -(-candidates // _GROUP))
         self.blocks = make_array(self.node, self.counter, self.total // self.listed)
@@ -96,7 +95,7 @@ class Cells:
         """Rebuilds the list of active cells if it is not complete: counts, adds up, and writes, in the order of the cells."""
         if qd.static(self.above is not None):
             self.above.refresh()
-        candidates = qd.cast(qd.static(self.candidate_count), self.counter)
+        candidates = qd.cast(qd.static(self.total // self.scanned), self.counter)
         if qd.static(self.above is not None):
             candidates = qd.cast(self.above.state[_LISTED], self.counter) * qd.static(self.per_block)
         groups = qd.cast((candidates + (_GROUP - 1)) // _GROUP, qd.i32) * qd.min(self.state[_STALE], 1)

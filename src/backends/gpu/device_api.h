@@ -51,18 +51,7 @@ struct GraphEdge {
   static GraphEdge makeEarlyLaunch() { return {.from = 1, .kind = 1}; }
 };
 
-/// A driver: facts about it, and its functions.
-struct Api {
-  const char *backend = "";                         ///< qd.init(arch=backend)
-  const char *driverName = "";                      ///< that sees devices: "CUDA"
-  int version = 0;                                  ///< in the driver's own numbers
-  unsigned maxParameterBytes = 0, maxCopyBytes = 0; ///< the backend's limits (limits.h in its folder)
-  bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
-  /// The driver's numbers of attributes of a device.
-  struct {
-    int multiprocessorCount, clockKilohertz, memoryPoolsSupported, concurrentManagedAccess = 0;
-  } attributes{};
-
+struct DeviceFunctions {
   Status (*getErrorName)(Status, const char **) = nullptr;
   Status (*getErrorString)(Status, const char **) = nullptr;
   Status (*initialize)(unsigned) = nullptr;
@@ -74,7 +63,9 @@ struct Api {
   Status (*resetContext)(Ordinal) = nullptr;
   Status (*getCurrentContext)(Context *) = nullptr;
   Status (*setCurrentContext)(Context) = nullptr;
-  //--- Memory ---
+};
+
+struct MemoryFunctions {
   Status (*getDefaultMemoryPool)(MemoryPool *, Ordinal) = nullptr;
   Status (*setPoolAttribute)(MemoryPool, PoolAttribute, void *) = nullptr;
   Status (*trimPool)(MemoryPool, size_t) = nullptr;
@@ -93,7 +84,9 @@ struct Api {
   Status (*copyToDevice)(Address, const void *, size_t, Stream) = nullptr;
   Status (*copyToHost)(void *, Address, size_t, Stream) = nullptr;
   Status (*copyOnDevice)(Address to, Address from, size_t, Stream) = nullptr;
-  //--- Code ---
+};
+
+struct CodeFunctions {
   Status (*loadModule)(Module *, const void *) = nullptr;
   Status (*unloadModule)(Module) = nullptr;
   Status (*getFunction)(Function *, Module, const char *) = nullptr;
@@ -103,7 +96,9 @@ struct Api {
   /// All blocks run at the same time. Null: the driver is too old.
   Status (*launchTogether)(Function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned, unsigned sharedBytes, Stream,
                            void **parameters) = nullptr;
-  //--- Streams and events ---
+};
+
+struct StreamFunctions {
   Status (*createStream)(Stream *, unsigned flags) = nullptr;
   Status (*destroyStream)(Stream) = nullptr;
   Status (*synchronizeStream)(Stream) = nullptr;
@@ -115,7 +110,10 @@ struct Api {
   Status (*synchronizeEvent)(Event) = nullptr;
   Status (*queryEvent)(Event) = nullptr;
   Status (*getElapsedTime)(float *, Event, Event) = nullptr;
-  //--- Graphs; null in older drivers, where tasks are launched one by one ---
+};
+
+/// Null in older drivers, where tasks are launched one by one.
+struct GraphFunctions {
   Status (*createGraph)(Graph *, unsigned) = nullptr;
   Status (*addKernelNode)(GraphNode *, Graph, const GraphNode *after, size_t, const KernelNode *) = nullptr;
   Status (*instantiateGraph)(ExecutableGraph *, Graph, uint64_t flags) = nullptr;
@@ -124,6 +122,19 @@ struct Api {
   Status (*destroyExecutableGraph)(ExecutableGraph) = nullptr;
   Status (*destroyGraph)(Graph) = nullptr;
   Status (*addGraphEdges)(Graph, const GraphNode *from, const GraphNode *to, const GraphEdge *, size_t) = nullptr;
+};
+
+/// A driver: facts about it, and its functions.
+struct Api : DeviceFunctions, MemoryFunctions, CodeFunctions, StreamFunctions, GraphFunctions {
+  const char *backend = "";                         ///< qd.init(arch=backend)
+  const char *driverName = "";                      ///< that sees devices: "CUDA"
+  int version = 0;                                  ///< in the driver's own numbers
+  unsigned maxParameterBytes = 0, maxCopyBytes = 0; ///< the backend's limits (limits.h in its folder)
+  bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
+  /// The driver's numbers of attributes of a device.
+  struct {
+    int multiprocessorCount, clockKilohertz, memoryPoolsSupported, concurrentManagedAccess = 0;
+  } attributes{};
 
   bool hasGraphs() const { return setKernelNode && addKernelNode && launchGraph; }
   /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"

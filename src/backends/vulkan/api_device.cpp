@@ -106,7 +106,7 @@ Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api),
 Device::~Device() {
   if (!handle) return;
   vk.DeviceWaitIdle(handle);
-  for (auto &[address, block] : blocks) {
+  for (auto &[address, block] : blocks.all) {
     vk.DestroyBuffer(handle, block->buffer, nullptr);
     vk.FreeMemory(handle, block->memory, nullptr);
     delete block;

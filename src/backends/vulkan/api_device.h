@@ -32,6 +32,14 @@ struct Range {
   size_t offset = 0;
 };
 
+/// The memory of a device, and what of it is in use.
+struct Blocks {
+  std::map<Address, Block *> all;
+  std::map<const unsigned char *, Block *> ofHost; ///< those that are mapped
+  std::map<Address, size_t> sizes;                 ///< of allocations
+  size_t bytes = 0;                                ///< of all blocks
+};
+
 /// A batch of commands.
 struct Batch {
   VkCommandPool pool = VK_NULL_HANDLE;
@@ -100,12 +108,9 @@ private:
   std::deque<std::unique_ptr<Batch>> running;
   std::vector<std::unique_ptr<Batch>> idle;
   std::vector<Block *> idleStages;
-  std::map<Address, Block *> blocks;
-  std::map<Address, size_t> sizes; ///< of allocations
-  std::map<const unsigned char *, Block *> hostBlocks;
+  Blocks blocks;
   std::vector<std::pair<uint64_t, Block *>> retired; ///< with the last batch that may use them
   uint32_t deviceType = 0, hostType = 0;             ///< of memory
-  size_t allocated = 0;
 };
 
 /// An event: the batch after whose commands it comes, and the number of its timestamp.

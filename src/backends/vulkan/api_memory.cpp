@@ -35,20 +35,20 @@ Block *Device::makeBlock(size_t bytes, bool isOfHost) {
   auto address = make<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
   address.buffer = block->buffer;
   block->address = vk.GetBufferDeviceAddress(handle, &address);
-  allocated += bytes;
-  blocks[block->address] = block.get();
+  blocks.bytes += bytes;
+  blocks.all[block->address] = block.get();
   if (isOfHost) {
     void *mapped = nullptr;
     check(vk.MapMemory(handle, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped));
     block->host = static_cast<unsigned char *>(mapped);
-    hostBlocks[block->host] = block.get();
+    blocks.ofHost[block->host] = block.get();
   }
   return block.release();
 }
 
 void Device::destroyBlock(Block *block) {
-  if (block->host) hostBlocks.erase(block->host);
-  if (block->address && blocks.erase(block->address)) allocated -= block->bytes;
+  if (block->host) blocks.ofHost.erase(block->host);
+  if (block->address && blocks.all.erase(block->address)) blocks.bytes -= block->bytes;
   vk.DestroyBuffer(handle, block->buffer, nullptr);
   vk.FreeMemory(handle, block->memory, nullptr);
   delete block;
@@ -57,7 +57,7 @@ void Device::destroyBlock(Block *block) {
 Address Device::allocate(size_t bytes) {
   bytes = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   Range range;
-  for (auto &[address, block] : blocks) {
+  for (auto &[address, block] : blocks.all) {
     if (block->isWhole || block->host || bytes > kLargeBytes) continue;
     auto hole = std::find_if(block->holes.begin(), block->holes.end(), [&](auto &own) { return own.second >= bytes; });
     if (hole == block->holes.end()) continue;
@@ -77,16 +77,16 @@ Address Device::allocate(size_t bytes) {
     if (size_t rest = range.block->bytes - bytes) range.block->holes[bytes] = rest;
   }
   Address address = range.block->address + range.offset;
-  sizes[address] = bytes;
+  blocks.sizes[address] = bytes;
   return address;
 }
 
 void Device::release(Address address) {
-  auto size = sizes.find(address);
-  if (size == sizes.end()) return;
+  auto size = blocks.sizes.find(address);
+  if (size == blocks.sizes.end()) return;
   Range range = find(address);
   size_t bytes = size->second;
-  sizes.erase(size);
+  blocks.sizes.erase(size);
   // Join the neighbors.
   auto &holes = range.block->holes;
   auto after = holes.lower_bound(range.offset);
@@ -105,15 +105,15 @@ void Device::release(Address address) {
   if (bytes) holes[range.offset] = bytes;
   if (holes.begin()->second != range.block->bytes) return;
   // Nothing of the block is in use. Commands that were recorded before may still use it.
-  allocated -= range.block->bytes;
-  blocks.erase(range.block->address);
+  blocks.bytes -= range.block->bytes;
+  blocks.all.erase(range.block->address);
   retired.emplace_back(getLast(), range.block);
   recycle();
 }
 
 Range Device::find(Address address) const {
-  auto after = blocks.upper_bound(address);
-  if (after == blocks.begin()) throw VK_ERROR_UNKNOWN;
+  auto after = blocks.all.upper_bound(address);
+  if (after == blocks.all.begin()) throw VK_ERROR_UNKNOWN;
   Block *block = std::prev(after)->second;
   if (address - block->address >= block->bytes) throw VK_ERROR_UNKNOWN;
   return {block, size_t(address - block->address)};
@@ -121,8 +121,8 @@ Range Device::find(Address address) const {
 
 Range Device::findHost(const void *data, size_t bytes) const {
   auto *begin = static_cast<const unsigned char *>(data);
-  auto after = hostBlocks.upper_bound(begin);
-  if (after == hostBlocks.begin()) return {};
+  auto after = blocks.ofHost.upper_bound(begin);
+  if (after == blocks.ofHost.begin()) return {};
   auto [start, block] = *std::prev(after);
   return begin + bytes <= start + block->bytes ? Range{block, size_t(begin - start)} : Range{};
 }
@@ -145,7 +145,7 @@ void Device::getInfo(size_t &free, size_t &total) const {
   api.instance.GetPhysicalDeviceMemoryProperties2(physical.handle, &memory);
   uint32_t heap = memory.memoryProperties.memoryTypes[deviceType].heapIndex;
   total = memory.memoryProperties.memoryHeaps[heap].size;
-  size_t limit = physical.hasBudget ? budget.heapBudget[heap] : total, used = physical.hasBudget ? budget.heapUsage[heap] : allocated;
+  size_t limit = physical.hasBudget ? budget.heapBudget[heap] : total, used = physical.hasBudget ? budget.heapUsage[heap] : blocks.bytes;
   free = limit > used ? limit - used : 0;
   if (physical.isProcessor()) free = std::min(free, getFreeMemory());
 }

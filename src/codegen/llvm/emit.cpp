@@ -118,7 +118,7 @@ void ModuleEmitter::emit() {
   if (hasFailed) return;
   traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitTaskFunctions(kernel);
   limitInlining(*module);
-  collectCheckpoints(source, artifact.checkpoints);
+  collectCheckpoints(source, artifact.report.checkpoints);
   if (lines) lines->finish();
 }
 

@@ -50,7 +50,7 @@ Operand BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::St
   if (llvm::all_of(operands, [&](const Operand &value) { return conversions.isConstant(value) && value.isObject(); })) {
     nb::list list;
     for (const Operand &value : operands) list.append(value.getObject());
-    nb::object function = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), kind == BinaryKind::min ? "min" : "max"));
+    nb::object function = nb::borrow(PyDict_GetItemString(session.python.host.builtins.ptr(), kind == BinaryKind::min ? "min" : "max"));
     return makeObject(function(list));
   }
   mlir::Value result = conversions.emit(operands[0], operands.size() > 1 ? conversions.findType(operands[1]) : Type());
@@ -146,7 +146,7 @@ Operand BuiltinCalls::loadVolatile(const Operand &target, llvm::StringRef name) 
 Operand BuiltinCalls::callStaticPrint(Arguments &arguments) {
   for (Operand &value : arguments.positional)
     if (!conversions.toPython(value)) value = makeObject(nb::str(conversions.describe(value).c_str()));
-  nb::object print = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print"));
+  nb::object print = nb::borrow(PyDict_GetItemString(session.python.host.builtins.ptr(), "print"));
   for (const auto &[key, value] : arguments.named)
     if (!conversions.toPython(value)) pythonCalls().failRuntimeOperands(print, "print");
   return pythonCalls().runPython(print, makeObject(print), "print", arguments);
@@ -356,7 +356,7 @@ bool BuiltinCalls::matchesClass(const Operand &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
   if (PyTuple_Check(type.ptr())) { // a sequence pattern
     bool isVector =
-        value.isTyped() ? isa<VectorType>(value.getType()) : session.python.isInstance(value.getObject(), session.python.matrix);
+        value.isTyped() ? isa<VectorType>(value.getType()) : session.python.isInstance(value.getObject(), session.python.values.matrix);
     if (isVector || value.isTyped() || value.is<Struct>()) return isVector;
   }
   if (auto *structure = value.find<Struct>()) return members && members.equal(nb::tuple(nb::cast(structure->names)));
@@ -388,12 +388,12 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is<Tensor>(); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
   bool hasMatrix =
-      llvm::any_of(given, [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.matrix); });
+      llvm::any_of(given, [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.values.matrix); });
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
   bool hasPath = isCombined && given[0].isObject() && given[0].get<PythonObject>().path;
   if (isCombined && !(isKnown && given[0].isObject() && !hasPath && !hasMatrix)) return combineSequences(name, given);
-  bool callsFunc = count > 1 && (given[0].is<Method>() || session.python.isInstance(given[0].getObject(), session.python.func) ||
-                                 session.python.isInstance(given[0].getObject(), session.python.boundFunc));
+  bool callsFunc = count > 1 && (given[0].is<Method>() || session.python.isInstance(given[0].getObject(), session.python.functions.func) ||
+                                 session.python.isInstance(given[0].getObject(), session.python.functions.boundFunc));
   if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
   if (name == "len" && count == 1) {
     const Operand &operand = given[0];

@@ -56,7 +56,7 @@ Operand Calls::visitCall(nb::handle at) {
   nb::object calleeNode = getAttribute(at, names().func);
   if (std::optional<Operand> result = sparseCells().visitListMethod(at)) return *result;
   Operand callee = expressions().visit(calleeNode);
-  if (callee.isObject() && PyDict_GetItem(session.python.builtins.ptr(), nb::str("print").ptr()) == callee.getObject().ptr()) {
+  if (callee.isObject() && PyDict_GetItem(session.python.host.builtins.ptr(), nb::str("print").ptr()) == callee.getObject().ptr()) {
     printing().print(at);
     return makeObject(nb::none());
   }
@@ -74,32 +74,33 @@ Operand Calls::call(const Operand &operand, Arguments &arguments, nb::handle at)
   if (!operand.isObject()) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be called");
   const auto &callee = operand.get<PythonObject>();
   nb::handle object = callee.object;
-  if (python.isInstance(object, python.func)) return functions().callFunc(callee, nullptr, arguments);
-  if (python.isInstance(object, python.boundFunc)) {
+  if (python.isInstance(object, python.functions.func)) return functions().callFunc(callee, nullptr, arguments);
+  if (python.isInstance(object, python.functions.boundFunc)) {
     Operand self =
         makeObject(getAttribute(object, names().instance), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
     PythonObject func{getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func")};
     return functions().callFunc(func, &self, arguments);
   }
-  if (python.isInstance(object, python.kernel))
+  if (python.isInstance(object, python.functions.kernel))
     fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
-  bool isPythonType = object.is(python.builtins["int"]) || object.is(python.builtins["float"]) || object.is(python.builtins["bool"]);
+  bool isPythonType =
+      object.is(python.host.builtins["int"]) || object.is(python.host.builtins["float"]) || object.is(python.host.builtins["bool"]);
   if (isPythonType && arguments.positional.size() <= 1)
     return llvm::all_of(arguments.positional, [&](const Operand &value) { return conversions.isConstant(value); })
                ? pythonCalls().callPython(callee, arguments)
                : conversions.callCast(arguments.positional[0], session.findScalarType(object));
   if (Type type = session.findScalarType(object)) return conversions.rounded(castLiteral(type, arguments));
-  if (python.bufferView && object.is(python.bufferView)) return views().makeView(arguments);
-  if (python.isInstance(object, python.matrixType)) return conversions.rounded(matrixMethods().makeMatrixOfType(object, arguments));
-  if (python.isInstance(object, python.structType)) return structs().makeStruct(object, arguments);
+  if (python.containers.bufferView && object.is(python.containers.bufferView)) return views().makeView(arguments);
+  if (python.isInstance(object, python.values.matrixType)) return conversions.rounded(matrixMethods().makeMatrixOfType(object, arguments));
+  if (python.isInstance(object, python.values.structType)) return structs().makeStruct(object, arguments);
   if (std::string builtin = syntax().builtinName(object); !builtin.empty()) return builtinCalls().callBuiltin(builtin, callee, arguments);
   if (PyType_Check(object.ptr()))
     if (std::optional<Operand> made = callClass(callee, arguments)) return *made;
-  for (auto [name, value] : session.python.builtins)
+  for (auto [name, value] : session.python.host.builtins)
     if (value.is(object)) return builtinCalls().callPythonBuiltin(toText(name), callee, arguments);
-  if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
+  if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.host.function) && !PyCFunction_Check(object.ptr())) {
     nb::object method = findAttribute(object, names().__call__);
-    if (method && python.isInstance(method, python.boundFunc)) {
+    if (method && python.isInstance(method, python.functions.boundFunc)) {
       PythonObject func{getAttribute(method, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__")};
       return functions().callFunc(func, &operand, arguments);
     }
@@ -130,7 +131,7 @@ std::optional<Operand> Calls::callClass(const PythonObject &callee, Arguments &a
     if (!isKnown) return structs().makeDataclass(object, valueType, arguments);
   }
   if (nb::object structType = findAttribute(object, names()._qd_struct_type)) return structs().makeStruct(structType, arguments);
-  if (object.is(session.python.partialClass) && !isKnown && !arguments.positional.empty())
+  if (object.is(session.python.host.partial) && !isKnown && !arguments.positional.empty())
     return pythonCalls().makePartial(callee, arguments);
   if (isPlainCall) return std::nullopt;
   bool isTuple = PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(object.ptr()), &PyTuple_Type);
@@ -144,7 +145,7 @@ Operand Calls::castLiteral(Type type, Arguments &arguments) {
     fail(error::kSyntax, "A primitive type can only decorate a single expression.");
   const Operand &value = arguments.positional[0];
   if (value.is<Struct>() || value.is<Sequence>() || isa_and_nonnull<VectorType>(value.getType()) ||
-      session.python.isInstance(value.getObject(), session.python.matrix))
+      session.python.isInstance(value.getObject(), session.python.values.matrix))
     fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
   if (!value.isObject()) return makeComputed(emitter.cast(conversions.emit(value), type));
   if (!session.python.isNumber(value.getObject()))
@@ -174,18 +175,18 @@ Operand Calls::castLiteral(Type type, Arguments &arguments) {
 
 Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::handle at) {
   const auto &method = operand.get<Method>();
-  if (session.python.isInstance(method.callee, session.python.localFunc)) {
+  if (session.python.isInstance(method.callee, session.python.functions.localFunc)) {
     for (auto [name, item] : llvm::zip(method.names, method.items)) arguments.named.emplace_back(toText(name).str(), item);
     return functions().callFunc({method.callee, method.path}, nullptr, arguments);
   }
   const Operand &receiver = method.items[0];
-  if (method.callee.is(session.python.partialClass)) return pythonCalls().callPartial(method, arguments, at);
-  if (session.python.isInstance(method.callee, session.python.func)) {
+  if (method.callee.is(session.python.host.partial)) return pythonCalls().callPartial(method, arguments, at);
+  if (session.python.isInstance(method.callee, session.python.functions.func)) {
     if (registerTiles().isRegisterTile(receiver))
       for (Operand &argument : arguments.positional) argument = registerTiles().laneValue(receiver, argument);
     return functions().callFunc({method.callee, method.path}, &receiver, arguments);
   }
-  if (session.python.isInstance(method.callee, session.python.functionClass)) {
+  if (session.python.isInstance(method.callee, session.python.host.function)) {
     std::string called = toText(getAttribute(method.callee, names().__name__)).str();
     nb::object bound = receiver.isObject() ? conversions.toPython(operand) : nb::object();
     std::optional<Operand> result = bound ? pythonCalls().tryPython(bound, operand, called, arguments) : std::nullopt;
@@ -206,7 +207,7 @@ Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::hand
     return grouped;
   }
   if (const nb::object &object = receiver.getObject()) {
-    if (object.is(session.python.matrix) || object.is(session.python.vector))
+    if (object.is(session.python.values.matrix) || object.is(session.python.values.vector))
       return matrixMethods().callMatrixFactory(name, object, arguments);
     if (name == "format" && PyUnicode_Check(object.ptr()) &&
         !llvm::all_of(arguments.positional, [&](const Operand &value) { return bool(conversions.toPython(value)); }))

@@ -15,7 +15,8 @@ std::vector<Operand> Functions::bindArguments(const PythonObject &func, const Op
   auto standIn = [&](const Operand &value) {
     bool isNumber = session.python.isNumber(value.getObject());
     given.push_back(value);
-    return session.python.standIn(given.size() - 1, isNumber ? nb::repr(value.getObject()) : nb::str(conversions.describe(value).c_str()));
+    return session.python.language.standIn(given.size() - 1,
+                                           isNumber ? nb::repr(value.getObject()) : nb::str(conversions.describe(value).c_str()));
   };
   nb::list positional;
   nb::dict named;
@@ -28,21 +29,22 @@ std::vector<Operand> Functions::bindArguments(const PythonObject &func, const Op
   nb::object parameters = getAttribute(func.object, names().parameters);
   // A function without decorator has no attribute `parameters` at its path.
   nb::object python = getAttribute(func.object, names().function);
-  bool isDecorated = !session.plainFunctions.contains({python.ptr(), false}) && !session.plainFunctions.contains({python.ptr(), true});
+  bool isDecorated =
+      !session.functions.plainFunctions.contains({python.ptr(), false}) && !session.functions.plainFunctions.contains({python.ptr(), true});
   // Parameters of constructors stay known numbers.
   std::string called = readText(func.object, names().name);
   bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
   const PathNode *path = isDecorated ? session.tracker.getStep(func.path, PathStep::Kind::Attribute, "parameters") : nullptr;
-  nb::object bound = session.python.bind(parameters, nb::tuple(positional), named);
+  nb::object bound = session.python.language.bind(parameters, nb::tuple(positional), named);
   std::vector<Operand> values;
   for (nb::handle parameter : parameters) {
     nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
     const PathNode *parameterPath = session.tracker.getStep(path, PathStep::Kind::Item, "", int64_t(values.size()));
     if (session.python.isStructType(annotation))
       session.tracker.recordType(annotation, session.tracker.getStep(parameterPath, PathStep::Kind::Attribute, "annotation"));
-    bool isGiven = session.python.isInstance(item, session.python.standIn);
+    bool isGiven = session.python.isInstance(item, session.python.language.standIn);
     // A default value is part of its func. A default that is a func has its parameterPath globals, so it needs a path.
-    const PathNode *place = session.python.isInstance(item, session.python.func)
+    const PathNode *place = session.python.isInstance(item, session.python.functions.func)
                                 ? session.tracker.getStep(parameterPath, PathStep::Kind::Attribute, "default")
                                 : nullptr;
     const Operand value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, place);
@@ -120,7 +122,7 @@ void Functions::flatten(const Operand &value, SmallVectorImpl<mlir::Value> &oper
           *key += "n" + std::string(Py_TYPE(known.object.ptr())->tp_name) + std::to_string(text.size()) + ":" + text;
           return;
         }
-        session.keptAlive.push_back(known.object);
+        session.functions.keptAlive.push_back(known.object);
         addToKey('o', known.object.ptr());
         addToKey(known.members == PythonObject::Members::ReadAtLaunch ? 'l' : known.hasRuntimeMembers ? 'P' : 'p', known.path);
       },
@@ -184,7 +186,7 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   nb::object python = getAttribute(func.object, names().function);
   // The Python function of the func, under the func's path, for its globals.
   nb::object source = getAttribute(func.object, names().source);
-  Callee callee{func.object, {python, func.path}, source.is_none() ? session.python.getSource(python) : source};
+  Callee callee{func.object, {python, func.path}, source.is_none() ? session.python.language.getSource(python) : source};
   // Functions of the package need no path: the build is part of every cache key.
   if (!session.tracker.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.tracker.refuseCache();
   if (++session.callDepth > 200)
@@ -196,7 +198,7 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
   bool hasTasks =
       context.isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, &context).syntax.containsTasks();
-  if (session.python.isOfPackage(func.object) && readText(func.object, names().name) == "deactivate") ++session.deactivations;
+  if (session.python.isOfPackage(func.object) && readText(func.object, names().name) == "deactivate") ++session.cells.deactivations;
   // A callee that receives objects is inlined if possible, so that it can add members to them; with elements of sparse fields, so that
   // those it writes become active.
   auto isShared = [](const Operand &value) { return Instances::holdsInstance(value) || SparseCells::holdsElement(value); };
@@ -231,7 +233,7 @@ Operand Functions::superAttribute(nb::handle name) {
     if (isPast && nb::cast<bool>(members.attr("__contains__")(name))) {
       nb::object found = members[name];
       bool isMethod =
-          session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+          session.python.isInstance(found, session.python.functions.func) || session.python.isInstance(found, session.python.host.function);
       const PathNode *place = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
       session.tracker.read(place, found);
       return isMethod ? makeMethod(self->value, found, place) : makeObject(found, place);
@@ -244,14 +246,14 @@ Operand Functions::superAttribute(nb::handle name) {
 Operand Functions::makeLocalFunc(nb::handle at) {
   Method result;
   nb::list captured;
-  for (nb::handle name : session.python.freeNames(at)) {
+  for (nb::handle name : session.python.functions.freeNames(at)) {
     Binding *binding = scopes.find(name.ptr());
     if (!binding || binding->kind == Binding::Kind::Partial) continue;
     result.names.push_back(nb::borrow(name));
     result.items.push_back(binding->kind == Binding::Kind::Merged ? variables().merge(*binding, name.ptr()) : binding->value);
     captured.append(name);
   }
-  result.callee = session.python.localFunc(context.source.object, at, captured);
+  result.callee = session.python.functions.localFunc(context.source.object, at, captured);
   result.path = context.source.function.path;
   return result;
 }
@@ -309,15 +311,15 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
   for (const Operand &value : values) sparseCells().activateAll(value);
   SmallVector<mlir::Value> operands;
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(callee.func.ptr())) + ":";
-  session.keptAlive.push_back(callee.func);
+  session.functions.keptAlive.push_back(callee.func);
   for (const Operand &value : values) flatten(value, operands, &key);
-  auto [found, isNew] = session.instances.try_emplace(key);
+  auto [found, isNew] = session.functions.instances.try_emplace(key);
   FunctionInstance &instance = found->second;
   std::string name = readText(callee.func, names().name);
   if (isNew) {
     OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
     std::string plain = name.substr(name.rfind('.') + 1);
-    unsigned count = session.symbolCounts[plain]++;
+    unsigned count = session.functions.symbolCounts[plain]++;
     std::string symbol = count == 0 ? plain : plain + "." + std::to_string(count); // no Python name has this form
     auto types = llvm::map_to_vector(operands, [](mlir::Value operand) { return operand.getType(); });
     instance.op =
@@ -335,12 +337,12 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
       instance.op.setFunctionType(FunctionType::get(&session.ctx, types, results));
       instance.isInProgress = false;
     }
-    const unsigned deactivations = session.deactivations;
+    const unsigned deactivations = session.cells.deactivations;
     try {
       instance.result = inner.functions.buildFunction(instance.op, values);
-      instance.deactivates = session.deactivations != deactivations;
+      instance.deactivates = session.cells.deactivations != deactivations;
     } catch (const CompileError &) {
-      session.instances.erase(key); // so that the next call reports the same mistake and no recursion
+      session.functions.instances.erase(key); // so that the next call reports the same mistake and no recursion
       throw;
     }
     instance.isInProgress = false;
@@ -353,7 +355,7 @@ Operand Functions::callInstance(const Callee &callee, const std::vector<Operand>
     fail(error::kCompilation,
          "'" + name + "' is recursive: " + chain + "; a func is compiled into its caller, so it cannot call itself at run time");
   }
-  session.deactivations += instance.deactivates;
+  session.cells.deactivations += instance.deactivates;
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
   Operand result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);

@@ -96,7 +96,8 @@ Operand Instances::instanceAttribute(const Operand &operand, nb::handle name) {
     found = found.attr("fget");
     path = session.tracker.getStep(path, PathStep::Kind::Attribute, "fget");
   }
-  bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+  bool isMethod =
+      session.python.isInstance(found, session.python.functions.func) || session.python.isInstance(found, session.python.host.function);
   if (!isMethod) return attributes().objectAttribute(type, name);
   Operand method = makeMethod(operand, found, path);
   session.tracker.depend(path, artifact::Dependency::Kind::Function);
@@ -141,7 +142,7 @@ Operand Instances::makeNamedTuple(const PythonObject &type, Arguments &arguments
   std::vector<Operand> given;
   auto standIn = [&](const Operand &value) {
     given.push_back(collections().copyElement(value));
-    return session.python.standIn(given.size() - 1, conversions.describe(value).c_str());
+    return session.python.language.standIn(given.size() - 1, conversions.describe(value).c_str());
   };
   nb::list positional;
   nb::dict named;
@@ -151,7 +152,7 @@ Operand Instances::makeNamedTuple(const PythonObject &type, Arguments &arguments
   Sequence result;
   result.isTuple = true;
   for (nb::handle item : made) {
-    bool isGiven = session.python.isInstance(item, session.python.standIn);
+    bool isGiven = session.python.isInstance(item, session.python.language.standIn);
     result.items.push_back(isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, nullptr));
   }
   result.type = type.object;

@@ -13,8 +13,8 @@ namespace qd::frontend {
 bool PythonCalls::isKnownCall(const Arguments &arguments) {
   auto isKnown = [&](const Operand &value) {
     nb::object object = conversions.toPython(value);
-    return object && !session.python.isInstance(object, session.python.func) &&
-           !session.python.isInstance(object, session.python.boundFunc);
+    return object && !session.python.isInstance(object, session.python.functions.func) &&
+           !session.python.isInstance(object, session.python.functions.boundFunc);
   };
   return llvm::all_of(arguments.positional, isKnown) &&
          llvm::all_of(arguments.named, [&](const auto &named) { return isKnown(named.second); });
@@ -46,7 +46,7 @@ std::optional<Operand> PythonCalls::callWrapped(const PythonObject &callee, Argu
     session.tracker.read(path, part);
     return PythonObject{nb::borrow(unwrapTensor(part)), path};
   };
-  if (python.isInstance(object, python.partialClass)) {
+  if (python.isInstance(object, python.host.partial)) {
     Arguments all;
     PythonObject positional = partOf(names().args), named = partOf(names().keywords);
     for (const Operand &value : collections().listItems(positional, "unpack")) all.positional.push_back(value);
@@ -63,22 +63,23 @@ std::optional<Operand> PythonCalls::callWrapped(const PythonObject &callee, Argu
     return calls().call(partOf(names().func), all, at);
   }
   if (isKnownCall(arguments) && !mayReadElements(object, arguments)) return std::nullopt;
-  bool isMethod = python.isInstance(object, python.methodClass);
+  bool isMethod = python.isInstance(object, python.host.method);
   bool isStatic = Py_TYPE(object.ptr()) == &PyStaticMethod_Type;
   if (isMethod || isStatic) {
     PythonObject function = partOf(names().func_);
     if (isStatic) return calls().call(function, arguments, at);
     PythonObject self = partOf(names().__self__);
-    bool isPythonFunction = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
+    bool isPythonFunction =
+        python.isInstance(function.object, python.host.function) || python.isInstance(function.object, python.functions.func);
     if (isPythonFunction) return calls().callMethod(makeMethod(self, function.object, function.path), arguments, at);
   }
-  if (PyType_Check(object.ptr()) || python.isInstance(object, python.functionClass) || PyCFunction_Check(object.ptr())) return std::nullopt;
+  if (PyType_Check(object.ptr()) || python.isInstance(object, python.host.function) || PyCFunction_Check(object.ptr())) return std::nullopt;
   nb::object wrapped = findAttribute(object, names().__wrapped__);
-  if (wrapped && python.isInstance(wrapped, python.functionClass))
+  if (wrapped && python.isInstance(wrapped, python.host.function))
     return calls().call(partOf(names().__wrapped__), arguments, at); // functools.cache
   nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
   nb::object callMember = findAttribute(type, names().__call__);
-  if (!callMember || !python.isInstance(callMember, python.functionClass)) return std::nullopt;
+  if (!callMember || !python.isInstance(callMember, python.host.function)) return std::nullopt;
   const PathNode *path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
   session.tracker.depend(path, artifact::Dependency::Kind::Function);
   return calls().callMethod(makeMethod(callee, callMember, path), arguments, at);
@@ -86,10 +87,10 @@ std::optional<Operand> PythonCalls::callWrapped(const PythonObject &callee, Argu
 
 Operand PythonCalls::callPlain(const PythonObject &function, const Operand *self, Arguments &arguments) {
   nb::handle object = function.object;
-  auto found = session.plainFunctions.find({object.ptr(), false});
-  if (found == session.plainFunctions.end()) {
-    session.keptAlive.push_back(nb::borrow(object));
-    found = session.plainFunctions.emplace(std::pair(object.ptr(), false), session.python.asFunc(object)).first;
+  auto found = session.functions.plainFunctions.find({object.ptr(), false});
+  if (found == session.functions.plainFunctions.end()) {
+    session.functions.keptAlive.push_back(nb::borrow(object));
+    found = session.functions.plainFunctions.emplace(std::pair(object.ptr(), false), session.python.functions.asFunc(object)).first;
   }
   std::string name = toText(getAttribute(object, names().__name__)).str();
   if (found->second.is_none()) {
@@ -114,7 +115,7 @@ Operand PythonCalls::makePartial(const PythonObject &type, Arguments &arguments)
     result.names.push_back(nb::str(name.c_str()));
     result.items.push_back(collections().copyElement(value));
   }
-  session.keptAlive.insert(session.keptAlive.end(), result.names.begin(), result.names.end());
+  session.functions.keptAlive.insert(session.functions.keptAlive.end(), result.names.begin(), result.names.end());
   result.callee = type.object;
   return result;
 }
@@ -139,13 +140,13 @@ Operand PythonCalls::declareFunc(nb::handle decorator, Arguments &arguments) {
   const Operand *given = arguments.positional.size() == 1 && arguments.named.empty() ? &arguments.positional[0] : nullptr;
   if (!given) fail(error::kSyntax, "qd." + name + " takes one function in kernels");
   auto *method = given->find<Method>();
-  if (method && !isReal && session.python.isInstance(method->callee, session.python.localFunc)) return *given;
-  if (!session.python.isInstance(given->getObject(), session.python.functionClass))
+  if (method && !isReal && session.python.isInstance(method->callee, session.python.functions.localFunc)) return *given;
+  if (!session.python.isInstance(given->getObject(), session.python.host.function))
     fail(error::kType, "qd." + name + " takes a function that is defined outside of the kernel, got " + conversions.describe(*given));
   const auto &plain = given->get<PythonObject>();
-  nb::object &made = session.plainFunctions[{plain.object.ptr(), isReal}];
+  nb::object &made = session.functions.plainFunctions[{plain.object.ptr(), isReal}];
   if (!made || made.is_none()) {
-    session.keptAlive.push_back(plain.object);
+    session.functions.keptAlive.push_back(plain.object);
     made = nb::borrow(decorator)(plain.object);
   }
   return makeObject(made, plain.path);
@@ -160,7 +161,7 @@ void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const 
     // Functions of installed packages do not change.
     if (!seen.insert(callable.ptr()).second || toText(file).starts_with(library) || toText(file).contains("site-packages")) return;
     auto record = [&](const PathNode *place, nb::handle object) {
-      bool isFunction = python.isInstance(object, python.functionClass);
+      bool isFunction = python.isInstance(object, python.host.function);
       if (!isFunction && !python.isNumber(object) && !PyUnicode_Check(object.ptr())) return;
       session.tracker.read(place, object);
       if (isFunction && !python.isOfPackage(object)) visitFunction(object, place);
@@ -183,7 +184,7 @@ void PythonCalls::readCaptured(nb::handle function, const PathNode *path, const 
       if (content) record(session.tracker.getCellRoot(cell, step), content);
     }
   };
-  if (python.isInstance(function, python.functionClass) && !python.isOfPackage(function)) visitFunction(function, path);
+  if (python.isInstance(function, python.host.function) && !python.isOfPackage(function)) visitFunction(function, path);
 }
 
 Operand PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Operand> &given, Arguments &named) {
@@ -211,7 +212,7 @@ Operand PythonCalls::applyOperator(llvm::StringRef name, const std::vector<Opera
   if (name == "matmul") return operators().matmul(given[0], given[1]);
   if (auto kind = ir::findKind<BinaryKind>(name)) return operators().binary(*kind, given[0], given[1], name);
   named.positional = given;
-  PyObject *function = PyDict_GetItem(session.python.builtins.ptr(), nb::str(name.data(), name.size()).ptr());
+  PyObject *function = PyDict_GetItem(session.python.host.builtins.ptr(), nb::str(name.data(), name.size()).ptr());
   return builtinCalls().callPythonBuiltin(name, {nb::borrow(function)}, named); // len, abs, round, divmod
 }
 
@@ -240,12 +241,12 @@ Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name
       return pairs;
     }
     nb::object known = conversions.isTensor(value) ? nb::object() : conversions.toPython(value);
-    if (known && !python.isInstance(known, python.func) && !python.isInstance(known, python.boundFunc)) return known;
+    if (known && !python.isInstance(known, python.functions.func) && !python.isInstance(known, python.functions.boundFunc)) return known;
     operands->values.push_back(conversions.load(value));
-    return python.operandClass(operands->apply, operands->values.size() - 1, conversions.describe(value).c_str());
+    return python.language.operand(operands->apply, operands->values.size() - 1, conversions.describe(value).c_str());
   };
   std::function<Operand(nb::handle)> unbox = [&](nb::handle item) -> Operand {
-    if (python.isInstance(item, python.operandClass)) return operands->values.at(nb::cast<size_t>(getAttribute(item, names().index)));
+    if (python.isInstance(item, python.language.operand)) return operands->values.at(nb::cast<size_t>(getAttribute(item, names().index)));
     bool isTuple = PyTuple_CheckExact(item.ptr());
     if (!isTuple && !PyList_CheckExact(item.ptr())) return makeObject(item);
     return makeSequence(listOperands(item, unbox), isTuple);
@@ -268,7 +269,7 @@ Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name
       operands.apply.reset();
     }
   } closer{*operands};
-  session.keptAlive.push_back(operands->apply);
+  session.functions.keptAlive.push_back(operands->apply);
   nb::list positional;
   nb::dict named;
   if (self) positional.append(box(*self));
@@ -280,7 +281,7 @@ Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name
     throw std::move(*operands->mistake);
   }
   if (!result) {
-    bool isPythonFunction = python.isInstance(object, python.functionClass);
+    bool isPythonFunction = python.isInstance(object, python.host.function);
     nb::python_error problem;
     if (!isPythonFunction && (problem.matches(PyExc_TypeError) || problem.matches(PyExc_AttributeError))) failRuntimeOperands(object, name);
     session.failFromPython(problem, " when calling `" + name + "`");
@@ -311,7 +312,7 @@ Operand PythonCalls::callPython(const PythonObject &callee, Arguments &arguments
   if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
   if (!session.options.isInterpreted && nb::cast<bool>(nb::module_::import_("quadrants._base.source").attr("is_debugger")(object)))
     fail(error::kSyntax, "'" + name + "' stops in a frame of Python: a compiled kernel has none");
-  bool isFunction = python.isInstance(object, python.functionClass);
+  bool isFunction = python.isInstance(object, python.host.function);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(context.source.function.object)) {
     // Kernels may call constructors of types and queries of options. Any other function of the package is a builtin or not allowed.
     nb::object owner = findAttribute(object, names().__module__);
@@ -338,7 +339,7 @@ Operand PythonCalls::runPython(nb::handle callable, const Operand &callee, const
   auto *method = callee.find<Method>();
   const nb::object &function = method ? method->callee : callee.getObject();
   bool isPythonFunction =
-      session.python.isInstance(function, session.python.functionClass) || session.python.isInstance(callable, session.python.methodClass);
+      session.python.isInstance(function, session.python.host.function) || session.python.isInstance(callable, session.python.host.method);
   if (isPythonFunction && !session.python.isOfPackage(callable)) {
     session.tracker.refuseCache();
     readCaptured(function, method ? method->path : callee.get<PythonObject>().path, method ? &method->items[0] : nullptr);

@@ -22,7 +22,8 @@ nb::object Instances::findSpecial(const Operand &value, const std::string &name)
   nb::object type = findUserClass(value);
   if (!type) return {};
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
-  bool isFunction = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+  bool isFunction =
+      session.python.isInstance(found, session.python.functions.func) || session.python.isInstance(found, session.python.host.function);
   return isFunction ? found : nb::object();
 }
 

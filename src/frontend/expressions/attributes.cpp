@@ -159,7 +159,7 @@ Operand Attributes::structAttribute(const Operand &base, nb::handle name) {
       return makeMethod(base, found, session.tracker.getTypeMember(type, "methods", text));
     if (PyObject *found = PyDict_GetItem(getAttribute(type, names().statics).ptr(), name.ptr())) {
       bool isFunction =
-          session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+          session.python.isInstance(found, session.python.functions.func) || session.python.isInstance(found, session.python.host.function);
       return conversions.fromPython(found, isFunction ? session.tracker.getTypeMember(type, "statics", text) : nullptr);
     }
   }
@@ -190,10 +190,11 @@ Operand Attributes::dataclassMember(const PythonObject &base, nb::handle name, n
   if (!object)
     fail(error::kAttribute, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
   if (Type type = session.findValueType(annotation)) return conversions.makeInput(path, type);
-  bool isArray = session.python.isInstance(annotation, session.python.arrayType) || annotation.is(session.python.bufferView);
-  if (isArray && !object.is_none() && !session.python.isInstance(object, session.python.structField))
+  bool isArray =
+      session.python.isInstance(annotation, session.python.values.arrayType) || annotation.is(session.python.containers.bufferView);
+  if (isArray && !object.is_none() && !session.python.isInstance(object, session.python.containers.structField))
     return signature().withBoundary(signature().makeArrayArgument(annotation, object, path), annotation);
-  if (session.python.isInstance(annotation, session.python.structType)) return signature().makeStructArgument(annotation, path);
+  if (session.python.isInstance(annotation, session.python.values.structType)) return signature().makeStructArgument(annotation, path);
   Operand value = makeObject(object, path);
   if (isArray) value = signature().withBoundary(value, annotation);
   value.get<PythonObject>().hasRuntimeMembers = session.python.isDataclassInstance(object);
@@ -207,8 +208,8 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
   const auto &base = operand.get<PythonObject>();
   nb::handle object = base.object;
   requireShadow(base);
-  if (python.isInstance(object, python.structValue)) return structAttribute(structs().structOfObject(base), name);
-  if (python.isInstance(object, python.matrix) && !(text == "n" || text == "m" || text == "ndim" || text == "shape"))
+  if (python.isInstance(object, python.values.structValue)) return structAttribute(structs().structOfObject(base), name);
+  if (python.isInstance(object, python.values.matrix) && !(text == "n" || text == "m" || text == "ndim" || text == "shape"))
     return vectorAttribute(makeComputed(conversions.emitHostMatrix(object)), name);
   nb::handle type = reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()));
   if (base.hasRuntimeMembers) {
@@ -216,12 +217,12 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
     if (PyObject *field = fields ? PyDict_GetItem(fields.ptr(), name.ptr()) : nullptr)
       return dataclassMember(base, name, getAttribute(field, names().type));
   }
-  if (object.is(python.matrix) || object.is(python.vector)) return makeMethod(operand, name);
+  if (object.is(python.values.matrix) || object.is(python.values.vector)) return makeMethod(operand, name);
   const PathNode *classPath =
       PyType_Check(object.ptr()) ? base.path : session.tracker.getStep(base.path, PathStep::Kind::Attribute, "__class__");
   const PathNode *methodPath = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
   nb::object property = findAttribute(type, name);
-  if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.func)) {
+  if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.functions.func)) {
     const PathNode *getter = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
     session.tracker.depend(getter, artifact::Dependency::Kind::Function);
     Arguments none;
@@ -232,7 +233,7 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
   if (!found) {
     std::string owner =
         PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
-        : python.isInstance(object, python.moduleClass) ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
+        : python.isInstance(object, python.host.module) ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
                                                         : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
     if (base.hasRuntimeMembers) owner = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
     std::string close = findClosest(text, checked(PyObject_Dir(object.ptr())));
@@ -243,20 +244,20 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
     fail(error::kAttribute,
          owner + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
-  if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) {
+  if (python.isInstance(object, python.containers.structField) && PyCallable_Check(found.ptr())) {
     if (text != "get_member_field") failHostMethod(text);
     return makeMethod(operand, name);
   }
-  bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
+  bool isPackage = python.isInstance(object, python.host.module) && python.isOfPackage(object);
   bool isNamedTuple = PyTuple_Check(object.ptr()) && findAttribute(type, names()._fields);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) ||
       (PyTuple_Check(object.ptr()) && !isNamedTuple))
     return makeMethod(operand, name);
   // Since Python 3.13 a class method binds the object that it wraps by itself.
-  if (python.isInstance(found, python.methodClass) && python.isInstance(found.attr("__func__"), python.func))
-    found = python.boundFunc(found.attr("__func__"), found.attr("__self__"));
+  if (python.isInstance(found, python.host.method) && python.isInstance(found.attr("__func__"), python.functions.func))
+    found = python.functions.boundFunc(found.attr("__func__"), found.attr("__self__"));
   // A method without decorator, bound to its object.
-  if (python.isInstance(found, python.methodClass) && python.isInstance(getAttribute(found, names().func_), python.functionClass)) {
+  if (python.isInstance(found, python.host.method) && python.isInstance(getAttribute(found, names().func_), python.host.function)) {
     nb::object self = getAttribute(found, names().__self__);
     if (self.is(object) || self.is(type)) {
       session.tracker.depend(path, artifact::Dependency::Kind::Function);
@@ -264,14 +265,14 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
     }
   }
   // A func of the object's class, bound to the object. Its path goes through the class, because each read creates a new bound func.
-  if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
+  if (python.isInstance(found, python.functions.boundFunc) && getAttribute(found, names().instance).is(object)) {
     session.tracker.depend(methodPath, artifact::Dependency::Kind::Function);
     return makeMethod(operand, getAttribute(found, names().func), methodPath);
   }
   PythonObject::Members members = base.members;
   if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == PythonObject::Members::Unspecified)
     members = conversions.isTrue(makeObject(bakes)) ? PythonObject::Members::Baked : PythonObject::Members::ReadAtLaunch;
-  bool isNumber = (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass);
+  bool isNumber = (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.host.enumeration);
   if (members == PythonObject::Members::ReadAtLaunch && path && isNumber) {
     if (nesting.staticDepth > 0)
       fail(error::kSyntax, "'" + text +

@@ -15,13 +15,13 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
     return listOperands(dictionary->names, [](const nb::object &name) { return makeObject(name); });
   if (value.is<Sequence>() || value.is<Struct>()) return value.findBase<Aggregate>()->items;
   auto *known = value.find<PythonObject>();
-  if (session.python.isInstance(value.getObject(), session.python.groupedRange)) {
+  if (session.python.isInstance(value.getObject(), session.python.language.groupedRange)) {
     for (nb::handle index : getAttribute(known->object, names().r)) items.push_back(indexVector(index));
     return items;
   }
   if (known && known->isIndex)
     return listOperands(getAttribute(known->object, names()._array).attr("tolist")(), [](nb::handle item) { return makeObject(item); });
-  if (session.python.isInstance(value.getObject(), session.python.matrix))
+  if (session.python.isInstance(value.getObject(), session.python.values.matrix))
     return listItems(makeComputed(conversions.emitHostMatrix(known->object)), purpose);
   nb::object iterator;
   if (known && !session.python.isTensor(known->object) && !session.python.isNumber(known->object))
@@ -58,7 +58,7 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
 
 Operand Collections::indexVector(nb::handle index) {
   if (nb::len(index) == 0) return makeTuple({});
-  Operand vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._base.dtypes").attr("i32")));
+  Operand vector = makeObject(session.python.values.vector(nb::list(index), nb::module_::import_("quadrants._base.dtypes").attr("i32")));
   vector.get<PythonObject>().isIndex = true;
   return vector;
 }
@@ -120,7 +120,7 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     const nb::object &object = value.getObject();
     if (object && (session.python.isNumber(object) || PyUnicode_Check(object.ptr()) || object.is_none())) return object;
     boxed.push_back(conversions.load(value));
-    return session.python.standIn(boxed.size() - 1, conversions.describe(value).c_str());
+    return session.python.language.standIn(boxed.size() - 1, conversions.describe(value).c_str());
   };
   auto boxAll = [&](const std::vector<Operand> &items) {
     nb::list list;
@@ -128,7 +128,8 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     return list;
   };
   std::function<Operand(nb::handle)> unbox = [&](nb::handle object) -> Operand {
-    if (session.python.isInstance(object, session.python.standIn)) return boxed[nb::cast<size_t>(getAttribute(object, names().index))];
+    if (session.python.isInstance(object, session.python.language.standIn))
+      return boxed[nb::cast<size_t>(getAttribute(object, names().index))];
     PyObject *ptr = object.ptr();
     if (!PyList_Check(ptr) && !PyTuple_Check(ptr) && !PyDictViewSet_Check(ptr) && !PyDictValues_Check(ptr)) return makeObject(object);
     std::vector<Operand> items;

@@ -109,7 +109,7 @@ Operand Expressions::lookUpGlobal(nb::handle name) {
     refuseFloat(found);
     return makeObject(found, path);
   }
-  if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr())) return makeObject(found);
+  if (PyObject *found = PyDict_GetItemWithError(session.python.host.builtins.ptr(), name.ptr())) return makeObject(found);
   nb::list visible(globals);
   for (const std::string &local : scopes.listNames()) visible.insert(0, nb::str(local.c_str()));
   std::string close = findClosest(text, visible);
@@ -236,7 +236,7 @@ Operand Expressions::chooseBranch(mlir::Value condition, const std::function<Ope
     scopes.push();
     ++nesting.runtimeDepth;
     values[side] = side == 0 ? first() : second();
-    if (session.python.isInstance(values[side].getObject(), session.python.structValue))
+    if (session.python.isInstance(values[side].getObject(), session.python.values.structValue))
       values[side] = structs().structOfObject(values[side]);
     if (values[side].is<Struct>())
       functions().flatten(values[side], typed[side], nullptr);
@@ -285,7 +285,7 @@ Operand Expressions::visitBoolean(nb::handle at) {
   llvm::StringRef symbol = isAnd ? "&&" : "||";
   BinaryKind kind = isAnd ? BinaryKind::bit_and : BinaryKind::bit_or;
   size_t count = nb::len(operands);
-  auto isHostMatrix = [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.matrix); };
+  auto isHostMatrix = [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.values.matrix); };
   auto isVector = [&](const Operand &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(conversions.findType(value)); };
   // With a vector operand, the truth of each operand is computed per component.
   auto asTruth = [&](const Operand &value) {

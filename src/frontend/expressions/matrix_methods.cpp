@@ -171,7 +171,7 @@ Operand MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef classNam
                  (items.isObject() && !session.python.isNumber(items.getObject()) && !PyUnicode_Check(items.getObject().ptr()));
   if (!isArray)
     fail(error::kType, "An Matrix/Vector can only be initialized with an array-like object, got " + conversions.describe(items));
-  if (session.python.isInstance(items.getObject(), session.python.numpyArray))
+  if (session.python.isInstance(items.getObject(), session.python.host.numpyArray))
     items = conversions.fromPython(items.getObject().attr("tolist")(), nullptr);
   mlir::Value value = conversions.emit(items);
   return makeComputed(scalar ? emitter.cast(value, scalar) : value);

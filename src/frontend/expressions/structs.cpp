@@ -41,7 +41,7 @@ Operand Structs::zeroOf(nb::handle type) {
 std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedItems(const Operand &value) {
   std::vector<std::pair<nb::object, Operand>> items;
   const nb::object &object = value.getObject();
-  if (session.python.isInstance(object, session.python.structValue)) return findNamedItems(structOfObject(value));
+  if (session.python.isInstance(object, session.python.values.structValue)) return findNamedItems(structOfObject(value));
   if (object && PyDict_Check(object.ptr())) {
     for (auto [name, item] : nb::borrow<nb::dict>(object)) items.emplace_back(nb::borrow(name), makeObject(item));
   } else if (object && session.python.isDataclassInstance(object)) {
@@ -110,7 +110,7 @@ Operand Structs::makeStruct(nb::handle structType, Arguments &arguments) {
 Operand Structs::makeAnonymousStruct(Arguments &arguments) {
   Struct result;
   auto add = [&](nb::object name, const Operand &value) {
-    bool isStruct = session.python.isInstance(value.getObject(), session.python.structValue);
+    bool isStruct = session.python.isInstance(value.getObject(), session.python.values.structValue);
     result.names.push_back(std::move(name));
     result.items.push_back(isStruct                                   ? structOfObject(value)
                            : value.is<Sequence>() || value.isObject() ? makeComputed(conversions.emit(value))
@@ -149,7 +149,8 @@ Operand Structs::structOfObject(const Operand &operand) {
     Operand item = makeObject(member, path);
     session.tracker.read(path, member);
     if (types.contains(name)) return convertMember(nb::object(types[name]), item);
-    return session.python.isInstance(member, session.python.structValue) ? structOfObject(item) : makeComputed(conversions.emit(item));
+    return session.python.isInstance(member, session.python.values.structValue) ? structOfObject(item)
+                                                                                : makeComputed(conversions.emit(item));
   });
   if (isTyped) result.type = type;
   return result;
@@ -169,7 +170,7 @@ PythonObject Structs::structFieldMember(const PythonObject &structField, nb::han
 Operand Structs::structElement(const PythonObject &structField, llvm::function_ref<Operand(const Operand &)> element) {
   Struct result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
     PythonObject member = structFieldMember(structField, name, field);
-    return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
+    return session.python.isInstance(field, session.python.containers.structField) ? structElement(member, element) : element(member);
   });
   nb::object type = findAttribute(structField.object, names().dtype);
   if (type && session.python.isStructType(type)) {

@@ -59,7 +59,7 @@ std::vector<Operand> Subscripts::flattenIndices(const std::vector<Operand> &give
   std::vector<Operand> indices;
   for (const Operand &index : given) {
     bool isVector = isa_and_nonnull<VectorType>(index.getType()) || isList(index) ||
-                    session.python.isInstance(index.getObject(), session.python.matrix);
+                    session.python.isInstance(index.getObject(), session.python.values.matrix);
     if (isVector)
       llvm::append_range(indices, collections().listItems(index, "index with"));
     else
@@ -87,7 +87,7 @@ Operand Subscripts::subscriptValues(const Operand &base, const std::vector<Opera
   if (conversions.isTensor(base)) return subscriptTensor(conversions.toTensor(base), indices);
   if (auto *view = base.find<View>()) return views().subscriptView(*view, indices);
   if (base.isTyped()) return subscriptVector(base, indices);
-  if (session.python.isInstance(base.getObject(), session.python.structField))
+  if (session.python.isInstance(base.getObject(), session.python.containers.structField))
     return structs().structElement(base.get<PythonObject>(),
                                    [&](const Operand &member) { return subscriptTensor(conversions.toTensor(member), indices); });
   auto *object = base.find<PythonObject>();
@@ -95,7 +95,7 @@ Operand Subscripts::subscriptValues(const Operand &base, const std::vector<Opera
     std::vector<Operand> components = collections().listItems(base, "index");
     return components[size_t(wrapIndex(*known, int64_t(components.size()), "the index of the loop"))];
   }
-  if (session.python.isInstance(base.getObject(), session.python.matrix))
+  if (session.python.isInstance(base.getObject(), session.python.values.matrix))
     return subscriptVector(makeComputed(conversions.emitHostMatrix(object->object)), indices);
   Operand key = isTuple ? makeTuple(indices) : indices[0];
   if (base.is<Sequence>() || base.is<Dictionary>()) return subscriptSequence(base, key);
@@ -363,14 +363,14 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
   const auto &base = operand.get<PythonObject>();
   PyObject *container = base.object.ptr();
   attributes().requireShadow(base);
-  if (session.python.isInstance(base.object, session.python.structValue))
+  if (session.python.isInstance(base.object, session.python.values.structValue))
     return attributes().structAttribute(structs().structOfObject(operand), conversions.known(index));
   if (isList(operand) && index.isTyped() && ir::isIntegerScalar(index.getType())) {
     std::vector<Operand> items = collections().listItems(operand, "index");
     return subscriptSequence(makeSequence(std::move(items)), index);
   }
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(operand, makeObject(nb::int_(*position)));
-  bool isArray = session.python.isInstance(base.object, session.python.numpyArray);
+  bool isArray = session.python.isInstance(base.object, session.python.host.numpyArray);
   auto *slice = index.find<Slice>();
   nb::object key = slice ? makeSlice(*slice) : conversions.toPython(index);
   if (index.isTyped() || (isArray && !key))

@@ -174,7 +174,9 @@ Operand Views::subscriptView(const View &view, const std::vector<Operand> &given
   return subscripts().subscriptTensor(view.getContainer(), {result.getAxes().begin(), result.getAxes().end()});
 }
 
-bool Views::isHostView(const Tensor &tensor) { return tensor.path && session.python.isInstance(tensor.object, session.python.bufferView); }
+bool Views::isHostView(const Tensor &tensor) {
+  return tensor.path && session.python.isInstance(tensor.object, session.python.containers.bufferView);
+}
 
 void Views::requireNoHostView(const Tensor &tensor) {
   // Only views have an attribute `offset`.

@@ -98,7 +98,7 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
       return std::nullopt;
     }
     if (auto *object = base.find<PythonObject>();
-        object && object->path && session.python.isInstance(object->object, session.python.matrix))
+        object && object->path && session.python.isInstance(object->object, session.python.values.matrix))
       variables().failCaptured(DependencyTracker::describe(object->path));
     if (base.is<Argument>()) variables().requirePlace(base);
     if (instances().hasSpecial(base, "__setitem__")) {
@@ -182,7 +182,7 @@ void Assignments::visitAnnotatedAssign(nb::handle at) {
   Operand value = expressions().visit(expression);
   if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on annotated assignment");
   if (!type) {
-    if (annotation && session.python.isInstance(annotation, session.python.structType))
+    if (annotation && session.python.isInstance(annotation, session.python.values.structType))
       return assign(target, structs().convertMember(annotation, value));
     fail(error::kSyntax, "the annotation is no data type of the kernel language");
   }

@@ -18,8 +18,9 @@ size_t LoopRanges::countTargets(nb::handle target) {
 }
 
 bool LoopRanges::isContainer(const Operand &value) {
-  return conversions.isTensor(value) || value.is<View>() || session.python.isInstance(value.getObject(), session.python.structField) ||
-         session.python.isInstance(value.getObject(), session.python.snode);
+  return conversions.isTensor(value) || value.is<View>() ||
+         session.python.isInstance(value.getObject(), session.python.containers.structField) ||
+         session.python.isInstance(value.getObject(), session.python.containers.node);
 }
 
 std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Operand &iterable, nb::handle target) {
@@ -54,9 +55,9 @@ Operand LoopRanges::toRange(const Operand &object) {
     for (const nb::object &name : {names().start, names().stop, names().step}) items.push_back(makeObject(getAttribute(ndrange, name)));
     return makeAggregate<Range>(std::move(items));
   }
-  bool isGrouped = session.python.isInstance(ndrange, session.python.groupedRange);
+  bool isGrouped = session.python.isInstance(ndrange, session.python.language.groupedRange);
   if (isGrouped) ndrange = getAttribute(ndrange, names().r);
-  if (!session.python.isInstance(ndrange, session.python.ndrange)) return object;
+  if (!session.python.isInstance(ndrange, session.python.language.ndrange)) return object;
   Range range;
   for (nb::handle triple : getAttribute(ndrange, names().bounds))
     for (nb::handle end : triple) range.items.push_back(makeObject(end));
@@ -95,7 +96,7 @@ Operand LoopRanges::makeRange(const Arguments &arguments) {
   llvm::append_range(items, arguments.positional);
   if (items.size() == 2) items.push_back(makeObject(nb::int_(1)));
   bool isKnown = llvm::all_of(items, [&](const Operand &item) { return conversions.findInteger(item).has_value(); });
-  if (isKnown) return makeObject(session.python.rangeClass(items[0].getObject(), items[1].getObject(), items[2].getObject()));
+  if (isKnown) return makeObject(session.python.host.range(items[0].getObject(), items[1].getObject(), items[2].getObject()));
   return makeAggregate<Range>(std::move(items));
 }
 
@@ -121,7 +122,7 @@ Operand LoopRanges::makeNdrange(const Arguments &arguments) {
   }
   nb::dict named;
   for (const auto &[name, value] : arguments.named) named[name.c_str()] = conversions.known(value);
-  nb::object made = session.python.ndrange(*dimensions, **named);
+  nb::object made = session.python.language.ndrange(*dimensions, **named);
   if (isKnown) return makeObject(made);
   Operand range = toRange(makeObject(made));
   range.get<Range>().items = std::move(items);
@@ -235,7 +236,7 @@ std::pair<mlir::Value, mlir::Value> LoopRanges::findBounds(const Operand &contai
 }
 
 Operand LoopRanges::leafTensor(Operand container) {
-  while (session.python.isInstance(container.getObject(), session.python.structField)) {
+  while (session.python.isInstance(container.getObject(), session.python.containers.structField)) {
     nb::object fields = getAttribute(container.getObject(), names().field_dict);
     auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
     container = structs().structFieldMember(container.get<PythonObject>(), name, field);
@@ -245,7 +246,7 @@ Operand LoopRanges::leafTensor(Operand container) {
 
 std::vector<std::pair<mlir::Value, mlir::Value>> LoopRanges::listBounds(Operand container) {
   std::vector<std::pair<mlir::Value, mlir::Value>> bounds;
-  if (session.python.isInstance(container.getObject(), session.python.snode)) {
+  if (session.python.isInstance(container.getObject(), session.python.containers.node)) {
     auto bound = [&](nb::handle end) { return emitter.constant(nb::cast<int64_t>(end), session.types.i32); };
     const auto &node = container.get<PythonObject>();
     const PathNode *path = session.tracker.getStep(node.path, PathStep::Kind::Attribute, "_box");

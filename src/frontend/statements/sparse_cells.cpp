@@ -32,7 +32,7 @@ static bool isSparse(const nb::object &container, const char *what) {
 
 bool SparseCells::isAssumedActive(const Tensor &field) {
   nb::object node = field.object.attr("_cells").attr("node");
-  return llvm::any_of(session.assumedActive, [&](nb::handle assumed) { return assumed.is(node) || assumed.is(field.object); });
+  return llvm::any_of(session.cells.assumedActive, [&](nb::handle assumed) { return assumed.is(node) || assumed.is(field.object); });
 }
 
 void SparseCells::markElement(Place &place, const Tensor &field, ValueRange indices) {
@@ -46,7 +46,7 @@ bool SparseCells::checksAlways() {
 }
 
 void SparseCells::assumeActive(const std::vector<Operand> &nodes) {
-  for (const Operand &node : nodes) session.assumedActive.push_back(conversions.known(node));
+  for (const Operand &node : nodes) session.cells.assumedActive.push_back(conversions.known(node));
 }
 
 mlir::Value SparseCells::divide(BinaryKind kind, mlir::Value number, int64_t divisor) {
@@ -136,7 +136,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
   Operand container = loopRanges().leafTensor(containers ? containers->items[0] : iterable);
   auto *tensor = container.find<Tensor>();
   nb::object object = tensor ? tensor->object : container.getObject();
-  if (!object || !(conversions.isTensor(container) || session.python.isInstance(object, session.python.snode))) return false;
+  if (!object || !(conversions.isTensor(container) || session.python.isInstance(object, session.python.containers.node))) return false;
   if (conversions.isTensor(container)) object.attr("_live_shape"); // allocates its tree
   if (!isSparse(object, "_loop")) return false;
   Operand loop = member(container, "_loop");
@@ -206,7 +206,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
 }
 
 void SparseCells::visitCells(nb::handle at, VisitedCell cell, mlir::Value isActive, bool isGrouped) {
-  const unsigned deactivations = session.deactivations;
+  const unsigned deactivations = session.cells.deactivations;
   auto visit = [&] {
     nb::object target = getAttribute(at, names().target);
     std::vector<Operand> items = listOperands(cell.indices, [](mlir::Value index) { return makeComputed(index); });
@@ -217,7 +217,7 @@ void SparseCells::visitCells(nb::handle at, VisitedCell cell, mlir::Value isActi
       value = items[0];
     loops().bindLoopVariable(target, value);
     statements().visitBody(getAttribute(at, names().body));
-    if (session.deactivations == deactivations) return;
+    if (session.cells.deactivations == deactivations) return;
     for (auto &[ref, element] : visited.back().elements)
       if (!isAssumedActive(element->field)) activateBeforeWrites(ref, *element);
   };

@@ -37,8 +37,8 @@ void Statements::visitRecovering(nb::handle statement) {
     context.isTerminated = false;
     session.callDepth = calls;
     session.flattenDepth = 0;
-    for (auto instance = session.instances.begin(); instance != session.instances.end();)
-      instance = instance->second.isInProgress ? session.instances.erase(instance) : std::next(instance);
+    for (auto instance = session.functions.instances.begin(); instance != session.functions.instances.end();)
+      instance = instance->second.isInProgress ? session.functions.instances.erase(instance) : std::next(instance);
     builder.restoreInsertionPoint(place);
     for (nb::handle part : nb::module_::import_("ast").attr("walk")(statement))
       if (kindOf(part) == NodeKind::Name && kindOf(getAttribute(part, names().ctx)) == NodeKind::Store)

@@ -84,7 +84,8 @@ void Variables::requirePlace(const Operand &place) {
 void Variables::store(const Operand &place, const Operand &value) {
   requirePlace(place);
   if (auto *target = place.find<Struct>()) {
-    if (session.python.isInstance(value.getObject(), session.python.structValue)) return store(place, structs().structOfObject(value));
+    if (session.python.isInstance(value.getObject(), session.python.values.structValue))
+      return store(place, structs().structOfObject(value));
     if (!value.is<Struct>()) fail(error::kType, "cannot assign '" + conversions.describe(value) + "' to a struct");
     structs().requireSameMembers(place, value);
     // All members are loaded before any is stored, because the two structs may overlap.

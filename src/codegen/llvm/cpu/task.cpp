@@ -67,7 +67,7 @@ void ParallelTask::emit() {
     if (!isa<ir::AccumulatorOp, ir::PrivateCopyOp>(op)) body.emitOp(&op);
   }
   collectReductions();
-  artifact::LoopReport &report = module.artifact.loops.emplace_back();
+  artifact::LoopReport &report = module.artifact.report.loops.emplace_back();
   passes::collectLocations(loop.getLoc(), report.frames);
   report.lanes = schedule.lanes;
   report.whyScalar = schedule.whyScalar;

@@ -152,7 +152,7 @@ void GridTask::emitParallel() {
   body->blocks.isInBlock = true;
   uint32_t sharedBefore = module.shared.bytes;
   llvm::IRBuilder<> &at = body->builder;
-  artifact::LoopReport &report = module.artifact.loops.emplace_back();
+  artifact::LoopReport &report = module.artifact.report.loops.emplace_back();
   passes::collectLocations(loop.getLoc(), report.frames);
   report.lanes = shape.lanes * shape.columns;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
