@@ -250,7 +250,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
         for leaf, shadow in zip(leaves, _declare(element, "dual", axes, is_soa, kinds)._leaves(), strict=True):
             attach(leaf.grad, "dual", shadow)
     tree = SNode("root", None)
-    tree._face = unfinished_trees.root
+    tree._tree.face = unfinished_trees.root
     shadows = (
         made.grad if needs_grad else None,
         made.dual if needs_dual else None,

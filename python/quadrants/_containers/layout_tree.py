@@ -203,7 +203,6 @@ class SNode(NodeMethods):
         offset: tuple[int, ...] | None = None,
     ):
         self._kind, self._above, self._children, self._offset = kind, above, [], offset
-        self._face: Any = self  # the public object of a root: `qd.root`
         self._tree: SNodeTree = above._tree if above is not None else SNodeTree(self)
         self._levels = [*above._levels, *zip(axes, dimensions, strict=True)] if above is not None else []
         self._dimensions, self._own_axes = dimensions, axes
@@ -244,6 +243,10 @@ class SNode(NodeMethods):
         placed = (child._offset for child in self._children if child._offset is not None)
         origin = self._offset or next(placed, (0,) * len(self.shape))
         return tuple((first, first + extent) for first, extent in zip(origin, self.shape, strict=True))
+
+    @property
+    def _face(self) -> Any:
+        return self if self._above is not None else self._tree.face
 
     def parent(self, n: int = 1) -> Any:
         """Return the n-th node above; None above the root."""
@@ -368,6 +371,7 @@ class SNodeTree:
 
     def __init__(self, root: SNode):
         self.root, self._is_final, self._is_destroyed = root, False, False
+        self.face: Any = root  # the public object of the root: `qd.root`
         self._id = next(self._numbers)
         self._epoch = _options.current
 

@@ -91,7 +91,7 @@ class _Root(NodeMethods):
         _options.check_runtime()
         if self._pending is None:
             self._pending = SNode("root", None)
-            self._pending._face = self
+            self._pending._tree.face = self
         return self._pending
 
     @property
@@ -120,7 +120,7 @@ class _Root(NodeMethods):
         for made in FieldsBuilder._finalized_roots():
             if made._face is self and lacks(made, which):
                 twin = SNode("root", None)
-                twin._face = self
+                twin._tree.face = self
                 mirror(made, twin, which)
                 finalize(twin)
 
