@@ -1,4 +1,7 @@
 // devices.cpp: the table of the backends that run kernels, from backends.def
+//
+// In:   backends.def.
+// Out:  runtime::getBackends. The modules of the run half need no other list of backends.
 #include "runtime/device.h"
 
 #include <dlpack/dlpack.h>

@@ -1,4 +1,7 @@
 // emit_llvm.cpp: lowered IR → LLVM IR, with the stage's dump, its replacement by the option replay, and LLVM's verifier
+//
+// In:   a lowered module, and the target.
+// Out:  a verified LLVM module and the artifact's members that code generation determines; null after an error.
 #include "backends/stages.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"

@@ -1,4 +1,7 @@
 // emit_object.cpp: optimized LLVM IR → object or assembly, by LLVM's code generator for any target
+//
+// In:   an LLVM module for the machine; it is changed.
+// Out:  the bytes of an object file, or assembly as text.
 #include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 

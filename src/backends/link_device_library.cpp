@@ -1,4 +1,7 @@
 // link_device_library.cpp: links the routines of the device library (devlib/) that a module calls, and decides which are inlined
+//
+// In:   a module, and the library's bitcode.
+// Out:  the module with the routines that it needs; small ones are inlined later.
 #include "backends/steps.h"
 #include "devlib/bitcode.h"
 

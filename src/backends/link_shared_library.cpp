@@ -1,4 +1,7 @@
 // link_shared_library.cpp: objects → shared library, by lld inside the process, without files on disk
+//
+// In:   the bytes of object files.
+// Out:  the bytes of a shared library.
 #include "backends/steps.h"
 #include "support/file.h"
 

@@ -1,4 +1,7 @@
 // stages.cpp: times, dumps, replacements and the end of the stages of one compile
+//
+// In:   the end of each stage, with what it has made.
+// Out:  dumps, times for reports, and whether the compile goes on.
 #include "backends/stages.h"
 
 #include "support/options.h"

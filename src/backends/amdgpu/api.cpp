@@ -1,4 +1,7 @@
 // api.cpp: loads HIP, and adapts what differs from CUDA's driver: contexts, names of errors, nodes of graphs
+//
+// In:   the name of a library, or none for the system's.
+// Out:  the table of functions of gpu/device_api.h, or why there is no usable driver.
 #include "backends/amdgpu/api.h"
 #include "backends/amdgpu/limits.h"
 #include "backends/gpu/drivers.h"

@@ -1,4 +1,7 @@
 // device.cpp: an AMD GPU as a runtime::Device: its options
+//
+// In:   the options of qd.init.
+// Out:  the device, which is the shared one of gpu/device.h with HIP's functions.
 #include "backends/gpu/device.h"
 #include "backends/amdgpu/api.h"
 #include "backends/amdgpu/limits.h"

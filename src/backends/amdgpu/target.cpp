@@ -1,4 +1,7 @@
 // target.cpp: the target of AMD GPUs: lowered IR → LLVM IR → code object, linked by lld inside the process
+//
+// In:   a lowered module, and the name of a GPU.
+// Out:  the binary of the artifact; errors for what LLVM's backend would end the process on.
 #include "backends/amdgpu/grid_target.h"
 #include "backends/amdgpu/limits.h"
 #include "backends/amdgpu/steps.h"

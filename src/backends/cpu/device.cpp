@@ -1,4 +1,7 @@
 // device.cpp: runs kernels as shared libraries in this process, and defines the functions that they call
+//
+// In:   artifacts, and the calls of running kernels.
+// Out:  loaded kernels; parallel loops on the thread pool, failed checks, prints, temporary memory.
 #include "runtime/device.h"
 
 #include "backends/cpu/device_library.h"

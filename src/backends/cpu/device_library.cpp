@@ -1,4 +1,8 @@
 // device_library.cpp: maps a shared library from bytes: segments, tables, relocations, page protection
+//
+// In:   the bytes of a shared library that lld has linked.
+// Out:  the addresses of its functions.
+// Here: for processes that cannot make files in memory. Otherwise the system's loader does this, and debuggers know the result.
 #include "backends/cpu/device_library.h"
 
 #include <algorithm>

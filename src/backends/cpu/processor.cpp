@@ -1,4 +1,7 @@
 // processor.cpp: describes the processor to compile for: LLVM's name and features, the traits that follow, and the TargetMachine
+//
+// In:   the name of an architecture and of a processor; without them, the processor that runs the compiler.
+// Out:  a description that is part of the key of the disk cache, and LLVM's code generator for it.
 #include "backends/cpu/processor.h"
 
 #include "llvm/ADT/StringExtras.h"

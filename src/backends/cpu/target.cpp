@@ -1,4 +1,7 @@
 // target.cpp: the CPU target: lowered IR → LLVM IR → shared library
+//
+// In:   a lowered module.
+// Out:  the binary of the artifact. Long kernels are compiled in partitions (partitions.cpp).
 #include "backends/cpu/steps.h"
 #include "backends/leak_on_cancel.h"
 #include "backends/stages.h"

@@ -1,4 +1,7 @@
 // api.cpp: loads NVIDIA's driver and checks its version
+//
+// In:   the name of a library, or none for the system's.
+// Out:  the table of functions of gpu/device_api.h, or why there is no usable driver.
 #include "backends/cuda/api.h"
 #include "backends/cuda/limits.h"
 #include "backends/gpu/drivers.h"

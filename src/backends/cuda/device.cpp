@@ -1,4 +1,7 @@
 // device.cpp: an NVIDIA GPU as a runtime::Device: its options, and PTX → machine code
+//
+// In:   the options of qd.init, and PTX.
+// Out:  the device, which is the shared one of gpu/device.h, and machine code from the driver's assembler.
 #include "backends/gpu/device.h"
 #include "backends/cuda/api.h"
 #include "backends/cuda/limits.h"

@@ -1,4 +1,7 @@
 // target.cpp: the CUDA target: lowered IR → LLVM IR → PTX. The device's driver compiles the PTX to machine code.
+//
+// In:   a lowered module, and a compute capability.
+// Out:  the binary of the artifact: PTX as text, for the oldest version that has what the code uses.
 #include "backends/cuda/grid_target.h"
 #include "backends/cuda/limits.h"
 #include "backends/leak_on_cancel.h"

@@ -1,4 +1,7 @@
 // device.cpp: a GPU as a runtime::Device: its memory and streams, and machine code → loaded kernel
+//
+// In:   requests of the runtime.
+// Out:  calls of the driver's functions; the details are in the device_*.cpp files beside this one.
 #include "backends/gpu/device.h"
 #include "backends/gpu/device_launch.h"
 #include "backends/gpu/device_streams.h"

@@ -1,4 +1,7 @@
 // device_api.cpp: the errors of a driver
+//
+// In:   a status that a function of the driver has returned.
+// Out:  its name and text; exceptions that say what was tried.
 #include "backends/gpu/device_api.h"
 
 namespace qd::gpu {

@@ -1,4 +1,7 @@
 // device_memory.cpp: the memory of one GPU: opening the device, allocation, waiting, pinned memory and staged copies
+//
+// In:   sizes, addresses, and memory of the host.
+// Out:  memory of the device, from the driver's pool where it has one; copies, through pinned memory where that is faster.
 #include "backends/gpu/device_memory.h"
 
 #include "runtime/copy.h"

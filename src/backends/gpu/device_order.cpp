@@ -1,4 +1,7 @@
 // device_order.cpp: orders memory operations in the default stream with launches in other streams, by events
+//
+// In:   the stream of an operation.
+// Out:  events on which later operations of other streams wait.
 #include "backends/gpu/device_order.h"
 
 namespace qd::gpu {

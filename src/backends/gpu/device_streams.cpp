@@ -1,4 +1,7 @@
 // device_streams.cpp: streams and events of the driver, for qd.Stream and qd.Event
+//
+// In:   requests of the runtime, with handles as they come from Python.
+// Out:  calls of the driver's functions.
 #include "backends/gpu/device_streams.h"
 
 namespace qd::gpu {

@@ -1,4 +1,7 @@
 // target.cpp: the null target, which compiles up to LLVM IR and makes no binary (for tests and dumps)
+//
+// In:   a lowered module.
+// Out:  dumps; an artifact without a binary.
 #include "backends/steps.h"
 
 #include "mlir/IR/BuiltinOps.h"

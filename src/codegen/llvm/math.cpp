@@ -1,4 +1,7 @@
 // math.cpp: mathematical functions: LLVM intrinsics where a target has instructions, the device library for the rest
+//
+// In:   the kind of a function, and one component of its operands.
+// Out:  one component of the result, a scalar or a vector of lanes.
 #include "codegen/llvm/operators.h"
 
 #include "llvm/IR/Intrinsics.h"

@@ -1,4 +1,7 @@
 // sites.cpp: prints, assertions and checks: their sites, and the calls that report their values to the runtime
+//
+// In:   qd.print, qd.assert and other checks, under the present mask.
+// Out:  rows of the artifact's table of sites, and calls for the lanes that reach them.
 #include "codegen/llvm/sites.h"
 #include "passes/source_locations.h"
 

@@ -1,4 +1,7 @@
 // source_lines.cpp: converts MLIR locations to LLVM debug locations, and gives each function its description at the end
+//
+// In:   MLIR locations, which are the user's files and lines.
+// Out:  debug locations of instructions, for debuggers and profilers.
 #include "codegen/llvm/source_lines.h"
 
 #include "mlir/IR/Operation.h"

@@ -1,4 +1,7 @@
 // vectors.cpp: vectors and matrices, component by component
+//
+// In:   operations on whole vectors and matrices.
+// Out:  lists of components; nothing is a vector of LLVM except the lanes of one component.
 #include "codegen/llvm/lane_rules.h"
 #include "codegen/llvm/operators.h"
 

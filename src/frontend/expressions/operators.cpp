@@ -2,7 +2,7 @@
 //
 // In:   the kind of an op and its operands.
 // Out:  a typed value, or a compile-time object that Python has computed.
-// Here: what depends on the kinds of the operands: known values, structs, objects of users' classes. Types are the matter of Emitter.
+// Here: what depends on the kinds of the operands: known values, structs, objects of users' classes. Emitter decides on types.
 #include "frontend/builder.h"
 
 using namespace mlir;

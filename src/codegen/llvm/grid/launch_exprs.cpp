@@ -1,4 +1,7 @@
 // launch_exprs.cpp: builds the launch expressions of a grid: numbers of iterations and bytes, computed from the argument block
+//
+// In:   the bounds of a loop, as IR values.
+// Out:  postfix expressions that the host evaluates, or an unknown one.
 #include "passes/launch_exprs.h"
 #include "codegen/llvm/grid/task.h"
 
