@@ -1,7 +1,7 @@
 // targets.cpp: finds a target by name, in backends.def
 //
 // In:   a name: the backend, or the backend, a colon and the processor for which it compiles.
-// Out:  the target; an error that lists the names if there is none.
+// Out:  the target, or null if there is none of this name.
 #include "backends/cpu/processor.h"
 #include "backends/target.h"
 
