@@ -14,6 +14,7 @@ from quadrants._base.arch import GPU_NAMES
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
     parser.addoption("--every-target", action="store_true", help="compile the corpus for every AMD GPU, not for one of them in turn")
+    parser.addoption("--spirv-val", action="store_true", help="with QD_ARCH=vulkan: check every kernel that the tests compile with spirv-val")
     parser.addoption("--emulate", action="store_true", help="with QD_ARCH=cuda: run kernels on an emulated device")
 
 
@@ -23,11 +24,23 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+    config.addinivalue_line(
+        "markers", "needs(*words, lanes=n): needs what some GPUs lack: recursion, grid barriers, so many threads in a subgroup"
+    )
+
+
+# What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
+LACKING = {"vulkan": {"recursion", "grid barriers"}}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With the name of a GPU in QD_ARCH the tests ask for what a GPU promises, which views by NumPy are no part of."""
-    if os.environ.get("QD_ARCH") not in GPU_NAMES:
+    arch = os.environ.get("QD_ARCH", "")
+    if arch not in GPU_NAMES:
         return
     for item in items:
+        for word in sorted({word for mark in item.iter_markers("needs") for word in mark.args} & LACKING.get(arch, set())):
+            item.add_marker(pytest.mark.skip(reason=f"{arch} has no {word}"))
         if item.get_closest_marker("host_memory"):
             item.add_marker(pytest.mark.skip(reason="neither NumPy nor the interpreter reaches a GPU's memory"))
 
@@ -49,6 +62,19 @@ def _emulate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         import emulating
 
         emulating.start(monkeypatch, request.getfixturevalue("tmp_path_factory").mktemp("emulated"))
+
+
+@pytest.fixture(autouse=True)
+def _validate_every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With --spirv-val: a test fails if spirv-val rejects a kernel that it compiles for Vulkan."""
+    if not request.config.getoption("--spirv-val"):
+        yield
+        return
+    from tests.python.vulkan import vulkan_device
+
+    validation = vulkan_device.Validation(monkeypatch, request.getfixturevalue("tmp_path_factory").mktemp("spirv"))
+    yield
+    validation.finish()
 
 
 @pytest.fixture(autouse=True)

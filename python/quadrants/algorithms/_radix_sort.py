@@ -18,7 +18,7 @@ from ..simt._primitives import block_sync, pin, shuffle, thread_idx
 from ._blocks import Constant, at, check_fold
 from ._scratch import check_count, check_length, check_scratch, needed_levels
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
-from ._tiles import BLOCK, fold_before, from_word, is_in_row, load_rows, row_place, scan_lanes, take_tile, to_word
+from ._tiles import BLOCK, fold_before, from_word, is_in_row, last_lane, load_rows, row_place, scan_lanes, take_tile, to_word
 
 _DIGITS = 256
 _CHUNK = 16384  # keys that one iteration moves on a processor
@@ -148,53 +148,73 @@ def _load_bits(keys, first, left, dtype: Constant, rows: Constant, threads: Cons
     return bits
 
 
-# A block ranks keys with a table in shared memory, a row of counts for each of its subgroups. Before the ranks are known, each subgroup
-# counts its digits, so that other blocks need not wait for the ranks.
+# A block ranks keys with a table in shared memory, a row of counts for each of its teams: as many subgroups as have 32 lanes together, which
+# take turns, or one larger subgroup. Before the ranks are known, each team counts its digits, so that other blocks need not wait for them.
+
+
+def team_size() -> int:
+    """Returns how many threads count in one row of a table. More rows than these would take more shared memory than small devices have."""
+    return max(_device.SUBGROUP_SIZE, 32)
 
 
 @qd.func
 def _count_digits(bits, bit, table, rows: Constant, threads: Constant):
     """Fills the table, and returns the number of the block's keys with the thread's digit, 0 on threads without one."""
-    own = thread_idx() // _device.SUBGROUP_SIZE * _DIGITS
-    for k in qd.static(range(_DIGITS // _device.SUBGROUP_SIZE)):
-        table[own + qd.static(k * _device.SUBGROUP_SIZE) + subgroup.invocation_id()] = 0
-    subgroup.sync()
+    own = thread_idx() // qd.static(team_size()) * _DIGITS
+    for k in qd.static(range(_DIGITS // team_size())):
+        table[own + qd.static(k * team_size()) + (thread_idx() & qd.static(team_size() - 1))] = 0
+    if qd.static(team_size() == _device.SUBGROUP_SIZE):
+        subgroup.sync()
+    else:
+        block_sync()
     for k in qd.static(range(rows)):
         qd.atomic_add(table[own + qd.i32(bits[k] >> bit & 255)], 1)
     block_sync()
     total = qd.u32(0)
     if thread_idx() < _DIGITS:
-        for group in qd.static(range(threads // _device.SUBGROUP_SIZE)):
+        for group in qd.static(range(threads // team_size())):
             total += table[qd.static(group * _DIGITS) + thread_idx()]
     return total
+
+
+@qd.func
+def _take_places(ranks: Constant, bits, bit, table, rows: Constant):
+    """Gives a thread's keys their places. Row by row the last of the lanes with the same digit takes places for all of them."""
+    own = thread_idx() // qd.static(team_size()) * _DIGITS
+    lane = subgroup.invocation_id()
+    for k in qd.static(range(rows)):
+        digit = pin(qd.i32(bits[k] >> bit & 255))  # computed again, because registers are few
+        same = _match(digit)
+        up_to = qd.i32(qd.math.popcnt(same & subgroup.lanemask_le(lane)))
+        last = last_lane(same)
+        place = qd.u32(0)
+        if lane == last:
+            place = qd.atomic_add(table[own + digit], qd.u32(up_to))
+        ranks[k] = qd.i32(shuffle(place, last)) + up_to - 1
 
 
 @qd.func
 def _rank_rows(bits, bit, table, start, rows: Constant, threads: Constant):
     """Returns the places of a thread's keys in the order of their digits; `start`: the place of the first key with the thread's digit.
 
-    The table becomes the place of each subgroup's next key with a digit. Row by row the last of the lanes with the same digit takes places
-    for all of them.
+    The table becomes the place of each team's next key with a digit.
     """
-    own = thread_idx() // _device.SUBGROUP_SIZE * _DIGITS
-    lane = subgroup.invocation_id()
     if thread_idx() < _DIGITS:
         place = start
-        for group in qd.static(range(threads // _device.SUBGROUP_SIZE)):
+        for group in qd.static(range(threads // team_size())):
             count = table[qd.static(group * _DIGITS) + thread_idx()]
             table[qd.static(group * _DIGITS) + thread_idx()] = place
             place += count
     block_sync()
     ranks = qd.Vector.zero(qd.i32, rows)
-    for k in qd.static(range(rows)):
-        digit = pin(qd.i32(bits[k] >> bit & 255))  # computed again, because registers are few
-        same = _match(digit)
-        up_to = qd.i32(qd.math.popcnt(same & subgroup.lanemask_le(lane)))
-        last = qd.static(_device.SUBGROUP_SIZE - 1) - qd.i32(qd.math.clz(same))
-        place = qd.u32(0)
-        if lane == last:
-            place = qd.atomic_add(table[own + digit], qd.u32(up_to))
-        ranks[k] = qd.i32(shuffle(place, last)) + up_to - 1
+    if qd.static(team_size() == _device.SUBGROUP_SIZE):
+        _take_places(ranks, bits, bit, table, rows)
+    else:
+        # The keys of a subgroup come before those of the next one.
+        for turn in range(qd.static(team_size() // _device.SUBGROUP_SIZE)):
+            if turn == thread_idx() % qd.static(team_size()) // _device.SUBGROUP_SIZE:
+                _take_places(ranks, bits, bit, table, rows)
+            block_sync()
     block_sync()
     return ranks
 
@@ -242,7 +262,7 @@ def _prepare(keys, values, tmp_values, scratch, n, words, threads, dtype: Consta
     few, many = qd.static(_FEW * 4 // max(dtype.size, 4)), qd.static(_MANY * 4 // max(dtype.size, 4))
     qd.loop_config(block_dim=_THREADS)
     for i in range(threads):
-        room = block.SharedArray((_THREADS * max(_MANY, _DIGITS // _device.SUBGROUP_SIZE),), qd.u32)
+        room = block.SharedArray((_THREADS * max(_MANY, _DIGITS // team_size()),), qd.u32)
         if n <= few * _THREADS:
             _sort_in_block(keys, values, tmp_values, room, n, dtype, has_values, passes, few)
         elif n <= many * _THREADS:
@@ -307,7 +327,7 @@ def _move_tile(
     is_wide = qd.static(_is_wide(dtype, has_values, value_dtype))
     ready = qd.u32(1 << 31)
     offsets = block.SharedArray((_DIGITS,), qd.i32)
-    room = block.SharedArray((max(size * (1 + is_wide), _DIGITS * threads // _device.SUBGROUP_SIZE),), qd.u32)
+    room = block.SharedArray((max(size * (1 + is_wide), _DIGITS * threads // team_size()),), qd.u32)
     has_digit = thread_idx() < _DIGITS
     tables = qd.static((_DIGITS + 1) * passes) + thread_idx()
     table = tables + qd.static(bit // 8 % 2) * (tiles * _DIGITS)

@@ -17,6 +17,7 @@ from ._tiles import (
     clear_words,
     count_tiles,
     from_word,
+    last_lane,
     load_rows,
     put_rows,
     rows_of,
@@ -187,7 +188,7 @@ def _scan_run_parts(value, starts, op: Constant):
     up_to = starts & subgroup.lanemask_le(lane)
     length = lane
     if up_to != 0:
-        length = lane - qd.static(_device.SUBGROUP_SIZE - 1) + qd.i32(qd.math.clz(up_to))
+        length = lane - last_lane(up_to)
     result = value
     for step in qd.static(range(_device.LOG2_SUBGROUP_SIZE)):
         other = shuffle(result, (lane - qd.static(1 << step)) & qd.static(_device.SUBGROUP_SIZE - 1))

@@ -70,6 +70,12 @@ def count_votes(votes):
 
 
 @qd.func
+def last_lane(votes):
+    """Returns the last lane that voted; some lane has."""
+    return qd.static(8 * _device.MASK.size - 1) - qd.i32(qd.math.clz(votes))
+
+
+@qd.func
 def load_rows(arr, first, left, fill, rows: Constant, dtype: Constant, threads: Constant = BLOCK):
     """Returns a thread's elements of a tile that begins at `first`, of which `left` elements are in the array, and `fill` for others."""
     values = qd.Vector.zero(dtype, rows)

@@ -16,6 +16,7 @@ from . import _primitives
 from ._primitives import SharedArray, block_dim, block_idx, global_thread_idx, num_blocks, thread_idx
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
+from ._primitives import group_sync as subgroup_sync
 from .subgroup import _scan, _zeros, ballot, invocation_id, lanemask_lt
 
 __all__ = [
@@ -162,10 +163,12 @@ def radix_rank_match_atomic_or(
     """
     qd.static(_primitives.check_block(block_dim))
     qd.static(_primitives.check_digits(block_dim, radix_bits, num_bits))
-    counts = SharedArray((block_dim // _device.SUBGROUP_SIZE, block_dim), qd.i32)
+    # A row of counts for each subgroup, or for several that have 32 lanes together and take turns: small devices have no memory for more.
+    team = qd.static(max(_device.SUBGROUP_SIZE, min(block_dim, 32)))
+    counts = SharedArray((block_dim // team, block_dim), qd.i32)
     thread = thread_idx()
-    group = thread // _device.SUBGROUP_SIZE
-    for other in range(qd.static(block_dim // _device.SUBGROUP_SIZE)):
+    group = thread // team
+    for other in range(qd.static(block_dim // team)):
         counts[other, thread] = 0
     sync()
     digit = qd.i32((key >> qd.u32(bit_start)) & qd.u32(qd.static((1 << num_bits) - 1)))
@@ -174,11 +177,21 @@ def radix_rank_match_atomic_or(
         votes = _device.MASK(ballot((digit >> bit) & 1))
         same &= qd.select(((digit >> bit) & 1) != 0, votes, ~votes)
     lower = qd.i32(qd.math.popcnt(same & lanemask_lt(invocation_id())))
-    if lower == 0:
-        counts[group, digit] = qd.i32(qd.math.popcnt(same))
+    if qd.static(team == _device.SUBGROUP_SIZE):
+        if lower == 0:
+            counts[group, digit] = qd.i32(qd.math.popcnt(same))
+    else:
+        first = lower == 0
+        for turn in range(qd.static(team // _device.SUBGROUP_SIZE)):
+            if turn == thread % team // _device.SUBGROUP_SIZE:
+                lower += counts[group, digit]
+                subgroup_sync()
+                if first:
+                    counts[group, digit] += qd.i32(qd.math.popcnt(same))
+            sync()
     sync()
     total = 0
-    for other in range(qd.static(block_dim // _device.SUBGROUP_SIZE)):
+    for other in range(qd.static(block_dim // team)):
         own = counts[other, thread]
         counts[other, thread] = total
         total += own

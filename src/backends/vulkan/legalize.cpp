@@ -97,23 +97,28 @@ llvm::Value *multiplyHigh(Builder &at, llvm::Value *a, llvm::Value *b) {
   return at.CreateAdd(at.CreateAdd(at.CreateMul(high(a), high(b)), high(crossA)), at.CreateAdd(high(crossB), high(middle)));
 }
 
-/// Integers of 128 bits, which products in the device library have, as two halves.
+/// Integers of 65 to 128 bits as two halves, with zeros above their own bits: products in the device library, and what LLVM computes for the
+/// last value of a loop's sum.
 struct Halves {
   llvm::Value *low, *high;
 };
+
+bool isWide(llvm::Type *type) { return type->isIntegerTy() && type->getIntegerBitWidth() > 64; }
 
 class WideIntegers {
 public:
   void expand(llvm::Function &function) {
     llvm::SmallVector<llvm::Instruction *> wide, results;
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      if (instruction.getType()->isIntegerTy(128)) wide.push_back(&instruction);
-      if (llvm::isa<llvm::TruncInst>(instruction) && instruction.getOperand(0)->getType()->isIntegerTy(128))
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (isWide(instruction.getType()))
+        wide.push_back(&instruction);
+      else if (llvm::isa<llvm::TruncInst, llvm::ICmpInst>(instruction) && isWide(instruction.getOperand(0)->getType()))
         results.push_back(&instruction);
-    }
     for (llvm::Instruction *result : results) {
       Builder at(result);
-      result->replaceAllUsesWith(at.CreateZExtOrTrunc(split(result->getOperand(0)).low, result->getType()));
+      result->replaceAllUsesWith(llvm::isa<llvm::TruncInst>(result)
+                                     ? at.CreateZExtOrTrunc(split(result->getOperand(0)).low, result->getType())
+                                     : compare(at, *llvm::cast<llvm::ICmpInst>(result)));
     }
     for (llvm::Instruction *result : results) result->eraseFromParent();
     for (llvm::Instruction *instruction : llvm::reverse(wide))
@@ -122,33 +127,93 @@ public:
 
 private:
   Halves split(llvm::Value *value) {
+    llvm::Type *i64 = llvm::Type::getInt64Ty(value->getContext());
     if (auto *constant = llvm::dyn_cast<llvm::ConstantInt>(value)) {
-      llvm::Type *i64 = llvm::Type::getInt64Ty(value->getContext());
-      const llvm::APInt &bits = constant->getValue();
+      llvm::APInt bits = constant->getValue().zext(128);
       return {llvm::ConstantInt::get(i64, bits.extractBitsAsZExtValue(64, 0)),
               llvm::ConstantInt::get(i64, bits.extractBitsAsZExtValue(64, 64))};
     }
+    if (llvm::isa<llvm::UndefValue>(value)) return {llvm::ConstantInt::get(i64, 0), llvm::ConstantInt::get(i64, 0)};
     if (auto entry = known.find(value); entry != known.end()) return entry->second;
     auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
-    if (!instruction) refuse("integers of 128 bits");
+    if (!instruction) refuse("integers of more than 64 bits");
     Halves halves = compute(*instruction);
+    if (unsigned bits = value->getType()->getIntegerBitWidth(); bits < 128) {
+      Builder at(instruction);
+      halves.high = at.CreateAnd(halves.high, at.getInt64(llvm::maskTrailingOnes<uint64_t>(bits - 64)));
+    }
     return known[value] = halves;
   }
 
+  llvm::Value *compare(Builder &at, llvm::ICmpInst &comparison) {
+    Halves a = split(comparison.getOperand(0)), b = split(comparison.getOperand(1));
+    if (comparison.isEquality()) {
+      llvm::Value *same = at.CreateAnd(at.CreateICmpEQ(a.low, b.low), at.CreateICmpEQ(a.high, b.high));
+      return comparison.getPredicate() == llvm::CmpInst::ICMP_EQ ? same : at.CreateNot(same);
+    }
+    unsigned free = 128 - comparison.getOperand(0)->getType()->getIntegerBitWidth();
+    if (comparison.isSigned()) a.high = extend(at, a.high, free), b.high = extend(at, b.high, free);
+    llvm::Value *low = at.CreateICmp(comparison.getUnsignedPredicate(), a.low, b.low);
+    llvm::Value *high = at.CreateICmp(comparison.getStrictPredicate(), a.high, b.high);
+    return at.CreateSelect(at.CreateICmpEQ(a.high, b.high), low, high);
+  }
+
+  /// Copies the sign into the bits above.
+  static llvm::Value *extend(Builder &at, llvm::Value *high, unsigned free) { return at.CreateAShr(at.CreateShl(high, free), free); }
+
+  static Halves shift(Builder &at, llvm::Instruction::BinaryOps op, Halves value, unsigned count) {
+    auto *zero = at.getInt64(0);
+    bool isLeft = op == llvm::Instruction::Shl;
+    llvm::Value *from = isLeft ? value.low : value.high, *to = isLeft ? value.high : value.low;
+    llvm::Value *filler = op == llvm::Instruction::AShr ? at.CreateAShr(value.high, 63) : zero;
+    auto back = isLeft ? llvm::Instruction::LShr : llvm::Instruction::Shl, forth = isLeft ? llvm::Instruction::Shl : llvm::Instruction::LShr;
+    if (count >= 64) {
+      to = at.CreateBinOp(op, from, at.getInt64(count - 64));
+      from = filler;
+    } else if (count) {
+      to = at.CreateOr(at.CreateBinOp(forth, to, at.getInt64(count)), at.CreateBinOp(back, from, at.getInt64(64 - count)));
+      from = at.CreateBinOp(op, from, at.getInt64(count));
+    }
+    return isLeft ? Halves{from, to} : Halves{to, from};
+  }
+
   Halves compute(llvm::Instruction &instruction) {
-    if (instruction.getOpcode() == llvm::Instruction::ZExt) {
-      Builder at(&instruction);
-      return {at.CreateZExt(instruction.getOperand(0), at.getInt64Ty()), at.getInt64(0)};
+    Builder at(&instruction);
+    llvm::Type *i64 = at.getInt64Ty();
+    unsigned bits = instruction.getType()->getIntegerBitWidth();
+    llvm::Value *first = instruction.getOperand(0);
+    switch (instruction.getOpcode()) {
+    case llvm::Instruction::ZExt: return isWide(first->getType()) ? split(first) : Halves{at.CreateZExt(first, i64), at.getInt64(0)};
+    case llvm::Instruction::SExt: {
+      if (isWide(first->getType())) {
+        Halves value = split(first);
+        return {value.low, extend(at, value.high, 128 - first->getType()->getIntegerBitWidth())};
+      }
+      llvm::Value *low = at.CreateSExt(first, i64);
+      return {low, at.CreateAShr(low, 63)};
+    }
+    case llvm::Instruction::Trunc: return split(first);
+    case llvm::Instruction::Freeze: {
+      Halves value = split(first);
+      return {at.CreateFreeze(value.low), at.CreateFreeze(value.high)};
+    }
+    case llvm::Instruction::Select: {
+      Halves a = split(instruction.getOperand(1)), b = split(instruction.getOperand(2));
+      return {at.CreateSelect(first, a.low, b.low), at.CreateSelect(first, a.high, b.high)};
+    }
+    default: break;
     }
     auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
-    if (!binary) refuse("integers of 128 bits");
-    Halves a = split(binary->getOperand(0)), b = split(binary->getOperand(1));
-    Builder at(&instruction);
-    auto *count = llvm::dyn_cast<llvm::ConstantInt>(b.low);
+    if (!binary) refuse(llvm::Twine("integers of more than 64 bits with LLVM's ") + instruction.getOpcodeName());
+    Halves a = split(first), b = split(binary->getOperand(1));
     switch (binary->getOpcode()) {
     case llvm::Instruction::Add: {
-      llvm::Value *low = at.CreateAdd(a.low, b.low), *carry = at.CreateZExt(at.CreateICmpULT(low, a.low), at.getInt64Ty());
+      llvm::Value *low = at.CreateAdd(a.low, b.low), *carry = at.CreateZExt(at.CreateICmpULT(low, a.low), i64);
       return {low, at.CreateAdd(at.CreateAdd(a.high, b.high), carry)};
+    }
+    case llvm::Instruction::Sub: {
+      llvm::Value *borrow = at.CreateZExt(at.CreateICmpULT(a.low, b.low), i64);
+      return {at.CreateSub(a.low, b.low), at.CreateSub(at.CreateSub(a.high, b.high), borrow)};
     }
     case llvm::Instruction::Mul: {
       llvm::Value *cross = at.CreateAdd(at.CreateMul(a.low, b.high), at.CreateMul(a.high, b.low));
@@ -156,15 +221,16 @@ private:
     }
     case llvm::Instruction::Or: return {at.CreateOr(a.low, b.low), at.CreateOr(a.high, b.high)};
     case llvm::Instruction::And: return {at.CreateAnd(a.low, b.low), at.CreateAnd(a.high, b.high)};
+    case llvm::Instruction::Xor: return {at.CreateXor(a.low, b.low), at.CreateXor(a.high, b.high)};
+    case llvm::Instruction::AShr: a.high = extend(at, a.high, 128 - bits); [[fallthrough]];
     case llvm::Instruction::LShr:
-      if (count && count->equalsInt(64)) return {a.high, at.getInt64(0)};
-      break;
     case llvm::Instruction::Shl:
-      if (count && count->equalsInt(64)) return {at.getInt64(0), a.low};
+      if (auto *count = llvm::dyn_cast<llvm::ConstantInt>(binary->getOperand(1)))
+        return shift(at, binary->getOpcode(), a, unsigned(count->getZExtValue()));
       break;
     default: break;
     }
-    refuse(llvm::Twine("integers of 128 bits with LLVM's ") + instruction.getOpcodeName());
+    refuse(llvm::Twine("integers of more than 64 bits with LLVM's ") + instruction.getOpcodeName());
   }
 
   llvm::DenseMap<llvm::Value *, Halves> known;
@@ -241,6 +307,19 @@ llvm::Value *swapBytes(Builder &at, llvm::Value *value) {
   return result;
 }
 
+llvm::Value *reverseBits(Builder &at, llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  unsigned bits = type->getIntegerBitWidth();
+  if (bits % 8 != 0) refuse("the reversed bits of an integer with " + llvm::Twine(bits) + " bits");
+  for (unsigned step : {1, 2, 4}) {
+    // 0x55…, 0x33…, 0x0f…: every other group of `step` bits.
+    llvm::Value *groups = llvm::ConstantInt::get(type, llvm::APInt::getSplat(bits, llvm::APInt::getLowBitsSet(2 * step, step)));
+    llvm::Value *raised = at.CreateShl(at.CreateAnd(value, groups), step);
+    value = at.CreateOr(raised, at.CreateAnd(at.CreateLShr(value, step), groups));
+  }
+  return swapBytes(at, value);
+}
+
 //--- Floats ---
 
 llvm::Value *toBits(Builder &at, llvm::Value *value) {
@@ -290,14 +369,34 @@ llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes) {
   unsigned width = type->getIntegerBitWidth(), fraction = width == 16 ? 10 : width == 32 ? 23 : 52;
   llvm::APInt infinity = llvm::APInt::getBitsSet(width, fraction, width - 1);
   llvm::Value *magnitude = at.CreateAnd(bits, llvm::ConstantInt::get(type, ~llvm::APInt::getSignMask(width)));
-  llvm::Value *border = llvm::ConstantInt::get(type, infinity);
+  auto number = [&](const llvm::APInt &value) { return llvm::ConstantInt::get(type, value); };
+  llvm::Value *border = number(infinity);
   if (classes == llvm::fcNan) return at.CreateICmpUGT(magnitude, border);
-  if (classes == llvm::fcInf) return at.CreateICmpEQ(magnitude, border);
   if (classes == llvm::fcFinite) return at.CreateICmpULT(magnitude, border);
-  if (classes == (llvm::fcNan | llvm::fcInf)) return at.CreateICmpUGE(magnitude, border);
-  if (classes == (llvm::fcFinite | llvm::fcInf)) return at.CreateICmpULE(magnitude, border);
-  if (classes == (llvm::fcFinite | llvm::fcNan)) return at.CreateICmpNE(magnitude, border);
-  refuse("a test of a float for the classes " + llvm::Twine(classes));
+  llvm::APInt normal = llvm::APInt::getOneBitSet(width, fraction), quiet = infinity | llvm::APInt::getOneBitSet(width, fraction - 1);
+  // A class is those numbers with one sign whose magnitudes are from one number up to before another.
+  struct Range {
+    unsigned negative, positive;
+    llvm::APInt first, size;
+  };
+  const Range ranges[] = {
+      {llvm::fcNegZero, llvm::fcPosZero, llvm::APInt(width, 0), llvm::APInt(width, 1)},
+      {llvm::fcNegSubnormal, llvm::fcPosSubnormal, llvm::APInt(width, 1), normal - 1},
+      {llvm::fcNegNormal, llvm::fcPosNormal, normal, infinity - normal},
+      {llvm::fcNegInf, llvm::fcPosInf, infinity, llvm::APInt(width, 1)},
+      {llvm::fcSNan, llvm::fcSNan, infinity + 1, quiet - infinity - 1},
+      {llvm::fcQNan, llvm::fcQNan, quiet, llvm::APInt::getSignMask(width) - quiet},
+  };
+  llvm::Value *isNegative = at.CreateICmpSLT(bits, llvm::ConstantInt::get(type, 0)), *result = at.getFalse();
+  for (const Range &range : ranges) {
+    bool hasNegative = classes & range.negative, hasPositive = classes & range.positive;
+    if (!hasNegative && !hasPositive) continue;
+    llvm::Value *isInside = at.CreateICmpULT(at.CreateSub(magnitude, number(range.first)), number(range.size));
+    if (!hasPositive) isInside = at.CreateAnd(isInside, isNegative);
+    if (!hasNegative) isInside = at.CreateAnd(isInside, at.CreateNot(isNegative));
+    result = at.CreateOr(result, isInside);
+  }
+  return result;
 }
 
 /// Halves are rounded away from zero.
@@ -419,6 +518,7 @@ llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call) {
   case I::ssub_sat: return saturate(at, kind, get(0), get(1));
   case I::fshl:
   case I::fshr: return rotate(at, kind == I::fshl, get(0), get(1), get(2));
+  case I::bitreverse: return reverseBits(at, get(0));
   case I::bswap: return swapBytes(at, get(0));
   case I::fmuladd: return at.CreateFAdd(at.CreateFMul(get(0), get(1)), get(2));
   case I::copysign: return copySign(at, get(0), get(1));
@@ -466,6 +566,9 @@ void expandIntrinsics(llvm::Function &function) {
     }
     call->eraseFromParent();
   }
+  // What keeps LLVM from moving accesses of memory across a clock.
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function)))
+    if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && call->isInlineAsm()) call->eraseFromParent();
   // Pairs of which only the parts are used.
   for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function)))
     if (llvm::isa<llvm::InsertValueInst>(instruction)) llvm::RecursivelyDeleteTriviallyDeadInstructions(&instruction);

@@ -196,6 +196,7 @@ def test_real_func_returns_early_and_converts():
     assert work(5) == 5 and work(100) == 7
 
 
+@pytest.mark.needs("recursion")
 def test_real_func_recurses():
     @qd.real_func
     def factorial(n: qd.i32) -> qd.i32:

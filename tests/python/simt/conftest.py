@@ -8,7 +8,12 @@ import quadrants as qd
 
 
 @pytest.fixture(autouse=True)
-def runtime() -> Iterator[None]:
+def runtime(request: pytest.FixtureRequest) -> Iterator[None]:
     qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    lanes = [mark.kwargs.get("lanes", 0) for mark in request.node.iter_markers("needs")]
+    if "tile" in request.fixturenames:
+        lanes.append(request.getfixturevalue("tile").SIZE)
+    if max(lanes, default=0) > qd.simt.subgroup.group_size():
+        pytest.skip(f"a subgroup of this device has {qd.simt.subgroup.group_size()} threads")
     yield
     qd.reset()

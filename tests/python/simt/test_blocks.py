@@ -224,6 +224,22 @@ def test_a_last_block_that_is_not_full_waits_for_its_own_threads():
     assert out.tolist() == [64] * 64 + [36] * 36
 
 
+def test_blocks_that_run_again_do_not_disturb_their_slower_threads():
+    @qd.kernel
+    def reverse(x: qd.types.ndarray(), count: qd.types.ndarray(ndim=0)):
+        size = count[()]  # known on the device only: the grid has as many blocks as run at the same time
+        qd.loop_config(block_dim=128)
+        for i in range(size):
+            own = block.SharedArray((128,), qd.i32)
+            own[block.thread_idx()] = x[i]
+            block.sync()
+            x[i] = own[127 - block.thread_idx()]
+
+    x = np.arange(128 * 1000, dtype=np.int32)
+    reverse(x, np.array(len(x), np.int32))
+    np.testing.assert_array_equal(x, np.arange(len(x)).reshape(-1, 128)[:, ::-1].ravel())
+
+
 def test_blocks_know_their_numbers():
     @qd.func
     def note(out, i):
@@ -242,6 +258,7 @@ def test_blocks_know_their_numbers():
     np.testing.assert_array_equal(out, [np.arange(256) // 64, np.full(256, 64), np.full(256, 4)])
 
 
+@pytest.mark.needs("grid barriers")
 @pytest.mark.parametrize(("block_dim", "blocks"), [(64, 1), (32, 7), (128, 8)])
 def test_all_blocks_wait_for_each_other(block_dim, blocks):
     @qd.kernel

@@ -1,4 +1,4 @@
-"""What the 32 threads of a group do together."""
+"""What the threads of a subgroup do together, as many as the device has in one."""
 
 import functools
 
@@ -8,11 +8,24 @@ import pytest
 import quadrants as qd
 from quadrants.simt import subgroup
 
-LANES = np.arange(32)
+SIZE = 32
+LANES = np.arange(SIZE)
+
+
+@pytest.fixture(autouse=True)
+def _ask_the_device(runtime):
+    global SIZE, LANES
+    SIZE = subgroup.group_size()
+    LANES = np.arange(SIZE)
+
+
+def repeat(row):
+    """What all groups of 64 threads hold, when one holds this."""
+    return np.tile(row, 64 // SIZE)
 
 
 def on_lanes(expression, dtype="int32", **names):
-    """The value of an expression of `lane` on the lanes of two groups."""
+    """The value of an expression of `lane` on 64 threads."""
     source = f"""
 import quadrants as qd
 from quadrants.simt import subgroup, warp
@@ -30,50 +43,52 @@ def k(x: qd.types.ndarray(), out: qd.types.ndarray()):
 
 
 def test_lanes_are_numbered_and_one_is_elected():
-    np.testing.assert_array_equal(on_lanes("lane"), np.tile(LANES, 2))
-    np.testing.assert_array_equal(on_lanes("subgroup.elect()"), np.tile(LANES == 0, 2))
-    assert (subgroup.group_size(), subgroup.log2_group_size()) == (32, 5)
-    assert (on_lanes("subgroup.group_size() + 0 * lane") == 32).all()
+    np.testing.assert_array_equal(on_lanes("lane"), repeat(LANES))
+    np.testing.assert_array_equal(on_lanes("subgroup.elect()"), repeat(LANES == 0))
+    assert 1 << subgroup.log2_group_size() == SIZE
+    assert (on_lanes("subgroup.group_size() + 0 * lane") == SIZE).all()
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32, np.int64, np.uint64, np.float64])
 def test_shuffles(dtype):
     x = (np.arange(64) * 3 + 1).astype(dtype)
-    rows = x.reshape(2, 32)
+    rows = x.reshape(-1, SIZE)
 
     def get(expression):
-        return on_lanes(expression, x.dtype, x=x).reshape(2, 32)
+        return on_lanes(expression, x.dtype, x=x).reshape(-1, SIZE)
 
-    np.testing.assert_array_equal(get("subgroup.shuffle(x[i], 31 - lane)"), rows[:, ::-1])
+    np.testing.assert_array_equal(get(f"subgroup.shuffle(x[i], {SIZE - 1} - lane)"), rows[:, ::-1])
     np.testing.assert_array_equal(get("subgroup.shuffle_xor(x[i], 5)"), rows[:, LANES ^ 5])
     np.testing.assert_array_equal(get("subgroup.shuffle_up(x[i], 3)"), rows[:, np.where(LANES < 3, LANES, LANES - 3)])
-    np.testing.assert_array_equal(get("subgroup.shuffle_down(x[i], qd.u32(4))"), rows[:, np.where(LANES > 27, LANES, LANES + 4)])
-    np.testing.assert_array_equal(get("subgroup.broadcast(x[i], 7)"), np.repeat(rows[:, 7:8], 32, axis=1))
-    np.testing.assert_array_equal(get("subgroup.broadcast_first(x[i])"), np.repeat(rows[:, :1], 32, axis=1))
+    np.testing.assert_array_equal(get("subgroup.shuffle_down(x[i], qd.u32(4))"), rows[:, np.where(LANES >= SIZE - 4, LANES, LANES + 4)])
+    np.testing.assert_array_equal(get("subgroup.broadcast(x[i], 7)"), np.repeat(rows[:, 7:8], SIZE, axis=1))
+    np.testing.assert_array_equal(get("subgroup.broadcast_first(x[i])"), np.repeat(rows[:, :1], SIZE, axis=1))
 
 
 def test_votes():
-    odd = 0xAAAAAAAA
+    odd = sum(2 << lane for lane in range(0, SIZE, 2))
     assert (on_lanes("subgroup.ballot(lane % 2)", np.uint64) == odd).all()
     assert (on_lanes("subgroup.ballot_first_n(lane % 2, 5)", np.uint32) == 0b01010).all()
-    np.testing.assert_array_equal(on_lanes("subgroup.all_true_tiled(lane >= 8, 3)"), np.tile(LANES >= 8, 2))
-    np.testing.assert_array_equal(on_lanes("subgroup.any_true_tiled(lane == 9, 3)"), np.tile(LANES // 8 == 1, 2))
-    np.testing.assert_array_equal(on_lanes("subgroup.all_equal_tiled(lane // 8, 3)"), np.ones(64))
-    assert (on_lanes("subgroup.all_equal(i // 32)") == 1).all() and (on_lanes("subgroup.all_equal(i // 16)") == 0).all()
+    np.testing.assert_array_equal(on_lanes("subgroup.all_true_tiled(lane >= 4, 2)"), repeat(LANES >= 4))
+    np.testing.assert_array_equal(on_lanes("subgroup.any_true_tiled(lane == 5, 2)"), repeat(LANES // 4 == 1))
+    np.testing.assert_array_equal(on_lanes("subgroup.all_equal_tiled(lane // 4, 2)"), np.ones(64))
+    assert (on_lanes(f"subgroup.all_equal(i // {SIZE})") == 1).all() and (on_lanes(f"subgroup.all_equal(i // {SIZE // 2})") == 0).all()
     assert (on_lanes("subgroup.all_true(1)") == 1).all() and (on_lanes("subgroup.any_true(0)") == 0).all()
 
 
 def test_lane_masks():
-    lanes = np.tile(LANES, 2).astype(np.uint64)
+    lanes = repeat(LANES).astype(np.uint64)
+    mask = np.uint64 if SIZE > 32 else np.uint32
     below = (np.uint64(1) << lanes) - np.uint64(1)
     own = np.uint64(1) << lanes
-    whole = np.uint64(0xFFFFFFFF)
+    whole = np.uint64(np.iinfo(mask).max)
     for name, expected in {"lt": below, "le": below | own, "eq": own, "gt": whole ^ (below | own), "ge": whole ^ below}.items():
-        np.testing.assert_array_equal(on_lanes(f"subgroup.lanemask_{name}(lane)", np.uint32), expected)
+        np.testing.assert_array_equal(on_lanes(f"subgroup.lanemask_{name}(lane)", mask), expected)
 
 
-@pytest.mark.parametrize("log2_size", [0, 1, 3, 5])
+@pytest.mark.parametrize("log2_size", [0, 1, 3, None])
 def test_reductions_and_scans_of_tiles(log2_size):
+    log2_size = subgroup.log2_group_size() if log2_size is None else log2_size
     x = np.random.default_rng(3).integers(-50, 50, 64).astype(np.int32)
     tiles = x.reshape(-1, 1 << log2_size)
 
@@ -98,12 +113,12 @@ def test_reductions_and_scans_of_tiles(log2_size):
 def test_segments_begin_anew_at_their_heads():
     x = np.random.default_rng(4).integers(0, 100, 64).astype(np.int32)
     out = on_lanes("subgroup.segmented_reduce_add(x[i], lane % 5 == 0)", x=x)
-    least = on_lanes("subgroup.segmented_reduce_min_tiled(x[i], lane % 5 == 0, 4)", x=x)
+    least = on_lanes("subgroup.segmented_reduce_min_tiled(x[i], lane % 5 == 0, 2)", x=x)
     for i in range(64):
-        lane = i % 32
+        lane = i % SIZE
         first = i - lane + lane // 5 * 5
         assert out[i] == x[first : i + 1].sum()
-        assert least[i] == x[max(first, i - i % 16) : i + 1].min()
+        assert least[i] == x[max(first, i - i % 4) : i + 1].min()
 
 
 def test_pairs_are_sorted_by_key_then_value():
@@ -118,35 +133,37 @@ def test_pairs_are_sorted_by_key_then_value():
             keys[i] = key
             values[i] = value
 
-    expected = [sorted(zip(keys[k : k + 32].tolist(), values[k : k + 32].tolist(), strict=True)) for k in (0, 32)]
+    pairs = list(zip(keys.tolist(), values.tolist(), strict=True))
     work(keys, values)
-    assert list(zip(keys.tolist(), values.tolist(), strict=True)) == expected[0] + expected[1]
+    expected = [pair for first in range(0, 64, SIZE) for pair in sorted(pairs[first : first + SIZE])]
+    assert list(zip(keys.tolist(), values.tolist(), strict=True)) == expected
 
 
 def test_older_names_of_warps():
     mask = "qd.u32(0xFFFFFFFF)"
-    np.testing.assert_array_equal(on_lanes(f"warp.shfl_down_i32({mask}, lane, 1)"), np.tile(np.minimum(LANES + 1, 31), 2))
-    np.testing.assert_array_equal(on_lanes(f"warp.match_any({mask}, lane % 2)", np.uint32), np.tile([0x55555555, 0xAAAAAAAA], 32))
+    np.testing.assert_array_equal(on_lanes(f"warp.shfl_down_i32({mask}, lane, 1)"), repeat(np.minimum(LANES + 1, SIZE - 1)))
+    odd = sum(2 << lane for lane in range(0, min(SIZE, 32), 2))
+    np.testing.assert_array_equal(on_lanes(f"warp.match_any({mask}, lane % 2)", np.uint32), np.tile([odd >> 1, odd], 32))
     assert (on_lanes(f"warp.all_nonzero({mask}, 1) + warp.any_nonzero({mask}, lane == 3) + warp.unique({mask}, 1)") == 3).all()
-    assert (on_lanes("warp.active_mask()", np.uint32) == 0xFFFFFFFF).all()
+    assert (on_lanes("warp.active_mask()", np.uint32) == odd | odd >> 1).all()
 
 
 def test_groups_take_turns_in_their_own_time():
     @qd.kernel
     def work(out: qd.types.ndarray()):
-        qd.loop_config(block_dim=128)
-        for i in range(128):
-            group = i // 32
+        qd.loop_config(block_dim=4 * subgroup.group_size())
+        for i in range(4 * subgroup.group_size()):
+            group = i // subgroup.group_size()
             total = i
             for _ in range(group):  # uniform in a group, not in the block
                 total = subgroup.reduce_all_add(total)
             out[i] = total
 
-    out = np.zeros(128, np.int64)
+    out = np.zeros(4 * SIZE, np.int64)
     work(out)
-    rows = np.arange(128).reshape(4, 32)
-    expected = [functools.reduce(lambda row, _: np.full(32, row.sum()), range(group), rows[group]) for group in range(4)]
-    np.testing.assert_array_equal(out.reshape(4, 32), expected)
+    rows = np.arange(4 * SIZE).reshape(4, SIZE)
+    expected = [functools.reduce(lambda row, _: np.full(SIZE, row.sum()), range(group), rows[group]) for group in range(4)]
+    np.testing.assert_array_equal(out.reshape(4, SIZE), expected)
 
 
 def test_functions_of_one_operator_take_no_other():

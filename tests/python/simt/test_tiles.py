@@ -51,6 +51,7 @@ def test_cholesky_and_solve(tile, dtype):
     assert a.dtype == kind
 
 
+@pytest.mark.needs(lanes=16)
 @each_type
 def test_pivots_are_not_less_than_the_root_of_the_floor(dtype):
     @qd.kernel
@@ -158,6 +159,7 @@ def test_products_and_transposition(tile, dtype):
     np.testing.assert_array_equal(out[4], np.eye(size))
 
 
+@pytest.mark.needs(lanes=16)
 @pytest.mark.parametrize("debug", [False, True])
 def test_slices_are_clipped(debug):
     qd.init(arch=qd.cpu, debug=debug, offline_cache=False, log_level="error")
@@ -192,6 +194,7 @@ def test_slices_are_clipped(debug):
         assert (out[2, r1:] == -1).all()
 
 
+@pytest.mark.needs(lanes=16)
 def test_fields_batches_and_shared_arrays():
     x = qd.field(qd.f32, (3, 20, 16))
 
@@ -240,6 +243,7 @@ def test_several_tiles_in_a_block(tile):
     np.testing.assert_allclose(np.triu(a).transpose(0, 2, 1), np.linalg.cholesky(given), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.needs(lanes=32)
 def test_both_sizes_in_one_kernel_and_registers():
     @qd.kernel
     def work(out: qd.types.ndarray()):
@@ -260,6 +264,7 @@ def test_both_sizes_in_one_kernel_and_registers():
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.needs(lanes=32)
 @pytest.mark.parametrize(("choice", "rows", "dtype"), [(16, 92, qd.f32), (32, 76, qd.f64)])
 def test_blocked_cholesky_as_simulators_write_it(choice, rows, dtype):
 
@@ -346,6 +351,7 @@ def run(body):
     qd.kernel_from_source(source)(np.zeros((20, 20), np.float32))
 
 
+@pytest.mark.needs(lanes=16)
 @pytest.mark.parametrize(
     ("body", "kind", "text"),
     [

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants import _compiler  # type: ignore[attr-defined]
 from tests.python.vulkan import control_flow
-from tests.python.vulkan.vulkan_device import find_absence, find_modules, needs_validator, validate
+from tests.python.vulkan.vulkan_device import Validation, find_absence, needs_validator
 
 
 @pytest.fixture(autouse=True)
@@ -34,25 +33,10 @@ def device() -> Iterator[None]:
 @pytest.fixture
 def validated(device: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """spirv-val checks each module that the test compiles; gives their sizes in words."""
-    compile_plain = _compiler.compile
-    sizes: list[int] = []
-    problems = []
-
-    def compile_and_check(*arguments: Any) -> Any:
-        made = compile_plain(*arguments)
-        for module in find_modules(made[0]):
-            sizes.append(len(module) // 4)
-            try:
-                validate(module, tmp_path)
-            except AssertionError as problem:
-                problems.append(problem)
-        return made
-
-    monkeypatch.setattr(_compiler, "compile", compile_and_check)
-    yield sizes
-    assert sizes
-    if problems:
-        raise problems[0]
+    validation = Validation(monkeypatch, tmp_path)
+    yield validation.sizes
+    assert validation.sizes
+    validation.finish()
 
 
 def test_arrays_and_fields_hold_what_kernels_write(device: None) -> None:

@@ -10,8 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from quadrants import _compiler  # type: ignore[attr-defined]
 
 MAGIC = 0x53564451
 
@@ -49,3 +52,29 @@ def validate(module: bytes, folder: Path) -> None:
     command = ["spirv-val", "--target-env", "vulkan1.3", "--scalar-block-layout", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Validation:
+    """Checks each module that the process compiles from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path):
+        self.sizes: list[int] = []  # of the modules, in words
+        self.problems: list[AssertionError] = []
+        compile_plain = _compiler.compile
+
+        def compile_and_check(*arguments: Any) -> Any:
+            made = compile_plain(*arguments)
+            for module in find_modules(made[0]):
+                self.sizes.append(len(module) // 4)
+                try:
+                    validate(module, folder)
+                except AssertionError as problem:
+                    self.problems.append(problem)
+            return made
+
+        monkeypatch.setattr(_compiler, "compile", compile_and_check)
+
+    def finish(self) -> None:
+        """Raises the first problem."""
+        if self.problems:
+            raise self.problems[0]

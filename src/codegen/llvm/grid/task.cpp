@@ -276,6 +276,10 @@ void GridTask::emitVersions(bool sharedCopies) {
   body->emitWhen(isAligned, "aligned", emitAligned, [&] { emitLoop(sharedCopies); });
 }
 
+static bool usesSharedArray(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) { return operand.getDefiningOp<ir::SharedOp>() != nullptr; });
+}
+
 /// Emits all iterations of this thread: in strides of `blockSize * lanes` per block, where consecutive lanes are `blockSize` apart.
 void GridTask::emitLoop(bool sharedCopies) {
   llvm::IRBuilder<> &at = body->builder;
@@ -298,6 +302,10 @@ void GridTask::emitLoop(bool sharedCopies) {
   module.aliases.hasReadOnlyLoads = true;
   shape.rowAxis ? emitRows(flat) : emitIteration(flat);
   module.aliases.hasReadOnlyLoads = false;
+  // A block that takes more than one round must not write to its shared arrays while some of its threads read what they held.
+  bool hasOneRound = deviceTask.iterations.isKnown() && !deviceTask.maxBlocks && !sharedCopies;
+  if (!hasOneRound && module.calls.contains(loop.getBody(), usesSharedArray))
+    threads->synchronize();
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // Do not unroll: `chooseLanes` chooses the number of iterations per round.
   body->setUnrolling(at.CreateBr(header), 1);
