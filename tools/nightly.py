@@ -24,6 +24,7 @@ SECONDS_OF_A_DAY = 86_400
 # Emulated AMD GPUs, one of each family, and the suites that run on them.
 AMD_TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 AMD_SUITES = ["statements", "structs", "loops", "operators", "vectors", "functions"]
+VULKAN_SUITES = ["language", "data", "library", "simt", "autodiff", "interop"]
 
 
 class Skipped(Exception):
@@ -58,6 +59,15 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "ranks": [python, "-m", "tests.python.distributed.kill_ranks", "--runs", "200", *first],
         "vulkan-control-flow": [python, "-m", "tests.python.vulkan.control_flow", "--count", "20000", *first],
         "wheel": ["bash", "tools/check_wheel.sh"],
+        "vulkan-suites": [
+            "env",
+            "QD_ARCH=vulkan",
+            python,
+            "-m",
+            "pytest",
+            "--spirv-val",
+            *(f"tests/python/{suite}" for suite in VULKAN_SUITES),
+        ],
         "allocations": [python, "-m", "tests.python.host.allocation_failures", "--every", "10"],
     }
 

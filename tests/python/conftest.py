@@ -14,7 +14,7 @@ from quadrants._base.arch import GPU_NAMES
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
     parser.addoption("--every-target", action="store_true", help="compile the corpus for every AMD GPU, not for one of them in turn")
-    parser.addoption("--spirv-val", action="store_true", help="with QD_ARCH=vulkan: check every kernel that the tests compile with spirv-val")
+    parser.addoption("--spirv-val", action="store_true", help="with QD_ARCH=vulkan: check every kernel with spirv-val")
     parser.addoption("--emulate", action="store_true", help="with QD_ARCH=cuda: run kernels on an emulated device")
 
 
@@ -22,7 +22,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "host_memory: needs containers in the processor's memory: views by NumPy, or kernels that are interpreted"
     )
-
 
     config.addinivalue_line(
         "markers", "needs(*words, lanes=n): needs what some GPUs lack: recursion, grid barriers, so many threads in a subgroup"

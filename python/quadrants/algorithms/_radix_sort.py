@@ -148,8 +148,8 @@ def _load_bits(keys, first, left, dtype: Constant, rows: Constant, threads: Cons
     return bits
 
 
-# A block ranks keys with a table in shared memory, a row of counts for each of its teams: as many subgroups as have 32 lanes together, which
-# take turns, or one larger subgroup. Before the ranks are known, each team counts its digits, so that other blocks need not wait for them.
+# A block ranks keys with a table in shared memory, a row of counts for each of its teams: one subgroup, or as many small ones as have 32
+# lanes together, which take turns. Before the ranks are known, each team counts its digits, so that other blocks need not wait for them.
 
 
 def team_size() -> int:

@@ -97,8 +97,8 @@ llvm::Value *multiplyHigh(Builder &at, llvm::Value *a, llvm::Value *b) {
   return at.CreateAdd(at.CreateAdd(at.CreateMul(high(a), high(b)), high(crossA)), at.CreateAdd(high(crossB), high(middle)));
 }
 
-/// Integers of 65 to 128 bits as two halves, with zeros above their own bits: products in the device library, and what LLVM computes for the
-/// last value of a loop's sum.
+/// Integers of 65 to 128 bits as two halves, with zeros above their own bits: products in the device library, and what LLVM computes for
+/// the last value of a loop's sum.
 struct Halves {
   llvm::Value *low, *high;
 };
@@ -166,7 +166,8 @@ private:
     bool isLeft = op == llvm::Instruction::Shl;
     llvm::Value *from = isLeft ? value.low : value.high, *to = isLeft ? value.high : value.low;
     llvm::Value *filler = op == llvm::Instruction::AShr ? at.CreateAShr(value.high, 63) : zero;
-    auto back = isLeft ? llvm::Instruction::LShr : llvm::Instruction::Shl, forth = isLeft ? llvm::Instruction::Shl : llvm::Instruction::LShr;
+    auto back = isLeft ? llvm::Instruction::LShr : llvm::Instruction::Shl,
+         forth = isLeft ? llvm::Instruction::Shl : llvm::Instruction::LShr;
     if (count >= 64) {
       to = at.CreateBinOp(op, from, at.getInt64(count - 64));
       from = filler;

@@ -304,8 +304,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   module.aliases.hasReadOnlyLoads = false;
   // A block that takes more than one round must not write to its shared arrays while some of its threads read what they held.
   bool hasOneRound = deviceTask.iterations.isKnown() && !deviceTask.maxBlocks && !sharedCopies;
-  if (!hasOneRound && module.calls.contains(loop.getBody(), usesSharedArray))
-    threads->synchronize();
+  if (!hasOneRound && module.calls.contains(loop.getBody(), usesSharedArray)) threads->synchronize();
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // Do not unroll: `chooseLanes` chooses the number of iterations per round.
   body->setUnrolling(at.CreateBr(header), 1);
