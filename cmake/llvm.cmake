@@ -41,3 +41,13 @@ foreach(target ${imported_targets})
     set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${requests}")
   endif()
 endforeach()
+
+# `_compiler` omits parts of LLVM that --gc-sections retains because of calls that never happen.
+add_library(qd_unused_llvm OBJECT ${CMAKE_CURRENT_LIST_DIR}/unused_llvm.c)
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/unused_llvm.txt unused REGEX "^[^#]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/unused_llvm.txt)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  list(TRANSFORM unused REPLACE "^LLVMInitializeAArch64" "LLVMInitializeX86")
+endif()
+list(TRANSFORM unused PREPEND "-Wl,--defsym=")
+list(TRANSFORM unused APPEND "=qd_nothing" OUTPUT_VARIABLE QD_WITHOUT_UNUSED_LLVM)
