@@ -51,12 +51,13 @@ void forwardAssignedOnce(Block &block) {
     for (Operation *user : local->getUsers())
       if (auto found = dyn_cast<StoreOp>(user)) store = store ? StoreOp() : found;
     if (!store || store->getBlock() != &block) continue;
-    Type type = store.getValue().getType();
+    Value value = store.getValue(); // the loop below may erase the store first
+    Type type = value.getType();
     if (ir::isValue(type) && isa<BFloat16Type>(ir::getScalar(type))) continue; // only memory rounds a bf16
     auto isLaterLoad = [&](Operation *user) { return isa<LoadOp>(user) && store->isBeforeInBlock(block.findAncestorOpInBlock(*user)); };
     if (!llvm::all_of(local->getUsers(), [&](Operation *user) { return user == store || isLaterLoad(user); })) continue;
     for (Operation *user : llvm::make_early_inc_range(local->getUsers())) {
-      if (user != store) user->replaceAllUsesWith(ValueRange{store.getValue()});
+      if (user != store) user->replaceAllUsesWith(ValueRange{value});
       user->erase();
     }
     local->erase();
