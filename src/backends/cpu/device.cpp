@@ -110,7 +110,8 @@ void runLoop(QdKernelContext *context, QdTaskFunction task, int64_t iterations, 
 
 void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
   runLoop(context, task, iterations, chunkSize, maxThreads);
-  if (context->failed) (void)KernelRun::from(context).mustStop(); // the code after the loop tests QD_STOP only
+  if (__atomic_load_n(&context->failed, __ATOMIC_RELAXED))
+    (void)KernelRun::from(context).mustStop(); // the code after the loop tests QD_STOP only
 }
 
 void finishRound(QdKernelContext *context) {

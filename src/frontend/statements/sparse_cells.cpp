@@ -246,7 +246,12 @@ void SparseCells::mergeAxes(const VisitedCell &cell) {
   mlir::Block &body = *cast<BlockArgument>(list.getIndices()[0]).getOwner();
   auto loop = dyn_cast<ir::ForOp>(body.getParentOp());
   if (!loop || loop.getRank() < 3) return;
-  for (mlir::Value index : cell.indices) eraseUnused(index.getDefiningOp());
+  for (mlir::Value index : cell.indices) {
+    // The vector that `qd.grouped` makes keeps the indices of a loop that does not use it.
+    for (Operation *user : SetVector<Operation *>(index.user_begin(), index.user_end()))
+      if (isOpTriviallyDead(user)) user->erase();
+    eraseUnused(index.getDefiningOp());
+  }
   SmallVector<std::pair<ir::ElementOp, uint32_t>> elements;
   for (auto &[ref, element] : cell.elements) elements.emplace_back(ref.getDefiningOp<ir::ElementOp>(), element->field.input);
   for (mlir::Value position : body.getArguments().drop_front())
