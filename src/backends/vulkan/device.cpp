@@ -19,7 +19,8 @@ public:
     architecture = physical.features.write();
     if (physical.isProcessor())
       support::log(support::LogLevel::Warn, std::string("arch=qd.vulkan: the device ") + physical.properties.deviceName +
-                                                " is the processor, on which arch=qd.cpu is faster");
+                                                " is the processor, on which arch=qd.cpu is faster; Mesa's driver may end loops "
+                                                "silently after 65,535 rounds in one iteration");
     memory->usesGraphs = false;
   }
 
