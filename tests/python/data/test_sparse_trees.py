@@ -5,6 +5,7 @@ import pytest
 
 import quadrants as qd
 from tests.python.data import random_sparse_trees
+from tests.python.data.sparse_tree_kernels import count
 
 
 @pytest.fixture(autouse=True, params=["cpu", "python"])
@@ -12,14 +13,6 @@ def runtime(request):
     qd.init(arch=request.param)
     yield
     qd.reset()
-
-
-@qd.kernel
-def count(x: qd.Template) -> qd.i32:
-    total = 0
-    for I in qd.grouped(x):  # noqa: E741
-        total += 1
-    return total
 
 
 def make_blocks(dtype=qd.f32, **named):

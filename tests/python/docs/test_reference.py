@@ -1,20 +1,16 @@
 """What the package offers has a docstring and a running example; the reference pages are made of these."""
 
-import importlib.util
 import inspect
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import quadrants as qd
 from quadrants._language.builtins import Builtin
+from tests.python.tools.loading import load_tool
 
-TOOL = Path(__file__).resolve().parents[3] / "tools" / "write_reference.py"
-spec = importlib.util.spec_from_file_location("write_reference", TOOL)
-reference = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(reference)
+reference = load_tool("write_reference")
 
 
 @pytest.mark.parametrize("module", reference.MODULES)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[3] / "tools" / "check_layers.py"
+from tests.python.tools.loading import load_tool
 
 
 @pytest.fixture
 def tool(tmp_path: Path) -> ModuleType:
     """The tool with an empty source tree, an empty Python package and a small LAYERS for each."""
-    spec = importlib.util.spec_from_file_location("check_layers", TOOL)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_tool("check_layers")
     module.SOURCE = tmp_path
     layers = "support:\nlayout: support\nruntime: support layout\nir: support layout\nbackends: support runtime ir\n"
     (tmp_path / "LAYERS").write_text(layers)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[3] / "tools" / "check_words.py"
+from tests.python.tools.loading import load_tool
+
 FILES = {"src/ir/ops.td", "ir/ops.td", "ops.td"}
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_words", TOOL)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("check_words")
 
 
 @pytest.mark.parametrize(
