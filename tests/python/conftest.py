@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
     config.addinivalue_line(
-        "markers", "needs(*words, lanes=n): needs what some GPUs lack: recursion, grid barriers, so many threads in a subgroup"
+        "markers", "needs(*words, lanes=n): needs what some GPUs lack: recursion, grid barriers, long loops, so many threads in a subgroup"
     )
 
 
@@ -32,20 +32,32 @@ def pytest_configure(config: pytest.Config) -> None:
 LACKING = {"vulkan": {"recursion", "grid barriers"}}
 
 
+def list_lacking(arch: str, words: set[str]) -> set[str]:
+    """Returns those words that name what the device lacks."""
+    lacking = LACKING.get(arch, set()) & words
+    if arch == "vulkan" and "long loops" in words:
+        from tests.python.vulkan import vulkan_device
+
+        lacking |= {"long loops"} if vulkan_device.ends_long_loops() else set()
+    return lacking
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With the name of a GPU in QD_ARCH the tests ask for what a GPU promises, which views by NumPy are no part of."""
     arch = os.environ.get("QD_ARCH", "")
     if arch not in GPU_NAMES:
         return
+    needed = {item: {word for mark in item.iter_markers("needs") for word in mark.args} for item in items}
+    lacking = list_lacking(arch, set().union(*needed.values()))
     for item in items:
-        for word in sorted({word for mark in item.iter_markers("needs") for word in mark.args} & LACKING.get(arch, set())):
+        for word in sorted(needed[item] & lacking):
             item.add_marker(pytest.mark.skip(reason=f"{arch} has no {word}"))
         if item.get_closest_marker("host_memory"):
             item.add_marker(pytest.mark.skip(reason="neither NumPy nor the interpreter reaches a GPU's memory"))
 
 
 # Tests of these folders are about the host, or about processors that they name themselves.
-NAME_THEIR_PROCESSOR = {"cache", "compile", "docs", "frontend", "fuzz", "init", "interpreter", "launch", "packaging", "tools"}
+NAME_THEIR_PROCESSOR = {"cache", "compile", "docs", "frontend", "fuzz", "init", "interpreter", "launch", "packaging", "tools", "vulkan"}
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,8 @@
-// api_code.cpp: the functions of gpu/device_api.h: pipelines, launches, copies and events, in a device's one sequence of commands
+// api_code.cpp: the functions of gpu/device_api.h: pipelines, launches, copies and events
+//
+// In:   what backends/gpu asks of any driver.
+// Out:  commands in the device's one sequence (api_device.h); a status. Nothing throws across this table: with() makes a status of an
+// error.
 #include "backends/vulkan/api_device.h"
 #include "backends/vulkan/binary.h"
 

@@ -1,4 +1,8 @@
 // api_device.cpp: a device and its queue: batches of commands, and the timeline that counts them
+//
+// In:   commands that other files record, and waits for them.
+// Out:  command buffers, submitted when the host waits, when there are many launches, or when the oldest is old: a submission costs as much
+//       as many launches. The timeline's value says which buffers have ended, and thus which of their memory can be used again.
 #include "backends/vulkan/api_device.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
-// device.cpp: a Vulkan device as a runtime::Device: its options, and what its driver made of a kernel
+// device.cpp: a Vulkan device as a runtime::Device
+//
+// In:   the functions of api.h, options; artifacts to load.
+// Out:  gpu::GpuDevice, with the words that describe the device to the compiler, and artifacts that also hold what the driver made of a
+//       kernel. All else that a launch does is in backends/gpu, shared with CUDA and HIP.
 #include "backends/gpu/device.h"
 #include "backends/vulkan/api.h"
 #include "backends/vulkan/binary.h"

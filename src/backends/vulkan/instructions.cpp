@@ -1,4 +1,7 @@
 // instructions.cpp: operations on values, calls, branches
+//
+// In:   an instruction of legalized LLVM IR, whose operands have been written.
+// Out:  instructions of SPIR-V. Operations that read a sign get operands whose sign is extended; results keep zeros above their own bits.
 #include "backends/vulkan/function_writer.h"
 #include "backends/vulkan/grid_target.h"
 

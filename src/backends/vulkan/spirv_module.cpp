@@ -1,4 +1,7 @@
-// spirv_module.cpp: the words of a SPIR-V module: its sections, and declarations that are made once
+// spirv_module.cpp: the words of a SPIR-V module
+//
+// In:   requests for types, constants, capabilities, decorations; instructions of the function.
+// Out:  the words, in the order of sections that SPIR-V prescribes. Declarations are made once, at the first request.
 #include "backends/vulkan/spirv_module.h"
 
 namespace qd::backends::vulkan {

@@ -1,4 +1,8 @@
-// target.cpp: the target of Vulkan: lowered IR → LLVM IR → SPIR-V, a module for each task. The device's driver compiles them.
+// target.cpp: the target of Vulkan: lowered IR → SPIR-V
+//
+// In:   a kernel's tasks, and the text that says what the device can do (limits.h).
+// Out:  a binary (binary.h) with a module of SPIR-V for each task; the stages on the way, which can be dumped and replaced.
+// The device's driver compiles the modules when the kernel is loaded.
 #include "backends/leak_on_cancel.h"
 #include "backends/stages.h"
 #include "backends/vulkan/binary.h"

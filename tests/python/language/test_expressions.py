@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from language_support import evaluate, run
+from language_support import NUMPY, define, edge_values, evaluate, run
 
 import quadrants as qd
 
@@ -112,6 +112,28 @@ def test_max_and_min_take_any_number_of_operands():
     assert evaluate("qd.min(a, b, -4)", a=("qd.i32", 1), b=("qd.i32", 2)) == -4
     assert evaluate("max(a, b)", "qd.f32", a=("qd.f32", math.nan), b=("qd.f32", 1.0)) == 1.0
     assert evaluate("min(b, a)", "qd.f32", a=("qd.f32", math.nan), b=("qd.f32", 1.0)) == 1.0
+
+
+@pytest.mark.parametrize("wide", ["i16", "i32", "i64"])
+@pytest.mark.parametrize("narrow", ["i8", "u8", "i16", "u16", "i32", "u32"])
+def test_extremes_of_a_widened_number_that_is_used_elsewhere_too(narrow, wide):
+    if int(narrow[1:]) >= int(wide[1:]):
+        pytest.skip("not wider")
+    module = define(f"""
+@qd.kernel
+def widen(out: qd.types.ndarray(qd.{wide}, 2), x: qd.types.ndarray(qd.{narrow}, 1)):
+    for i in x:
+        a = qd.cast(x[i], qd.{wide})
+        out[i, 0] = a
+        out[i, 1] = abs(a)
+        out[i, 2] = max(a, 3)
+        out[i, 3] = min(a, 100)
+        out[i, 4] = max(min(a, 5), -7)
+""")
+    x = edge_values(narrow)
+    out = np.zeros((len(x), 5), NUMPY[wide])
+    module["widen"](out, x)
+    assert out.tolist() == [[a, abs(a), max(a, 3), min(a, 100), max(min(a, 5), -7)] for a in x.tolist()]
 
 
 @pytest.mark.parametrize("value, expected", [(0.5, 1), (1.5, 2), (2.5, 3), (-0.5, -1), (-2.5, -3), (0.49999997, 0), (8388609.0, 8388609)])

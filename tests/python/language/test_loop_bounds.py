@@ -220,7 +220,7 @@ def visit(low: {dtype}, high: {dtype}, more: {dtype}) -> qd.i32:
 
 
 # Where loops begin to look whether the launch was given up, of one loop and of two, and beyond.
-LENGTHS = [0, 1, 2, 15, 16, 17, 31, 33, 90, 129, 400, 1025, 70000]
+LENGTHS = [0, 1, 2, 15, 16, 17, 31, 33, 90, 129, 400, 1025, pytest.param(70000, marks=pytest.mark.needs("long loops"))]
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -20,12 +20,22 @@ MAGIC = 0x53564451
 
 
 @functools.cache
-def find_absence() -> str:
-    """Returns why no Vulkan device is there, or an empty text. Asked in another process: a driver may end it."""
+def _try_init() -> subprocess.CompletedProcess[str]:
+    """Runs in another process, which a driver may end."""
     script = "import quadrants as qd; qd.init(arch=qd.vulkan, enable_fallback=False)"
-    variables = {name: value for name, value in os.environ.items() if name != "QD_ARCH"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=variables)
+    variables = {name: value for name, value in os.environ.items() if name not in ("QD_ARCH", "QD_LOG_LEVEL")}
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=variables)
+
+
+def find_absence() -> str:
+    """Returns why no Vulkan device is there, or an empty text."""
+    done = _try_init()
     return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def ends_long_loops() -> bool:
+    """Says whether the driver leaves loops after 65,535 rounds, of which `qd.init` warns."""
+    return "may end loops" in _try_init().stderr
 
 
 needs_validator = pytest.mark.skipif(shutil.which("spirv-val") is None, reason="spirv-val is not installed")

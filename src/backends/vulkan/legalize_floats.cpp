@@ -1,0 +1,94 @@
+// legalize_floats.cpp: operations on floats that SPIR-V lacks, or for which it promises less than LLVM
+//
+// In:   operands of an intrinsic.
+// Out:  what LLVM's language reference says of it, also for NaN, infinities and zeros with a sign.
+#include "backends/vulkan/legalize_parts.h"
+
+namespace qd::backends::vulkan {
+
+static llvm::Value *toBits(Builder &at, llvm::Value *value) {
+  return at.CreateBitCast(value, at.getIntNTy(unsigned(value->getType()->getPrimitiveSizeInBits())));
+}
+
+llvm::Value *copySign(Builder &at, llvm::Value *magnitude, llvm::Value *sign) {
+  llvm::Value *left = toBits(at, magnitude), *right = toBits(at, sign);
+  unsigned bits = left->getType()->getIntegerBitWidth();
+  llvm::Value *mask = llvm::ConstantInt::get(left->getType(), llvm::APInt::getSignMask(bits));
+  return at.CreateBitCast(at.CreateOr(at.CreateAnd(left, at.CreateNot(mask)), at.CreateAnd(right, mask)), magnitude->getType());
+}
+
+// SPIR-V's own functions promise less.
+llvm::Value *chooseExtremum(Builder &at, bool isLeast, llvm::FastMathFlags flags, llvm::Value *a, llvm::Value *b) {
+  at.clearFastMathFlags();
+  llvm::Value *isFirst = isLeast ? at.CreateFCmpOLT(a, b) : at.CreateFCmpOGT(a, b);
+  if (!flags.noNaNs()) isFirst = at.CreateOr(isFirst, at.CreateFCmpUNO(b, b));
+  llvm::Value *result = at.CreateSelect(isFirst, a, b);
+  if (flags.noSignedZeros()) return result;
+  llvm::Value *left = toBits(at, a), *right = toBits(at, b);
+  llvm::Value *both = at.CreateBitCast(isLeast ? at.CreateOr(left, right) : at.CreateAnd(left, right), a->getType());
+  return at.CreateSelect(at.CreateFCmpOEQ(a, b), both, result);
+}
+
+llvm::Value *convertSaturating(Builder &at, bool isSigned, llvm::Value *value, llvm::Type *target) {
+  if (value->getType()->isHalfTy()) value = at.CreateFPExt(value, at.getFloatTy());
+  llvm::Type *type = value->getType();
+  unsigned bits = target->getIntegerBitWidth();
+  llvm::APInt least = isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getZero(bits);
+  llvm::APInt most = isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+  auto power = [&](unsigned exponent) { return llvm::ConstantFP::get(type, std::ldexp(1.0, int(exponent))); };
+  // The first number above the range is a power of two.
+  llvm::Value *isAbove = at.CreateFCmpOGE(value, power(isSigned ? bits - 1 : bits));
+  llvm::Value *isBelow = at.CreateFCmpOLT(value, isSigned ? at.CreateFNeg(power(bits - 1)) : llvm::ConstantFP::getZero(type));
+  llvm::Value *isNan = at.CreateFCmpUNO(value, value);
+  llvm::Value *isOutside = at.CreateOr(isAbove, at.CreateOr(isBelow, isNan));
+  llvm::Value *inside = at.CreateSelect(isOutside, llvm::ConstantFP::getZero(type), value);
+  llvm::Value *result = isSigned ? at.CreateFPToSI(inside, target) : at.CreateFPToUI(inside, target);
+  result = at.CreateSelect(isAbove, llvm::ConstantInt::get(target, most), result);
+  return at.CreateSelect(isBelow, llvm::ConstantInt::get(target, least), result);
+}
+
+llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes) {
+  llvm::Value *bits = toBits(at, value);
+  llvm::Type *type = bits->getType();
+  unsigned width = type->getIntegerBitWidth(), fraction = width == 16 ? 10 : width == 32 ? 23 : 52;
+  llvm::APInt infinity = llvm::APInt::getBitsSet(width, fraction, width - 1);
+  llvm::Value *magnitude = at.CreateAnd(bits, llvm::ConstantInt::get(type, ~llvm::APInt::getSignMask(width)));
+  auto number = [&](const llvm::APInt &value) { return llvm::ConstantInt::get(type, value); };
+  llvm::Value *border = number(infinity);
+  if (classes == llvm::fcNan) return at.CreateICmpUGT(magnitude, border);
+  if (classes == llvm::fcFinite) return at.CreateICmpULT(magnitude, border);
+  llvm::APInt normal = llvm::APInt::getOneBitSet(width, fraction), quiet = infinity | llvm::APInt::getOneBitSet(width, fraction - 1);
+  // A class is those numbers with one sign whose magnitudes are from one number up to before another.
+  struct Range {
+    unsigned negative, positive;
+    llvm::APInt first, size;
+  };
+  const Range ranges[] = {
+      {llvm::fcNegZero, llvm::fcPosZero, llvm::APInt(width, 0), llvm::APInt(width, 1)},
+      {llvm::fcNegSubnormal, llvm::fcPosSubnormal, llvm::APInt(width, 1), normal - 1},
+      {llvm::fcNegNormal, llvm::fcPosNormal, normal, infinity - normal},
+      {llvm::fcNegInf, llvm::fcPosInf, infinity, llvm::APInt(width, 1)},
+      {llvm::fcSNan, llvm::fcSNan, infinity + 1, quiet - infinity - 1},
+      {llvm::fcQNan, llvm::fcQNan, quiet, llvm::APInt::getSignMask(width) - quiet},
+  };
+  llvm::Value *isNegative = at.CreateICmpSLT(bits, llvm::ConstantInt::get(type, 0)), *result = at.getFalse();
+  for (const Range &range : ranges) {
+    bool hasNegative = classes & range.negative, hasPositive = classes & range.positive;
+    if (!hasNegative && !hasPositive) continue;
+    llvm::Value *isInside = at.CreateICmpULT(at.CreateSub(magnitude, number(range.first)), number(range.size));
+    if (!hasPositive) isInside = at.CreateAnd(isInside, isNegative);
+    if (!hasNegative) isInside = at.CreateAnd(isInside, at.CreateNot(isNegative));
+    result = at.CreateOr(result, isInside);
+  }
+  return result;
+}
+
+llvm::Value *roundAway(Builder &at, llvm::Value *value) {
+  llvm::Value *whole = at.CreateUnaryIntrinsic(I::trunc, value);
+  llvm::Value *rest = at.CreateUnaryIntrinsic(I::fabs, at.CreateFSub(value, whole));
+  llvm::Value *one = copySign(at, llvm::ConstantFP::get(value->getType(), 1.0), value);
+  llvm::Value *isFar = at.CreateFCmpOGE(rest, llvm::ConstantFP::get(value->getType(), 0.5));
+  return copySign(at, at.CreateSelect(isFar, at.CreateFAdd(whole, one), whole), value);
+}
+
+} // namespace qd::backends::vulkan

@@ -1,0 +1,41 @@
+// legalize_parts.h: what legalize.cpp puts in place of LLVM's intrinsics
+#pragma once
+
+#include "backends/vulkan/steps.h"
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/IntrinsicInst.h"
+
+namespace qd::backends::vulkan {
+
+namespace I = llvm::Intrinsic;
+using Builder = llvm::IRBuilder<>;
+
+//--- Integers (legalize_integers.cpp) ---
+
+/// ctpop, ctlz or cttz, of words of 32 bits.
+llvm::Value *countBits(Builder &at, I::ID kind, llvm::Value *value);
+/// Result of an operation, and whether it overflows.
+std::pair<llvm::Value *, llvm::Value *> checkOverflow(Builder &at, I::ID kind, llvm::Value *a, llvm::Value *b);
+llvm::Value *saturate(Builder &at, I::ID kind, llvm::Value *a, llvm::Value *b);
+llvm::Value *rotate(Builder &at, bool isLeft, llvm::Value *high, llvm::Value *low, llvm::Value *count);
+llvm::Value *swapBytes(Builder &at, llvm::Value *value);
+llvm::Value *reverseBits(Builder &at, llvm::Value *value);
+/// Replaces integers of more than 64 bits.
+void splitWideIntegers(llvm::Function &function);
+/// Compares numbers that were widened in their own type, as LLVM does where it finds them. What is put in place of minima and absolute
+/// values would compare them wide: more work, and Mesa 22.3's processor driver compares an i32 that was widened to i64 with a constant
+/// wrongly.
+void narrowComparisons(llvm::Function &function);
+
+//--- Floats (legalize_floats.cpp) ---
+
+llvm::Value *copySign(Builder &at, llvm::Value *magnitude, llvm::Value *sign);
+/// The operand that is no NaN; -0.0 is less than 0.0 unless the flags allow any order.
+llvm::Value *chooseExtremum(Builder &at, bool isLeast, llvm::FastMathFlags flags, llvm::Value *a, llvm::Value *b);
+llvm::Value *convertSaturating(Builder &at, bool isSigned, llvm::Value *value, llvm::Type *target);
+llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
+/// Halves are rounded away from zero.
+llvm::Value *roundAway(Builder &at, llvm::Value *value);
+
+} // namespace qd::backends::vulkan
