@@ -14,6 +14,40 @@ namespace qd::cuda {
 
 // The oldest driver that accepts the emitted PTX.
 static constexpr int kOldestDriver = 11080;
+// The oldest driver whose graphs have loops.
+static constexpr int kOldestWithLoops = 12040;
+
+// The driver itself defines cudaGraphSetConditional, so no library of the toolkit is needed.
+static constexpr const char *kConditionSetter = R"(
+.version 7.0
+.target sm_52
+.address_size 64
+.extern .func cudaGraphSetConditional (.param .b64 condition, .param .b32 value);
+.visible .entry set_condition(.param .align 8 .b8 update[24]) {
+  .reg .pred %again, %isFailed;
+  .reg .b32 %value, %failed;
+  .reg .b64 %condition, %flag, %state;
+  ld.param.u64 %condition, [update];
+  ld.param.u64 %flag, [update+8];
+  ld.param.u64 %state, [update+16];
+  mov.u32 %value, 1;
+  setp.eq.u64 %again, %flag, 0;
+  @%again bra SET;
+  ld.global.u8 %value, [%flag];
+  ld.global.u32 %failed, [%state];
+  setp.ne.u32 %isFailed, %failed, 0;
+  selp.u32 %value, 0, %value, %isFailed;
+SET:
+  {
+    .param .b64 p0;
+    .param .b32 p1;
+    st.param.b64 [p0], %condition;
+    st.param.b32 [p1], %value;
+    call.uni cudaGraphSetConditional, (p0, p1);
+  }
+  ret;
+}
+)";
 
 // clang-format off
 // Drivers of CUDA 11.8 or later have all of these and all of gpu/functions.h but those of graphs; otherwise the driver cannot be used.
@@ -26,6 +60,7 @@ static constexpr int kOldestDriver = 11080;
 // Drivers for CUDA 12 and later have these, most of them older ones, too.
 #define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \
   row(addKernelNode, "cuGraphAddKernelNode_v2") row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2")                                    \
+  row(createCondition, "cuGraphConditionalHandleCreate") row(addNode, "cuGraphAddNode_v2")                                                 \
   row(addGraphEdges, "cuGraphAddDependencies_v2") row(allocateManaged, "cuMemAllocManaged") row(advise, "cuMemAdvise")
 // clang-format on
 
@@ -65,6 +100,7 @@ static std::string load(const std::string &library, CudaApi &api) {
   if (api.getVersion(&api.version) != gpu::kSuccess || api.countDevices(&count) != gpu::kSuccess || count == 0)
     return "the NVIDIA driver has no device";
   if (api.version < kOldestDriver) return "the NVIDIA driver is too old (it is for " + formatVersion(api.version) + needed;
+  if (api.version >= kOldestWithLoops) api.conditionSetter = kConditionSetter;
   return "";
 }
 

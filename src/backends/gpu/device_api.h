@@ -24,6 +24,7 @@ using MemoryPool = struct MemoryPoolHandle *;
 using Graph = struct GraphHandle *;
 using GraphNode = struct GraphNodeHandle *;
 using ExecutableGraph = struct ExecutableGraphHandle *;
+using Condition = uint64_t; ///< of a loop in a graph
 
 enum : Status { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600 };
 
@@ -33,6 +34,7 @@ enum ManagedFlags : unsigned { kAttachGlobal = 1 };
 enum Advice : int { kPreferredLocation = 3 };
 enum StreamFlags : unsigned { kNonBlocking = 1 };
 enum EventFlags : unsigned { kTimed = 0, kUntimed = 2 };
+enum ConditionFlags : unsigned { kSetByLaunch = 1 };
 
 /// A kernel of a graph, with its arguments.
 struct KernelNode {
@@ -49,6 +51,27 @@ struct GraphEdge {
   unsigned char from = 0, to = 0, kind = 0, reserved[5] = {};
   /// The dependent node may start when all blocks of the other node have begun; it waits for the other's end itself.
   static GraphEdge makeEarlyLaunch() { return {.from = 1, .kind = 1}; }
+};
+
+/// A node that runs its body, a graph, while a condition is not zero.
+struct LoopNode {
+  static constexpr int kConditional = 13, kWhile = 1;
+  int type = kConditional, reserved[3] = {};
+  Condition condition;
+  int kind = kWhile;
+  unsigned bodyCount = 1;
+  const Graph *bodies = nullptr; ///< the driver's answer
+  Context context;
+  unsigned char rest[208] = {};
+};
+static_assert(sizeof(LoopNode) == 256, "the driver reads so many bytes for every kind of node");
+
+/// What the kernel Api::conditionSetter takes, by value: it sets the condition to the byte at `flag`, or to 0 after a failure, or to 1 if
+/// `flag` is null.
+struct ConditionUpdate {
+  Condition condition;
+  const unsigned char *flag;
+  const uint32_t *failed;
 };
 
 struct DeviceFunctions {
@@ -122,6 +145,8 @@ struct GraphFunctions {
   Status (*destroyExecutableGraph)(ExecutableGraph) = nullptr;
   Status (*destroyGraph)(Graph) = nullptr;
   Status (*addGraphEdges)(Graph, const GraphNode *from, const GraphNode *to, const GraphEdge *, size_t) = nullptr;
+  Status (*createCondition)(Condition *, Graph, Context, unsigned value, unsigned flags) = nullptr;
+  Status (*addNode)(GraphNode *, Graph, const GraphNode *after, const GraphEdge *, size_t, LoopNode *) = nullptr;
 };
 
 /// A driver: facts about it, and its functions.
@@ -130,6 +155,7 @@ struct Api : DeviceFunctions, MemoryFunctions, CodeFunctions, StreamFunctions, G
   const char *driverName = "";                      ///< that sees devices: "CUDA"
   int version = 0;                                  ///< in the driver's own numbers
   unsigned maxParameterBytes = 0, maxCopyBytes = 0; ///< the backend's limits (limits.h in its folder)
+  const char *conditionSetter = nullptr;            ///< code of the kernel set_condition(ConditionUpdate); null: there is none
   bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
   /// The driver's numbers of attributes of a device.
   struct {
@@ -137,6 +163,7 @@ struct Api : DeviceFunctions, MemoryFunctions, CodeFunctions, StreamFunctions, G
   } attributes{};
 
   bool hasGraphs() const { return setKernelNode && addKernelNode && launchGraph; }
+  bool hasLoops() const { return conditionSetter && createCondition && addNode; }
   /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
   std::string describe(Status status) const;
   /// Throws a DriverError unless the status is a success.

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 
 namespace qd::gpu {
@@ -183,8 +182,7 @@ void GpuKernel::launchTasks(StreamState &streamState, const uint8_t *arguments, 
   }
 }
 
-/// Whether to repeat the tasks. The host reads the condition, a byte, after each round; the alternative in device code needs NVIDIA's own
-/// libraries.
+/// Whether to repeat the tasks. The host reads the condition, a byte, after each round.
 bool GpuKernel::isRepeated(StreamState &streamState, const artifact::Repeat &repeat) {
   if (streamState.failure.get()) streamState.failure.fetch(streamState.stream, sizeof(QdGpuFailure));
   memory->check(memory->api.synchronizeStream(streamState.stream), "finish what was launched");
@@ -195,49 +193,10 @@ bool GpuKernel::isRepeated(StreamState &streamState, const artifact::Repeat &rep
   return condition != 0;
 }
 
-/// Builds the graph of the tasks. Branches follow the task before the first of them, and the task after them waits for the last task of
-/// each branch.
-void GpuKernel::makeGraph(StreamState &streamState, const uint8_t *arguments, void **pointers) {
-  const Api &api = memory->api;
-  memory->check(api.createGraph(&streamState.graph, 0), "make a graph");
-  std::vector<GraphNode> before;
-  std::map<uint32_t, GraphNode> branches; // the last task of each
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    KernelNode node = makeNode(tasks[i], arguments, pointers);
-    uint32_t branch = tasks[i].deviceTask.branch;
-    if (branch == 0 && !branches.empty()) {
-      before.clear();
-      for (auto &[number, last] : branches) before.push_back(last);
-      branches.clear();
-    }
-    auto last = branches.find(branch);
-    std::vector<GraphNode> after = last == branches.end() ? before : std::vector{last->second};
-    bool isEarly = api.addGraphEdges && tasks[i].deviceTask.waits && after.size() == 1;
-    memory->check(api.addKernelNode(&streamState.nodes[i], streamState.graph, after.data(), isEarly ? 0 : after.size(), &node),
-                  "make a graph");
-    const GraphEdge edge = GraphEdge::makeEarlyLaunch();
-    if (isEarly) memory->check(api.addGraphEdges(streamState.graph, after.data(), &streamState.nodes[i], &edge, 1), "make a graph");
-    if (branch)
-      branches[branch] = streamState.nodes[i];
-    else
-      before = {streamState.nodes[i]};
-  }
-  memory->check(api.instantiateGraph(&streamState.executable, streamState.graph, 0), "make a graph");
-}
-
-/// Launches the tasks as a graph. It costs half of a plain launch even for one task, and much less per task.
-void GpuKernel::launchGraph(StreamState &streamState, const uint8_t *arguments, bool isChanged) {
-  const Api &api = memory->api;
-  void *pointers[] = {streamState.parameters.data()};
-  if (!streamState.executable) {
-    makeGraph(streamState, arguments, pointers);
-  } else if (isChanged) {
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      KernelNode node = makeNode(tasks[i], arguments, pointers);
-      memory->check(api.setKernelNode(streamState.executable, streamState.nodes[i], &node), "launch a kernel");
-    }
-  }
-  memory->check(api.launchGraph(streamState.executable, streamState.stream), "launch a kernel");
+/// Whether to launch a graph. Building one pays from the second launch on, or if the device then repeats tasks without the host.
+bool GpuKernel::isGraph(StreamState &streamState) const {
+  if (timed || tasks.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs()) return false;
+  return repeats.empty() ? ++streamState.launches > 1 : memory->getConditionSetter() != nullptr;
 }
 
 void GpuKernel::run(runtime::KernelRun &run) {
@@ -256,9 +215,7 @@ void GpuKernel::run(runtime::KernelRun &run) {
     run.beginTasks(firstEntry);
   }
   timed = timedLaunch ? &*timedLaunch : nullptr;
-  // Building a graph pays from the second launch on.
-  if (timed || tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() ||
-      ++streamState.launches == 1) {
+  if (!isGraph(streamState)) {
     size_t repeat = 0;
     launchTasks(streamState, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
   } else {

@@ -43,6 +43,13 @@ private:
   /// Launches tasks in their order; `repeat` counts the repeats launched so far.
   void launchTasks(StreamState &streamState, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
   bool isRepeated(StreamState &streamState, const artifact::Repeat &repeat);
+  bool isGraph(StreamState &streamState) const;
+  // device_graph.cpp
+  struct GraphPart;
+  void addTask(GraphPart &part, size_t number) const;
+  void addRepeat(GraphPart &part, size_t &repeat) const;
+  void addSetter(GraphPart &part, const ConditionUpdate &update) const;
+  void addTasks(GraphPart &part, uint32_t first, uint32_t end, size_t &repeat) const;
   void makeGraph(StreamState &streamState, const uint8_t *arguments, void **pointers);
   void launchGraph(StreamState &streamState, const uint8_t *arguments, bool isChanged);
   void waitAndReport(StreamState &streamState, runtime::KernelRun &run);

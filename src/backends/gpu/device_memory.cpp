@@ -90,6 +90,17 @@ int Memory::getAttribute(int attribute) const {
   return value;
 }
 
+Function Memory::getConditionSetter() {
+  std::call_once(isSetterLoaded, [&] {
+    if (!api.hasLoops()) return;
+    Scope scope(*this);
+    Module module = nullptr;
+    check(api.loadModule(&module, api.conditionSetter), "load the code that ends loops of graphs");
+    check(api.getFunction(&conditionSetter, module, "set_condition"), "find the code that ends loops of graphs");
+  });
+  return conditionSetter;
+}
+
 bool Memory::isUsable() const { return !isLost && !isForked; }
 
 Memory::Scope::Scope(const Memory &memory) : api(memory.api) {

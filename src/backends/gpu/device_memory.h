@@ -39,6 +39,8 @@ public:
   void trim();
 
   int getAttribute(int attribute) const;
+  /// The kernel that takes a ConditionUpdate; null if graphs of this driver have no loops.
+  Function getConditionSetter();
 
   /// Makes the device the current one of this thread while it lives. Throws if a fault or a fork has ended the device.
   class Scope {
@@ -106,6 +108,8 @@ private:
   Context context = nullptr;
   MemoryPool pool = nullptr; ///< null if the device has none
   std::atomic<bool> isLost{false};
+  std::once_flag isSetterLoaded;
+  Function conditionSetter = nullptr; ///< as long as the context
   std::mutex managing;
   std::set<void *> managed; ///< blocks that the driver provides at the first access
   std::mutex staging;

@@ -35,29 +35,17 @@ class Compiler:
         return hand_made.serialize(made, binary), []
 
 
-class FakeDriver(ctypes.Structure):
-    """What the stand-in for NVIDIA's driver counts, and what it is told: the fields of `fake` in fake_driver.c."""
-
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            "bytes_in_use bytes_available allocations releases copies_in copies_out launches graph_launches graph_updates pins trims "
-            "modules links edges busy fault stream_waits link_failure"
-        ).split()
-    ]
-
-
 @pytest.fixture(scope="session")
 def driver_library(tmp_path_factory: pytest.TempPathFactory) -> str:
     return hand_made.build_driver(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.fixture
-def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[hand_made.FakeDriver]:
     """The runtime on a GPU that is none."""
     monkeypatch.setenv("QD_CUDA_DRIVER", driver_library)
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
-    fake = FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
+    fake = hand_made.FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
     fake.bytes_available, fake.link_failure = 1 << 30, 0
     yield fake
     qd.reset()

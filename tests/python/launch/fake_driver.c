@@ -28,7 +28,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_READY = 600, ILLEG
 /* What tests look at and set through ctypes. */
 EXPORT struct {
   int64_t bytes_in_use, bytes_available, allocations, releases, copies_in, copies_out, launches, graph_launches, graph_updates, pins, trims,
-      modules, links, edges, busy; /* so often is the answer that a stream is not done yet */
+      modules, links, edges, loops, rounds, busy; /* so often is the answer that a stream is not done yet */
   int64_t fault; /* the status that the next synchronization fails with */
   int64_t stream_waits, link_failure; /* the status that linking fails with */
 } fake = {.bytes_available = (int64_t)1 << 30};
@@ -162,7 +162,11 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *
 
 /*--- Code ---*/
 
+/* The code of a kernel in text is that which sets conditions: set_condition below. */
+static char text_module;
+static void set_condition(const void *update, unsigned blocks, unsigned threads, unsigned shared_bytes);
 EXPORT int cuModuleLoadData(void **out, const void *image) {
+  if (memcmp(image, "\177ELF", 4)) return *out = &text_module, strstr(image, "cudaGraphSetConditional") ? SUCCESS : INVALID_VALUE;
   const Elf64_Ehdr *header = image;
   size_t bytes = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
   int file = memfd_create("kernel", 0);
@@ -181,6 +185,11 @@ EXPORT int cuModuleLoadData(void **out, const void *image) {
 }
 EXPORT int cuModuleUnload(void *module) { return --fake.modules, dlclose(module), SUCCESS; }
 EXPORT int cuModuleGetFunction(struct Function **out, void *module, const char *name) {
+  if (module == &text_module) {
+    *out = malloc(sizeof **out);
+    **out = (struct Function){set_condition, 24};
+    return strcmp(name, "set_condition") ? 500 : SUCCESS;
+  }
   Entry entry = (Entry)dlsym(module, name);
   const size_t *bytes = dlsym(module, "parameter_bytes");
   if (!entry || !bytes) return 500;
@@ -251,7 +260,7 @@ EXPORT int cuEventSynchronize(void *event) { return cuStreamSynchronize(NULL); }
 EXPORT int cuEventQuery(void *event) { return SUCCESS; }
 EXPORT int cuEventElapsedTime(float *out, void *begin, void *end) { return *out = 1, SUCCESS; }
 
-/*--- Graphs: a list of kernels ---*/
+/*--- Graphs: a list of kernels and of loops, which have a graph of their own ---*/
 
 struct Parameters {
   struct Function *function;
@@ -262,35 +271,96 @@ struct Parameters {
 struct Node {
   struct Parameters what;
   char launch[4096];
+  struct Graph *body; /* of a loop */
+  uint64_t condition;
 };
 struct Graph {
   int count;
   struct Node nodes[64];
 };
+static struct {
+  unsigned value, at_launch;
+  struct Graph *graph;
+} conditions[64]; /* a handle is the place here, from 1 on */
+static uint64_t condition_count;
 static void set(struct Node *node, const struct Parameters *what) {
   node->what = *what;
   memcpy(node->launch, what->parameters[0], what->function->parameter_bytes);
 }
+static struct Node *append(struct Graph *graph, size_t edges) {
+  if (graph->count == 64) return NULL;
+  fake.edges += (int64_t)edges;
+  return &graph->nodes[graph->count++];
+}
 EXPORT int cuGraphCreate(void **out, unsigned flags) { return *out = calloc(1, sizeof(struct Graph)), SUCCESS; }
 EXPORT int cuGraphAddKernelNode_v2(void **out, struct Graph *graph, void *const *after, size_t count, const struct Parameters *what) {
-  if (graph->count == 64) return INVALID_VALUE;
-  fake.edges += (int64_t)count;
-  set(&graph->nodes[graph->count], what);
-  *out = &graph->nodes[graph->count++];
+  struct Node *node = append(graph, count);
+  if (!node) return INVALID_VALUE;
+  set(node, what);
+  return *out = node, SUCCESS;
+}
+#if VERSION >= 12040
+EXPORT int cuGraphConditionalHandleCreate(uint64_t *out, struct Graph *graph, void *context, unsigned value, unsigned flags) {
+  if (condition_count == 63 || flags != 1 || context != current) return INVALID_VALUE;
+  *out = ++condition_count;
+  conditions[*out].at_launch = value;
+  conditions[*out].graph = graph;
   return SUCCESS;
+}
+struct LoopNode {
+  int type, reserved[3];
+  uint64_t condition;
+  int kind;
+  unsigned size;
+  struct Graph **bodies;
+  void *context;
+  char rest[208];
+};
+EXPORT int cuGraphAddNode_v2(void **out, struct Graph *graph, void *const *after, const void *edges, size_t count, struct LoopNode *what) {
+  struct Node *node = append(graph, count);
+  if (!node || what->type != 13 || what->kind != 1 || what->size != 1 || what->context != current) return INVALID_VALUE;
+  for (size_t i = 0; i < sizeof what->rest; ++i)
+    if (what->rest[i]) return INVALID_VALUE;
+  node->body = calloc(1, sizeof(struct Graph));
+  node->condition = what->condition;
+  what->bodies = &node->body;
+  return *out = node, ++fake.loops, SUCCESS;
+}
+#endif
+static void set_condition(const void *update, unsigned blocks, unsigned threads, unsigned shared_bytes) {
+  const struct {
+    uint64_t condition;
+    const unsigned char *flag;
+    const uint32_t *failed;
+  } *what = update;
+  conditions[what->condition].value = !what->flag ? 1 : *what->failed ? 0 : *what->flag;
 }
 EXPORT int cuGraphAddMemsetNode(void **out, void *graph, void *const *after, size_t count, const void *what, void *context) { return 1; }
 EXPORT int cuGraphInstantiateWithFlags(void **out, void *graph, uint64_t flags) { return *out = graph, SUCCESS; }
 EXPORT int cuGraphExecKernelNodeSetParams_v2(void *graph, struct Node *node, const struct Parameters *what) {
   return ++fake.graph_updates, set(node, what), SUCCESS;
 }
-EXPORT int cuGraphLaunch(struct Graph *graph, void *stream) {
-  ++fake.graph_launches;
+static int run_graph(struct Graph *graph) {
   for (int i = 0; i < graph->count; ++i) {
-    struct Parameters *what = &graph->nodes[i].what;
-    if (run(what->function, graph->nodes[i].launch, what->grid[0], what->block[0], what->shared)) return sticky;
+    struct Node *node = &graph->nodes[i];
+    if (node->body) {
+      for (; conditions[node->condition].value; ++fake.rounds)
+        if (run_graph(node->body)) return sticky;
+    } else if (run(node->what.function, node->launch, node->what.grid[0], node->what.block[0], node->what.shared)) {
+      return sticky;
+    }
   }
   return SUCCESS;
 }
+EXPORT int cuGraphLaunch(struct Graph *graph, void *stream) {
+  ++fake.graph_launches;
+  for (uint64_t i = 1; i <= condition_count; ++i)
+    if (conditions[i].graph == graph) conditions[i].value = conditions[i].at_launch;
+  return run_graph(graph);
+}
 EXPORT int cuGraphExecDestroy(void *graph) { return SUCCESS; }
-EXPORT int cuGraphDestroy(void *graph) { return free(graph), SUCCESS; }
+EXPORT int cuGraphDestroy(struct Graph *graph) {
+  for (int i = 0; i < graph->count; ++i)
+    if (graph->nodes[i].body) cuGraphDestroy(graph->nodes[i].body);
+  return free(graph), SUCCESS;
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -73,6 +74,7 @@ class HandMade:
     cacheable: bool = True
     name: str = "hand_made"
     tasks: list[Task] = field(default_factory=list)
+    repeats: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
     def code(self) -> str:
@@ -160,6 +162,7 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
         "backend": "cuda" if made.tasks else "cpu",
         "binary": binary,
         "tasks": [_task(task) for task in made.tasks],
+        "repeats": [dict(zip(("firstTask", "endTask", "slot"), repeat, strict=True)) for repeat in made.repeats],
         "argumentBytes": made.argument_bytes,
         "scratchBytes": made.scratch_bytes,
         "inputs": [_input(item) for item in made.inputs],
@@ -172,6 +175,18 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
         "cacheable": made.cacheable,
     }
     return artifact_format.serialize(artifact)
+
+
+class FakeDriver(ctypes.Structure):
+    """What the stand-in for NVIDIA's driver counts, and what it is told: the fields of `fake` in fake_driver.c."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            "bytes_in_use bytes_available allocations releases copies_in copies_out launches graph_launches graph_updates pins trims "
+            "modules links edges loops rounds busy fault stream_waits link_failure"
+        ).split()
+    ]
 
 
 def build_driver(folder: Path, *options: str) -> str:
