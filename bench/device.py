@@ -82,6 +82,39 @@ def run_by_turns(count):
     return {name: 1e-9 * size / sorted(times[name][3:])[4] for name, (size, _) in cases.items()}
 
 
+def run_rounds(rounds=1000):
+    """Returns microseconds for each round of a loop over two tiny tasks: repeated by the host, by the device, and a launch of one round."""
+    import quadrants as qd
+
+    results = {}
+    for by in ("host", "device"):
+        qd.init(arch=qd.cuda, graph=by == "device", log_level="error")
+        x, left, flag = qd.ndarray(qd.f32, 1024), qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+
+        @qd.kernel(graph=True)
+        def work(x: qd.types.ndarray(), left: qd.types.ndarray(), flag: qd.types.ndarray(qd.i32, ndim=0), count: qd.i32):
+            left[None] = count
+            while qd.graph.do_while(flag):
+                for i in x:
+                    x[i] += 1.0
+                for i in x:
+                    x[i] *= 0.5
+                    if i == 0:
+                        left[None] -= 1
+                        flag[None] = left[None]
+
+        for name, count in (("rounds", rounds), ("one_round", 1)):
+            times = []
+            for _ in range(20):
+                begin = time.perf_counter()
+                work(x, left, flag, count)
+                qd.sync()
+                times.append(time.perf_counter() - begin)
+            results[f"us.{name}_by_{by}"] = 1e6 * sorted(times)[10] / count
+        qd.reset()
+    return results
+
+
 def run_peer():
     """Returns the figures of peer.cu."""
     with tempfile.TemporaryDirectory() as folder:
@@ -97,6 +130,7 @@ def main():
     results = {"machine": f"{gpu}, {os.cpu_count()} cores, CPython {platform.python_version()}"}
     for options in RUNS:
         results["ours: python bench/suite.py --arch cuda --only " + " ".join(options)] = run_suite(options)
+    results["ours: rounds of do_while over two tasks"] = run_rounds()
     if importlib.util.find_spec("torch"):
         for count in (1 << 25, 1 << 29):
             results[f"ours and PyTorch by turns, {count} f32"] = run_by_turns(count)
