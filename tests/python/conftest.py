@@ -24,12 +24,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
     config.addinivalue_line(
-        "markers", "needs(*words, lanes=n): needs what some GPUs lack: recursion, grid barriers, long loops, so many threads in a subgroup"
+        "markers", "needs(*words, lanes=n): needs what some GPUs lack: the words of `LACKING`, long loops, so many threads in a subgroup"
     )
 
 
 # What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
-LACKING = {"vulkan": {"recursion", "grid barriers"}}
+LACKING = {"vulkan": {"recursion", "grid barriers", "exported memory"}}
 
 
 def list_lacking(arch: str, words: set[str]) -> set[str]:

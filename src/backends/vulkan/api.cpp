@@ -81,6 +81,9 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   // Mesa's llvmpipe before 23: a fence is a barrier there, and threads that do not come to it are missed. The processor needs no fences.
   bool isOldProcessor = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE && device.properties.apiVersion < VK_MAKE_API_VERSION(0, 1, 3, 240);
   device.features.hasFences = !isOldProcessor;
+  // Vulkan allows Fma to round twice, and llvmpipe does; GPUs have the instruction. llvmpipe gives Floor, Trunc and the like of f64 above
+  // 2^24 unchanged.
+  device.features.hasFma = device.features.hasRounding64 = driver.driverID != VK_DRIVER_ID_MESA_LLVMPIPE;
   const VkPhysicalDeviceLimits &limits = device.properties.limits;
   Features &has = device.features;
   has.subgroupSize = std::min(64u, subgroups.subgroupSize);

@@ -105,28 +105,28 @@ void expandMemory(llvm::AnyMemIntrinsic &copy) {
 //--- The table ---
 
 /// Intrinsics that the writer writes.
-bool isWritten(const llvm::IntrinsicInst &call) {
+bool isWritten(const llvm::IntrinsicInst &call, const Features &features) {
   switch (call.getIntrinsicID()) {
   case I::ctpop:
   case I::ctlz:
   case I::cttz: return call.getType()->isIntegerTy(32);
-  case I::fabs:
-  case I::sqrt:
   case I::floor:
   case I::ceil:
   case I::trunc:
   case I::rint:
   case I::nearbyint:
-  case I::roundeven:
-  case I::fma:
+  case I::roundeven: return features.hasRounding64 || !call.getType()->isDoubleTy();
+  case I::fabs:
+  case I::sqrt:
   case I::readcyclecounter:
   case I::readsteadycounter: return true;
+  case I::fma: return features.hasFma;
   default: return false;
   }
 }
 
 /// What replaces a call of an intrinsic; null: it has no effect.
-llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call) {
+llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call, const Features &features) {
   auto get = [&](unsigned i) { return call.getArgOperand(i); };
   I::ID kind = call.getIntrinsicID();
   bool isFloat = llvm::isa<llvm::FPMathOperator>(call);
@@ -169,6 +169,13 @@ llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call) {
   case I::bitreverse: return reverseBits(at, get(0));
   case I::bswap: return swapBytes(at, get(0));
   case I::fmuladd: return at.CreateFAdd(at.CreateFMul(get(0), get(1)), get(2));
+  case I::floor:
+  case I::ceil:
+  case I::trunc:
+  case I::rint:
+  case I::nearbyint:
+  case I::roundeven: return roundBySums(at, kind, get(0));
+  case I::fma: return multiplyAdd(at, features.hasF64, get(0), get(1), get(2));
   case I::copysign: return copySign(at, get(0), get(1));
   case I::minnum:
   case I::minimumnum: return chooseExtremum(at, true, flags, get(0), get(1));
@@ -188,7 +195,7 @@ llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call) {
   refuse("no instructions exist for " + call.getCalledFunction()->getName());
 }
 
-void expandIntrinsics(llvm::Function &function) {
+void expandIntrinsics(llvm::Function &function, const Features &features) {
   llvm::SmallVector<llvm::IntrinsicInst *> calls;
   for (llvm::Instruction &instruction : llvm::instructions(function))
     if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction)) calls.push_back(call);
@@ -197,9 +204,9 @@ void expandIntrinsics(llvm::Function &function) {
       expandMemory(*copy);
       continue;
     }
-    if (isWritten(*call)) continue;
+    if (isWritten(*call, features)) continue;
     Builder at(call);
-    llvm::Value *result = expand(at, *call);
+    llvm::Value *result = expand(at, *call, features);
     if (result) {
       // Parts of a pair are read directly.
       for (llvm::User *user : llvm::make_early_inc_range(call->users()))
@@ -239,7 +246,7 @@ void legalize(llvm::Module &module, const Features &features) {
     if (function.isDeclaration()) continue;
     scalarize(function);
     splitWideIntegers(function);
-    expandIntrinsics(function);
+    expandIntrinsics(function, features);
     narrowComparisons(function);
   }
   legalizeAtomics(module, features);

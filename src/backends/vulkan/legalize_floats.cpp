@@ -10,11 +10,86 @@ static llvm::Value *toBits(Builder &at, llvm::Value *value) {
   return at.CreateBitCast(value, at.getIntNTy(unsigned(value->getType()->getPrimitiveSizeInBits())));
 }
 
+namespace {
+
+/// A sum, and what its rounding has left out (Knuth, *The Art of Computer Programming*, section 4.2.2, theorem B).
+struct ExactSum {
+  llvm::Value *sum, *error;
+};
+
+ExactSum addExactly(Builder &at, llvm::Value *a, llvm::Value *b) {
+  llvm::Value *sum = at.CreateFAdd(a, b), *back = at.CreateFSub(sum, a);
+  return {sum, at.CreateFAdd(at.CreateFSub(a, at.CreateFSub(sum, back)), at.CreateFSub(b, back))};
+}
+
+/// The neighbor of an inexact sum that is odd: rounding it to fewer bits gives what rounding the exact sum gives.
+llvm::Value *roundToOdd(Builder &at, ExactSum exact) {
+  llvm::Type *type = exact.sum->getType();
+  llvm::Value *bits = toBits(at, exact.sum), *one = llvm::ConstantInt::get(bits->getType(), 1);
+  llvm::Value *zero = llvm::ConstantInt::get(bits->getType(), 0);
+  llvm::Value *isAway = at.CreateICmpSGE(at.CreateXor(bits, toBits(at, exact.error)), zero);
+  llvm::Value *moved = at.CreateSelect(isAway, at.CreateAdd(bits, one), at.CreateSub(bits, one));
+  llvm::Value *isInexact = at.CreateFCmpONE(exact.error, llvm::ConstantFP::getZero(type));
+  llvm::Value *isEven = at.CreateICmpEQ(at.CreateAnd(bits, one), zero);
+  return at.CreateBitCast(at.CreateSelect(at.CreateAnd(isInexact, isEven), moved, bits), type);
+}
+
+/// Two parts with half of the bits each.
+std::pair<llvm::Value *, llvm::Value *> halve(Builder &at, llvm::Value *value) {
+  llvm::Value *bits = toBits(at, value);
+  unsigned width = bits->getType()->getIntegerBitWidth(), count = width == 32 ? 12 : 27;
+  llvm::Value *rounded = at.CreateAdd(bits, llvm::ConstantInt::get(bits->getType(), uint64_t(1) << (count - 1)));
+  rounded = at.CreateAnd(rounded, llvm::ConstantInt::get(bits->getType(), llvm::APInt::getHighBitsSet(width, width - count)));
+  llvm::Value *high = at.CreateBitCast(rounded, value->getType());
+  return {high, at.CreateFSub(value, high)};
+}
+
+} // namespace
+
+llvm::Value *multiplyAdd(Builder &at, bool hasF64, llvm::Value *a, llvm::Value *b, llvm::Value *c) {
+  llvm::Type *type = a->getType();
+  at.clearFastMathFlags();
+  if (type->isHalfTy() || (type->isFloatTy() && hasF64)) {
+    llvm::Type *wide = type->isHalfTy() ? at.getFloatTy() : at.getDoubleTy(); // holds any product
+    llvm::Value *product = at.CreateFMul(at.CreateFPExt(a, wide), at.CreateFPExt(b, wide));
+    return at.CreateFPTrunc(roundToOdd(at, addExactly(at, product, at.CreateFPExt(c, wide))), type);
+  }
+  // Dekker's product; then Boldo and Melquiond, *Emulation of a FMA and correctly rounded sums*, 2008.
+  auto [aHigh, aLow] = halve(at, a);
+  auto [bHigh, bLow] = halve(at, b);
+  llvm::Value *product = at.CreateFMul(a, b), *rest = at.CreateFSub(at.CreateFMul(aHigh, bHigh), product);
+  rest = at.CreateFAdd(at.CreateFAdd(rest, at.CreateFMul(aHigh, bLow)), at.CreateFMul(aLow, bHigh));
+  rest = at.CreateFAdd(rest, at.CreateFMul(aLow, bLow));
+  ExactSum low = addExactly(at, c, rest), high = addExactly(at, product, low.sum);
+  llvm::Value *result = at.CreateFAdd(high.sum, roundToOdd(at, addExactly(at, low.error, high.error)));
+  // Infinities, NaN and the sign of zero.
+  llvm::Value *isNumber = at.CreateFCmpONE(result, llvm::ConstantFP::getZero(type));
+  return at.CreateSelect(isNumber, result, at.CreateFAdd(product, c));
+}
+
 llvm::Value *copySign(Builder &at, llvm::Value *magnitude, llvm::Value *sign) {
   llvm::Value *left = toBits(at, magnitude), *right = toBits(at, sign);
   unsigned bits = left->getType()->getIntegerBitWidth();
   llvm::Value *mask = llvm::ConstantInt::get(left->getType(), llvm::APInt::getSignMask(bits));
   return at.CreateBitCast(at.CreateOr(at.CreateAnd(left, at.CreateNot(mask)), at.CreateAnd(right, mask)), magnitude->getType());
+}
+
+llvm::Value *roundBySums(Builder &at, I::ID kind, llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  at.clearFastMathFlags();
+  // Numbers with this exponent have no fraction.
+  llvm::Value *large = llvm::ConstantFP::get(type, std::ldexp(1.0, type->getFPMantissaWidth() - 1));
+  llvm::Value *size = at.CreateUnaryIntrinsic(I::fabs, value), *signedLarge = copySign(at, large, value);
+  llvm::Value *nearest = at.CreateFSub(at.CreateFAdd(value, signedLarge), signedLarge);
+  nearest = at.CreateSelect(at.CreateFCmpOLT(size, large), nearest, value);
+  llvm::Value *one = llvm::ConstantFP::get(type, 1.0), *result = nearest;
+  if (kind == I::floor) result = at.CreateSelect(at.CreateFCmpOGT(nearest, value), at.CreateFSub(nearest, one), nearest);
+  if (kind == I::ceil) result = at.CreateSelect(at.CreateFCmpOLT(nearest, value), at.CreateFAdd(nearest, one), nearest);
+  if (kind == I::trunc) {
+    nearest = at.CreateUnaryIntrinsic(I::fabs, nearest);
+    result = at.CreateSelect(at.CreateFCmpOGT(nearest, size), at.CreateFSub(nearest, one), nearest);
+  }
+  return copySign(at, result, value);
 }
 
 // SPIR-V's own functions promise less.
@@ -84,7 +159,7 @@ llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes) {
 }
 
 llvm::Value *roundAway(Builder &at, llvm::Value *value) {
-  llvm::Value *whole = at.CreateUnaryIntrinsic(I::trunc, value);
+  llvm::Value *whole = roundBySums(at, I::trunc, value);
   llvm::Value *rest = at.CreateUnaryIntrinsic(I::fabs, at.CreateFSub(value, whole));
   llvm::Value *one = copySign(at, llvm::ConstantFP::get(value->getType(), 1.0), value);
   llvm::Value *isFar = at.CreateFCmpOGE(rest, llvm::ConstantFP::get(value->getType(), 0.5));

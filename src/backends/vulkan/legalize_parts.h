@@ -33,7 +33,11 @@ void narrowComparisons(llvm::Function &function);
 llvm::Value *copySign(Builder &at, llvm::Value *magnitude, llvm::Value *sign);
 /// The operand that is no NaN; -0.0 is less than 0.0 unless the flags allow any order.
 llvm::Value *chooseExtremum(Builder &at, bool isLeast, llvm::FastMathFlags flags, llvm::Value *a, llvm::Value *b);
+/// a * b + c, rounded once, of sums and products.
+llvm::Value *multiplyAdd(Builder &at, bool hasF64, llvm::Value *a, llvm::Value *b, llvm::Value *c);
 llvm::Value *convertSaturating(Builder &at, bool isSigned, llvm::Value *value, llvm::Type *target);
+/// floor, ceil, trunc or roundeven, of sums.
+llvm::Value *roundBySums(Builder &at, I::ID kind, llvm::Value *value);
 llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
 /// Halves are rounded away from zero.
 llvm::Value *roundAway(Builder &at, llvm::Value *value);

@@ -23,7 +23,7 @@ constexpr unsigned kMaxCopyBytes = 8 << 10;
   X(hasF32Add, "atomic_f32") X(hasSharedF32Add, "shared_atomic_f32")                                \
   X(hasDeviceClock, "device_clock") X(hasSubgroupClock, "subgroup_clock")                           \
   X(keepsNan16, "nan16") X(keepsNan32, "nan32") X(keepsNan64, "nan64")                              \
-  X(hasFences, "fences") X(keepsDenormals32, "denormals32") X(keepsDenormals64, "denormals64")
+  X(hasFences, "fences") X(hasFma, "fma") X(hasRounding64, "rounding64") X(keepsDenormals32, "denormals32") X(keepsDenormals64, "denormals64")
 // clang-format on
 
 struct Features {

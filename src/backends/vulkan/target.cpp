@@ -27,7 +27,8 @@ public:
       throw support::Error(support::ErrorKind::Value, "vulkan: '" + device.str() +
                                                           "' does not describe a device; use vulkan, or words such as " +
                                                           "vulkan:subgroup=32,threads=1024,shared=32768,f64");
-    traits.hasGrids = traits.hasFma = true;
+    traits.hasGrids = true;
+    traits.hasFma = features.hasFma;
     traits.hasF16Arithmetic = features.hasF16;
     traits.hasF64 = features.hasF64;
     traits.has64BitAtomics = features.hasI64Atomics;

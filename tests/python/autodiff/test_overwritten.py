@@ -103,6 +103,7 @@ def test_hidden_kernels_are_seen(hide: Any):
         pytest.param(lambda x: x.to_numpy(copy=False).__setitem__(0, 7.0), marks=pytest.mark.host_memory),
     ],
 )
+@pytest.mark.needs("exported memory")
 def test_python_overwrites_what_a_kernel_has_read(write: Callable[[Any], None]):
     x, loss = numbers([1.0, 2.0]), scalar_loss()
     add_squares = _adds_squares(x, loss)

@@ -107,6 +107,28 @@ def test_not_gives_a_truth_value():
     assert evaluate("(not a) + 1", a=("qd.f32", 0.0)) == 2
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_large_floats_are_rounded_too(dtype):
+    most = 2.0 ** np.finfo(NUMPY[dtype]).nmant
+    sizes = [0.0, 0.3, 0.5, 0.75, 1.5, 2.5, 1e6 + 0.5, 2.0**24 + 1.5, 3e8 + 0.25, most / 4 + 0.75, most / 2 - 0.5, most, 4 * most, np.inf]
+    x = np.array([*sizes, *(-size for size in sizes)], NUMPY[dtype])
+    out = np.zeros((len(x), 4), NUMPY[dtype])
+    module = define(f"""
+@qd.kernel
+def k(x: qd.types.ndarray(qd.{dtype}, 1), out: qd.types.ndarray(qd.{dtype}, 2)):
+    for i in x:
+        out[i, 0] = qd.floor(x[i])
+        out[i, 1] = qd.ceil(x[i])
+        out[i, 2] = qd.trunc(x[i])
+        out[i, 3] = qd.round(x[i])
+""")
+    module["k"](x, out)
+    with np.errstate(invalid="ignore"):
+        away = np.copysign(np.trunc(np.abs(x)) + (np.abs(x) - np.trunc(np.abs(x)) >= 0.5), x)
+    away[np.isinf(x)] = x[np.isinf(x)]
+    np.testing.assert_array_equal(out, np.stack([np.floor(x), np.ceil(x), np.trunc(x), away], 1))
+
+
 def test_max_and_min_take_any_number_of_operands():
     assert evaluate("max(a, b, 2.5)", "qd.f32", a=("qd.i32", 1), b=("qd.i32", 2)) == 2.5
     assert evaluate("qd.min(a, b, -4)", a=("qd.i32", 1), b=("qd.i32", 2)) == -4

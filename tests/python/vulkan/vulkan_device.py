@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def find_modules(artifact: bytes) -> Iterator[bytes]:
 
 def validate(module: bytes, folder: Path) -> None:
     """Raises AssertionError with spirv-val's text if a module is not valid."""
-    path = folder / "module.spv"
+    path = folder / f"module{threading.get_ident()}.spv"
     path.write_bytes(module)
     command = ["spirv-val", "--target-env", "vulkan1.3", "--scalar-block-layout", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
