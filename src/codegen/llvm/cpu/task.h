@@ -20,6 +20,9 @@ struct LoopSchedule {
   bool perLaneIndices = false;
   /// Every run of iterations fills whole vectors: there is no remainder.
   bool isEven = false;
+  /// Number of trailing axes that a chunk covers as a whole, as loops with constant ends, and the number of their iterations.
+  unsigned wholeAxes = 0;
+  int64_t whole = 1;
 };
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
@@ -42,6 +45,7 @@ private:
   void emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRow(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
+  void emitWhole(BodyEmitter &in, llvm::ArrayRef<Axis> axes, size_t axis, llvm::Value *first);
   llvm::Value *countPeeled(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length);
   void emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
   void setUpResolve(BodyEmitter &in);
