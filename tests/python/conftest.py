@@ -42,11 +42,28 @@ def list_lacking(arch: str, words: set[str]) -> set[str]:
     return lacking
 
 
+def leave_out_the_interpreter(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that runs with "cpu" and with "python" the second, which would be the same device again."""
+    values: dict[tuple[str, str], set[str]] = {}
+    found: dict[pytest.Item, list[tuple[tuple[str, str], str]]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        texts = {key: value for key, value in callspec.params.items() if isinstance(value, str)} if callspec else {}
+        found[item] = [((item.nodeid.partition("[")[0], key), value) for key, value in texts.items()]
+        if item.path.parent.name not in NAME_THEIR_PROCESSOR:
+            for place, value in found[item]:
+                values.setdefault(place, set()).add(value)
+    again = [item for item in items if any(value == "python" and "cpu" in values.get(place, ()) for place, value in found[item])]
+    config.hook.pytest_deselected(items=again)
+    items[:] = [item for item in items if item not in set(again)]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With the name of a GPU in QD_ARCH the tests ask for what a GPU promises, which views by NumPy are no part of."""
     arch = os.environ.get("QD_ARCH", "")
     if arch not in GPU_NAMES:
         return
+    leave_out_the_interpreter(config, items)
     needed = {item: {word for mark in item.iter_markers("needs") for word in mark.args} for item in items}
     lacking = list_lacking(arch, set().union(*needed.values()))
     for item in items:

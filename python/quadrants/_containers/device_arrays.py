@@ -184,7 +184,9 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
         place = (array, array.ctypes.data, (CPU, 0))
         return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
     if own[0] == VULKAN:  # also in place of a copy there
-        raise BufferError(f"the {container._noun} is in memory that only Vulkan uses: copy it with to_numpy() or to_torch()")
+        raise BufferError(
+            f"Zero-copy not available: the {container._noun} is in memory that only Vulkan uses; copy it with to_numpy() or to_torch()"
+        )
     shape, strides = describe_container(container)
     if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
         if not copy:  # torch aborts the process when it receives such a capsule

@@ -1,10 +1,12 @@
 // legalize_atomics.cpp: atomic operations that the device lacks → loops of compare-exchange on whole words
 //
 // In:   scalar LLVM IR.
-// Out:  atomic operations on words of 32 and 64 bits; on floats additions of f32, where the device has them.
+// Out:  atomic operations on words of 32 and 64 bits; on floats additions of f32, where the device has them. A shared array with atomic
+//       operations is an array of words of their widest type, because SPIR-V has no others there: narrower accesses read and write a part.
 #include "backends/vulkan/grid_target.h"
 #include "backends/vulkan/steps.h"
 
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -16,24 +18,59 @@ using Builder = llvm::IRBuilder<>;
 
 namespace {
 
-/// The word of 32 bits that contains an element of 8 or 16 bits.
+/// The word of 32 or 64 bits that contains a narrower element.
 struct Word {
   llvm::Value *pointer, *shift;
   llvm::Type *type; ///< of the element, as an integer
+  llvm::Type *whole;
 
-  Word(Builder &at, llvm::Value *element, llvm::Type *elementType) : type(at.getIntNTy(elementType->getScalarSizeInBits())) {
+  Word(Builder &at, llvm::Value *element, llvm::Type *elementType, unsigned wordBits)
+      : type(at.getIntNTy(elementType->getScalarSizeInBits())), whole(at.getIntNTy(wordBits)) {
     unsigned bits = element->getType()->getPointerAddressSpace() ? 32 : 64;
     llvm::Type *address = at.getIntNTy(bits);
-    llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(element, address), llvm::ConstantInt::get(address, 3));
+    llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(element, address), llvm::ConstantInt::get(address, wordBits / 8 - 1));
     // Keeps the array to which the pointer belongs visible.
     pointer = at.CreateGEP(at.getInt8Ty(), element, at.CreateNeg(low));
-    shift = at.CreateShl(at.CreateZExtOrTrunc(low, at.getInt32Ty()), 3);
+    shift = at.CreateShl(at.CreateZExtOrTrunc(low, whole), 3);
   }
   llvm::Value *extract(Builder &at, llvm::Value *word) const { return at.CreateTrunc(at.CreateLShr(word, shift), type); }
   llvm::Value *insert(Builder &at, llvm::Value *word, llvm::Value *part) const {
-    llvm::Value *mask = at.CreateShl(at.getInt32((1u << type->getIntegerBitWidth()) - 1), shift);
-    return at.CreateOr(at.CreateAnd(word, at.CreateNot(mask)), at.CreateShl(at.CreateZExt(part, at.getInt32Ty()), shift));
+    return at.CreateOr(at.CreateAnd(word, getOthers(at)), shiftUp(at, part));
   }
+  /// Ones outside of the element.
+  llvm::Value *getOthers(Builder &at) const {
+    auto ones = llvm::APInt::getLowBitsSet(whole->getIntegerBitWidth(), type->getIntegerBitWidth());
+    return at.CreateNot(at.CreateShl(llvm::ConstantInt::get(whole, ones), shift));
+  }
+  llvm::Value *shiftUp(Builder &at, llvm::Value *part) const { return at.CreateShl(at.CreateZExt(part, whole), shift); }
+};
+
+/// How wide the words of each shared array with atomic operations are.
+class WordSizes {
+public:
+  explicit WordSizes(llvm::Module &module) {
+    for (llvm::Function &function : module)
+      for (llvm::Instruction &instruction : llvm::instructions(function)) {
+        if (auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction)) add(update->getPointerOperand(), update->getType());
+        if (auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction))
+          add(exchange->getPointerOperand(), exchange->getCompareOperand()->getType());
+      }
+  }
+
+  /// The bits of the words behind a pointer; 0: there are no atomic operations.
+  unsigned get(const llvm::Value *pointer) const { return isShared(pointer) ? sizes.lookup(llvm::getUnderlyingObject(pointer, 0)) : 0; }
+  /// The same of an atomic operation.
+  unsigned getAtomic(const llvm::Value *pointer) const { return std::max(32u, get(pointer)); }
+
+private:
+  static bool isShared(const llvm::Value *pointer) { return pointer->getType()->getPointerAddressSpace() == kShared; }
+  void add(const llvm::Value *pointer, const llvm::Type *type) {
+    if (!isShared(pointer)) return;
+    unsigned &bits = sizes[llvm::getUnderlyingObject(pointer, 0)];
+    bits = std::max({32u, bits, type->getScalarSizeInBits()});
+  }
+
+  llvm::DenseMap<const llvm::Value *, unsigned> sizes;
 };
 
 /// Replaces `instruction` by a loop: `compute` gets the word that memory held and returns the next one, or null to give up.
@@ -92,7 +129,7 @@ llvm::Value *compute(Builder &at, const llvm::AtomicRMWInst &update, llvm::Value
   }
 }
 
-void expandUpdate(llvm::AtomicRMWInst &update, const Features &features) {
+void expandUpdate(llvm::AtomicRMWInst &update, const Features &features, unsigned wordBits) {
   llvm::Type *type = update.getType();
   unsigned bits = type->getScalarSizeInBits();
   llvm::SyncScope::ID scope = update.getSyncScopeID();
@@ -103,12 +140,12 @@ void expandUpdate(llvm::AtomicRMWInst &update, const Features &features) {
                                      update.getOrdering(), scope);
     update.replaceAllUsesWith(added);
     update.eraseFromParent();
-    if (!hasInstruction(*added, features)) expandUpdate(*added, features);
+    if (!hasInstruction(*added, features) || bits < wordBits) expandUpdate(*added, features, wordBits);
     return;
   }
-  if (bits < 32) {
-    Word word(at, update.getPointerOperand(), type);
-    result = emitLoop(update, word.pointer, at.getInt32Ty(), scope, [&](Builder &in, llvm::Value *seen, llvm::Value *&) {
+  if (bits < wordBits) {
+    Word word(at, update.getPointerOperand(), type, wordBits);
+    result = emitLoop(update, word.pointer, word.whole, scope, [&](Builder &in, llvm::Value *seen, llvm::Value *&) {
       llvm::Value *old = in.CreateBitCast(word.extract(in, seen), type);
       return word.insert(in, seen, in.CreateBitCast(compute(in, update, old, value), word.type));
     });
@@ -126,16 +163,16 @@ void expandUpdate(llvm::AtomicRMWInst &update, const Features &features) {
   update.eraseFromParent();
 }
 
-/// A compare-exchange of an element of 8 or 16 bits.
-void expandExchange(llvm::AtomicCmpXchgInst &exchange) {
+/// A compare-exchange of an element that is narrower than a word.
+void expandExchange(llvm::AtomicCmpXchgInst &exchange, unsigned wordBits) {
   llvm::Value *expected = exchange.getCompareOperand(), *next = exchange.getNewValOperand();
   Builder at(&exchange);
-  Word word(at, exchange.getPointerOperand(), expected->getType());
-  llvm::Value *seen = emitLoop(exchange, word.pointer, at.getInt32Ty(), exchange.getSyncScopeID(),
-                               [&](Builder &in, llvm::Value *whole, llvm::Value *&isWanted) {
-                                 isWanted = in.CreateICmpEQ(word.extract(in, whole), expected);
-                                 return in.CreateSelect(isWanted, word.insert(in, whole, next), whole);
-                               });
+  Word word(at, exchange.getPointerOperand(), expected->getType(), wordBits);
+  llvm::Value *seen =
+      emitLoop(exchange, word.pointer, word.whole, exchange.getSyncScopeID(), [&](Builder &in, llvm::Value *whole, llvm::Value *&isWanted) {
+        isWanted = in.CreateICmpEQ(word.extract(in, whole), expected);
+        return in.CreateSelect(isWanted, word.insert(in, whole, next), whole);
+      });
   at.SetInsertPoint(&exchange);
   llvm::Value *old = word.extract(at, seen), *isSame = at.CreateICmpEQ(old, expected);
   for (llvm::User *user : llvm::make_early_inc_range(exchange.users())) {
@@ -144,6 +181,26 @@ void expandExchange(llvm::AtomicCmpXchgInst &exchange) {
     part->eraseFromParent();
   }
   exchange.eraseFromParent();
+}
+
+/// A load or store of a part of a word whose other parts other threads may write at the same time.
+void expandAccess(llvm::Instruction &access, unsigned wordBits) {
+  Builder at(&access);
+  auto *store = llvm::dyn_cast<llvm::StoreInst>(&access);
+  llvm::Value *pointer = llvm::getLoadStorePointerOperand(&access);
+  llvm::Align align(wordBits / 8);
+  Word word(at, pointer, llvm::getLoadStoreType(&access), wordBits);
+  if (store) {
+    using Op = llvm::AtomicRMWInst;
+    auto scope = access.getContext().getOrInsertSyncScopeID("device");
+    llvm::Value *part = at.CreateBitCast(store->getValueOperand(), word.type);
+    at.CreateAtomicRMW(Op::And, word.pointer, word.getOthers(at), align, llvm::AtomicOrdering::Monotonic, scope);
+    at.CreateAtomicRMW(Op::Or, word.pointer, word.shiftUp(at, part), align, llvm::AtomicOrdering::Monotonic, scope);
+  } else {
+    llvm::Value *part = word.extract(at, at.CreateAlignedLoad(word.whole, word.pointer, align));
+    access.replaceAllUsesWith(at.CreateBitCast(part, access.getType()));
+  }
+  access.eraseFromParent();
 }
 
 /// An exchange of floats is one of their bits.
@@ -160,8 +217,10 @@ void exchangeBits(llvm::AtomicRMWInst &update) {
 } // namespace
 
 void legalizeAtomics(llvm::Module &module, const Features &features) {
+  WordSizes sizes(module);
   llvm::SmallVector<llvm::AtomicRMWInst *> updates;
   llvm::SmallVector<llvm::AtomicCmpXchgInst *> exchanges;
+  llvm::SmallVector<llvm::Instruction *> accesses;
   auto collect = [&] {
     updates.clear();
     for (llvm::Function &function : module)
@@ -172,14 +231,22 @@ void legalizeAtomics(llvm::Module &module, const Features &features) {
   for (llvm::AtomicRMWInst *update : updates)
     if (update->getOperation() == llvm::AtomicRMWInst::Xchg && update->getType()->isFloatingPointTy()) exchangeBits(*update);
   for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function))
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
       if (auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction);
-          exchange && exchange->getCompareOperand()->getType()->getIntegerBitWidth() < 32)
+          exchange && exchange->getCompareOperand()->getType()->getIntegerBitWidth() < sizes.getAtomic(exchange->getPointerOperand()))
         exchanges.push_back(exchange);
-  for (llvm::AtomicCmpXchgInst *exchange : exchanges) expandExchange(*exchange);
+      if (llvm::isa<llvm::LoadInst, llvm::StoreInst>(instruction) &&
+          llvm::getLoadStoreType(&instruction)->getScalarSizeInBits() < sizes.get(llvm::getLoadStorePointerOperand(&instruction)))
+        accesses.push_back(&instruction);
+    }
+  for (llvm::AtomicCmpXchgInst *exchange : exchanges) expandExchange(*exchange, sizes.getAtomic(exchange->getPointerOperand()));
   collect();
-  for (llvm::AtomicRMWInst *update : updates)
-    if (!hasInstruction(*update, features)) expandUpdate(*update, features);
+  for (llvm::AtomicRMWInst *update : updates) {
+    unsigned wordBits = sizes.getAtomic(update->getPointerOperand());
+    if (!hasInstruction(*update, features) || update->getType()->getScalarSizeInBits() < wordBits)
+      expandUpdate(*update, features, wordBits);
+  }
+  for (llvm::Instruction *access : accesses) expandAccess(*access, sizes.get(llvm::getLoadStorePointerOperand(access)));
 }
 
 } // namespace qd::backends::vulkan

@@ -114,6 +114,39 @@ def test_atomic_operations_of_every_size(validated: list[int]) -> None:
 
 
 @needs_validator
+def test_atomic_operations_of_several_sizes_in_the_copies_of_a_block(validated: list[int]) -> None:
+    """Containers so small that each block sums in shared memory, which is one array for all of them."""
+    fields = [qd.field(dtype, 4) for dtype in (qd.u8, qd.i16, qd.i32, qd.f32, qd.i64)]
+    small, short, whole, real, large = fields
+    pairs = qd.Struct.field({"a": qd.u8, "b": qd.u16, "c": qd.i64}, shape=3)
+
+    @qd.kernel
+    def count() -> None:
+        for i in range(100000):
+            small[i % 4] += 3
+            short[i % 4] += i % 7
+        for i in range(1000):
+            small[i % 4] += 1
+            whole[i % 4] += i
+            real[i % 4] += 0.5
+            large[i % 4] += i * 2**20
+            pairs[i % 3].a += 1
+            pairs[i % 3].b += 5
+            pairs[i % 3].c += 2**33
+
+    count()
+    i, many = np.arange(1000), np.arange(100000)
+    groups = i.reshape(-1, 4)
+    assert small.to_numpy().tolist() == [(25000 * 3 + 250) % 256] * 4
+    assert short.to_numpy().tolist() == (many % 7).reshape(-1, 4).sum(0).astype(np.int16).tolist()
+    assert whole.to_numpy().tolist() == groups.sum(0).tolist()
+    assert real.to_numpy().tolist() == [125.0] * 4
+    assert large.to_numpy().tolist() == (groups.sum(0) * 2**20).tolist()
+    a, b, c = (pairs.to_numpy()[name].tolist() for name in "abc")
+    assert (a, b, c) == ([334 % 256, 333 % 256, 333 % 256], [1670, 1665, 1665], [334 * 2**33, 333 * 2**33, 333 * 2**33])
+
+
+@needs_validator
 def test_some_threads_pass_fences_that_others_do_not_reach(validated: list[int]) -> None:
     x, v = qd.field(qd.i32, 3), qd.Vector.field(2, qd.i32, ())
 
