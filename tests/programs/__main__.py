@@ -1,5 +1,5 @@
 """A large simulator on this package and on the reference, side by side:
-./dev test --programs [scenes] [--simulator VERSION] [--ours-only] [--states-only] [--out FILE]
+./dev test --programs [scenes] [--simulator VERSION] [--ours-only] [--states-only] [--arch cuda [--profile]] [--out FILE]
 
 The simulator is a consumer's program, installed as it is from PyPI into build-programs/, which takes minutes; the two packages are put in
 front of it in turn. For each scene:
@@ -10,6 +10,10 @@ front of it in turn. For each scene:
   them, with what the reference takes in relation to ours. Warm builds and steps are timed by turns, in two processes at once of which one
   waits, and the middle one of the ratios counts: other users of a machine slow down either by half.
 
+--arch cuda runs scenes in many worlds on a GPU (`boxes4096`: any number) and prints wall seconds of cold builds, steps per second by turns,
+and where single steps were slow; --profile adds the times of all kernels, in further processes. --installed takes packages that somebody
+unpacked, on a machine without a network.
+
 The simulator compiles functions of its own at their first use and keeps them beside its sources: a run that nobody measures comes first.
 Ends with status 1 where a state or a gradient is off, or a process failed or said something at its exit.
 """
@@ -18,90 +22,32 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import on_gpu
+from processes import (
+    DISPLACEMENT,
+    SIMULATORS,
+    TORCH,
+    Environment,
+    Result,
+    check_exit,
+    compare_states,
+    find_installed,
+    make_call,
+    make_environment,
+    run,
+)  # fmt: skip
 from scenes import GRADIENTS, SCENES
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-FOLDER = Path(os.environ.get("QD_PROGRAMS", ROOT / "build-programs"))
-TORCH = "torch==2.13.0"
-# Versions of the simulator, each with the version of the reference that it was made for. The first brings its dependencies.
-SIMULATORS = {"1.4.5": "1.3.3", "0.4.5": "0.5.2"}
-NEWEST = next(iter(SIMULATORS))
-DISPLACEMENT = 1e-6
-# States that two correct programs may differ by where the reference did not move at all, in their own units.
-LEAST_TOLERANCE = 1e-5
 WARM_BUILDS = 3
 TURNS = 11
-
-
-@dataclass
-class Result:
-    """What one process came to."""
-
-    status: int
-    output: str
-    figures: dict[str, float] = field(default_factory=dict)
-    states: dict[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass
-class Environment:
-    """Where an installed version of the simulator is: its interpreter, and the folders in front of its packages, by `quadrants` package."""
-
-    python: Path
-    paths: dict[str, list[Path]]
-
-
-def make_environment(version: str, ours_only: bool) -> Environment:
-    """Installs a version of the simulator and its reference. Older versions lie in folders beside the newest and use its dependencies."""
-    python = FOLDER / "simulator" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    if not (FOLDER / "complete").exists():
-        print(f"installing the simulator, {NEWEST}, into {FOLDER}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", FOLDER / "simulator"], check=True)
-        subprocess.run([*install, f"genesis-world=={NEWEST}", TORCH], check=True)
-        subprocess.run([*install, "--no-deps", "--target", FOLDER / "reference", f"quadrants=={SIMULATORS[NEWEST]}"], check=True)
-        subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "quadrants"], check=True)
-        (FOLDER / "complete").touch()
-    simulator, reference = ([], FOLDER / "reference") if version == NEWEST else ([FOLDER / version], FOLDER / f"reference-{version}")
-    if simulator and not (FOLDER / version / "complete").exists():
-        print(f"installing the simulator, {version}, into {FOLDER / version}", file=sys.stderr)
-        subprocess.run([*install, "--no-deps", "--target", FOLDER / version, f"genesis-world=={version}"], check=True)
-        subprocess.run([*install, "--no-deps", "--target", reference, f"quadrants=={SIMULATORS[version]}"], check=True)
-        (FOLDER / version / "complete").touch()
-    paths = {"ours": [*simulator, ROOT / "python"]}
-    return Environment(python, paths if ours_only else paths | {"reference": [*simulator, reference]})
-
-
-def make_call(environment: Environment, package: str, caches: Path, scene: str, folder: str, *options: str) -> dict[str, Any]:
-    """A scene in a process of its own, as arguments of `subprocess`."""
-    variables = {
-        "PYTHONPATH": os.pathsep.join(str(path) for path in environment.paths[package]),
-        "QD_OFFLINE_CACHE_FILE_PATH": str(caches / "kernels"),
-        "GS_CACHE_FILE_PATH": str(caches.parent / "meshes"),
-    }
-    return {"args": [environment.python, HERE / "run_scene.py", scene, folder, *options], "env": {**os.environ, **variables}, "text": True}
-
-
-def run(environment: Environment, package: str, caches: Path, scene: str, *options: str) -> Result:
-    """Runs a scene."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(**make_call(environment, package, caches, scene, folder, *options), capture_output=True)
-        result = Result(done.returncode, (done.stdout + done.stderr).strip())
-        if done.returncode == 0:
-            result.figures = json.loads((Path(folder) / "figures.json").read_text())
-            result.states = dict(np.load(Path(folder) / "states.npz"))
-        return result
 
 
 def time_steps(environment: Environment, caches: Path, scene: str) -> dict[str, list[float]]:
@@ -124,24 +70,6 @@ def time_steps(environment: Environment, caches: Path, scene: str) -> dict[str, 
         return rates
 
 
-def compare_states(scene: str, ours: Result, reference: Result, moved: Result) -> list[str]:
-    """What is off, a line for each; prints the differences."""
-    problems = []
-    for name, expected in reference.states.items():
-        step, array = name.split("/")
-        difference = float(np.max(np.abs(ours.states[name] - expected)))
-        sensitivity = float(np.max(np.abs(moved.states[name] - expected)))
-        # Contacts amplify what differs in the last bit: after these only what one step makes of it is comparable.
-        is_compared = not SCENES[scene].is_chaotic or int(step) <= 1
-        tolerance = max(10 * sensitivity, LEAST_TOLERANCE)
-        print(f"    step {step:>3} {array:6} differs by {difference:.1e}; the reference, moved by {DISPLACEMENT:g}, by {sensitivity:.1e}")
-        if not np.all(np.isfinite(ours.states[name])):
-            problems.append(f"{scene}: {array} at step {step} is not finite")
-        elif is_compared and not difference <= tolerance:
-            problems.append(f"{scene}: {array} at step {step} differs by {difference:.2e}, more than {tolerance:.2e}")
-    return problems
-
-
 def compare_gradients(scene: str, result: Result) -> list[str]:
     """What is off, a line for each; prints the gradient and the differences."""
     gradient = result.states["gradient"][result.states["at"]]
@@ -158,13 +86,6 @@ def describe(name: str, cold: Result, figures: dict[str, float]) -> str:
         f"  {name:9} start {cold.figures['start_cpu']:5.1f}  build cold {figures['build_cpu']:6.1f}  warm {figures['warm_cpu']:5.1f}  "
         f"{rate}  peak {figures['peak_mb']:5.0f} MB  status {cold.status}"
     )
-
-
-def check_exit(name: str, scene: str, result: Result) -> list[str]:
-    """What a process should not have done."""
-    if result.status != 0:
-        return [f"{scene} on {name} ended with status {result.status}:\n{result.output[-2000:]}"]
-    return [f"{scene} on {name} said: {result.output[-500:]}"] if result.output and name == "ours" else []
 
 
 def relate(figures: dict[str, dict[str, float]], by_turns: dict[str, dict[str, list[float]]]) -> dict[str, float]:
@@ -228,21 +149,32 @@ def main() -> None:
         prog="./dev test --programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("scenes", nargs="*", metavar="scene", help=", ".join([*SCENES, *GRADIENTS]))
-    parser.add_argument("--simulator", choices=SIMULATORS, default=NEWEST, help="version of the simulator")
+    parser.add_argument("--simulator", choices=SIMULATORS, default=next(iter(SIMULATORS)), help="version of the simulator")
     parser.add_argument("--states-only", action="store_true", help="compare, measure nothing")
     parser.add_argument("--ours-only", action="store_true", help="leave the reference out")
+    parser.add_argument("--installed", type=Path, metavar="FOLDER", help="where site/ has the simulator and reference/ the reference")
+    parser.add_argument("--arch", choices=["cpu", "cuda"], default="cpu", help="cuda: wall seconds, and how long every step took")
+    parser.add_argument("--profile", action="store_true", help="with --arch cuda: the times of all kernels")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     chosen = parser.parse_args()
-    environment = make_environment(chosen.simulator, chosen.ours_only)
+    make = find_installed if chosen.installed else make_environment
+    environment = make(chosen.installed or chosen.simulator, chosen.ours_only)
     installed = [f"genesis-world=={chosen.simulator}", TORCH, f"quadrants=={SIMULATORS[chosen.simulator]}"]
     problems: list[str] = []
-    kept: dict[str, dict[str, dict[str, float]]] = {}
+    kept: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def keep() -> None:
+        if chosen.out:
+            chosen.out.write_text(json.dumps({"packages": installed, "scenes": kept}, indent=1, sort_keys=True) + "\n")
+
     with tempfile.TemporaryDirectory() as caches:
-        for scene in chosen.scenes or [*SCENES, *GRADIENTS]:
-            figures = kept[scene] = {}
-            problems += run_scene(environment, Path(caches), scene, figures, chosen.states_only)
-            if chosen.out:
-                chosen.out.write_text(json.dumps({"packages": installed, "scenes": kept}, indent=1, sort_keys=True) + "\n")
+        if chosen.arch == "cuda":
+            problems += on_gpu.measure(environment, Path(caches), chosen.scenes or on_gpu.SCENES, kept, chosen.profile)
+            keep()
+        else:
+            for scene in chosen.scenes or [*SCENES, *GRADIENTS]:
+                problems += run_scene(environment, Path(caches), scene, kept.setdefault(scene, {}), chosen.states_only)
+                keep()
     print("\n".join(problems) or "all right")
     sys.exit(1 if problems else 0)
 

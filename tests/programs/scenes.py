@@ -48,6 +48,13 @@ def _rigid_run(scene: Any, entities: list[Any], environments: int) -> Run:
     return Run(scene.step, read)
 
 
+def _make_input(gs: Any, numbers: np.ndarray, environments: int = 1) -> Any:
+    """Numbers, once for each world, as a tensor of the device."""
+    import torch
+
+    return torch.as_tensor(numbers if environments == 1 else np.tile(numbers, (environments, 1)), dtype=gs.tc_float, device=gs.device)
+
+
 def _boxes(environments: int) -> Callable[[Any, float], Run]:
     def build(gs: Any, displacement: float) -> Run:
         scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01))
@@ -68,7 +75,24 @@ def _arm(environments: int) -> Callable[[Any, float], Run]:
         run = _rigid_run(scene, [arm], environments)
         target = np.array([0.3, 0.4, -0.2, -1.5, 0.1, 1.8, 0.5, 0.04, 0.04])
         target[:7] += displacement
-        arm.control_dofs_position(target if environments == 1 else np.tile(target, (environments, 1)))
+        arm.control_dofs_position(_make_input(gs, target, environments))
+        return run
+
+    return build
+
+
+def _quadruped(environments: int) -> Callable[[Any, float], Run]:
+    def build(gs: Any, displacement: float) -> Run:
+        scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01))
+        scene.add_entity(gs.morphs.Plane())
+        robot = scene.add_entity(gs.morphs.URDF(file="urdf/go2/urdf/go2.urdf", pos=(0.0, 0.0, 0.42 + displacement)))
+        run = _rigid_run(scene, [robot], environments)
+        joints = [robot.get_joint(f"{leg}_{part}_joint") for leg in ("FR", "FL", "RR", "RL") for part in ("hip", "thigh", "calf")]
+        motors = [joint.dofs_idx_local[0] for joint in joints]
+        robot.set_dofs_kp(_make_input(gs, np.full(12, 20.0)), motors)
+        robot.set_dofs_kv(_make_input(gs, np.full(12, 0.5)), motors)
+        standing = np.array([0.0, 0.8, -1.5] * 2 + [0.0, 1.0, -1.5] * 2)
+        robot.control_dofs_position(_make_input(gs, standing, environments), motors)
         return run
 
     return build
@@ -128,6 +152,25 @@ SCENES: dict[str, Scene] = {
     "sph": Scene(_sph, 20, is_chaotic=True),
     "cloth": Scene(_cloth, 5, is_chaotic=True),
 }
+
+# Scenes of rigid bodies, in any number of worlds: how to build them, and whether contacts amplify what differs.
+RIGID: dict[str, tuple[Callable[[int], Callable[[Any, float], Run]], bool]] = {
+    "boxes": (_boxes, True),
+    "arm": (_arm, False),
+    "quadruped": (_quadruped, True),
+}
+
+
+def find_scene(name: str) -> Scene:
+    """The scene of a name: one of `SCENES`, or one of `RIGID` with the number of its worlds behind it.
+
+    Raises `KeyError` if there is none.
+    """
+    if name in SCENES:
+        return SCENES[name]
+    kind = name.rstrip("0123456789")
+    build, is_chaotic = RIGID[kind]
+    return Scene(build(int(name.removeprefix(kind) or 1)), 100, is_chaotic)
 
 
 @dataclass
