@@ -7,8 +7,9 @@
 For each number of ranks it starts them with torchrun. Their figures are the slowest rank's, and medians of several rounds. Cases:
 
     heat, fluid    examples/heat.py with so many cells along each axis for each rank (weak) or for all ranks (strong), and
-                   examples/lattice_boltzmann.py with four times as many; seconds for a step, processor seconds for a step, and seconds for
-                   a step without the exchange; digests of a small box, which are equal for all numbers of ranks
+                   examples/lattice_boltzmann.py with --fluid-cells (default: four times as many); seconds for a step, processor
+                   seconds for a step, and seconds for a step without the exchange; digests of a small box, which are equal for all
+                   numbers of ranks
     halo           a domain of so many cells along each axis, cut along the first or the last axis: microseconds and processor
                    microseconds for an exchange, and for the same messages and copies written in torch by hand
     start          seconds from a barrier to the end of the first step, with a new and with a used disk cache, and kernels compiled
@@ -91,7 +92,7 @@ def run_heat(given: Any) -> dict[str, Any]:
 def run_fluid(given: Any) -> dict[str, Any]:
     import lattice_boltzmann
 
-    size, cells = qd.distributed.get_world().size, 4 * given.cells
+    size, cells = qd.distributed.get_world().size, given.fluid_cells or 4 * given.cells
     # The box is square: of n ranks, its area is n times as large.
     weak = measure_steps(lattice_boltzmann.Fluid(int(cells * size**0.5), 0.05), given.steps)
     strong = measure_steps(lattice_boltzmann.Fluid(cells, 0.05), given.steps) if size > 1 else weak
@@ -182,7 +183,9 @@ def run_particles(given: Any) -> dict[str, Any]:
 def run_training(given: Any) -> dict[str, Any]:
     import data_parallel
 
-    return {"found": data_parallel.train(64, 50)} if given.arch == "cpu" else {}
+    started = time.perf_counter()
+    found = data_parallel.train(64, 50, given.arch)
+    return {"found": found, "seconds": time.perf_counter() - started}
 
 
 def run_programs(given: Any) -> dict[str, Any]:
@@ -266,6 +269,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--arch", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--cells", type=int, default=96)
+    parser.add_argument("--fluid-cells", type=int, default=0, help="cells along an axis of lattice Boltzmann")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--one-thread", action="store_true", help="each rank has one thread")
     parser.add_argument("--beside", action="store_true", help="run several groups at a time, so that all have the same number of processes")

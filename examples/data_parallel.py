@@ -1,7 +1,7 @@
 """Finds the stiffness and the damping of a spring from its measured motion, with torch's DistributedDataParallel: each process simulates
 its part of the measurements with a kernel, whose gradients torch averages over the processes.
 
-    torchrun --nproc-per-node 2 examples/data_parallel.py
+    torchrun --nproc-per-node 2 examples/data_parallel.py [--arch cuda]
 """
 
 import argparse
@@ -39,13 +39,13 @@ class Spring(torch.nn.Module):
         return swing(start, self.spring)
 
 
-def train(measurements: int, rounds: int) -> list[float]:
-    """Returns stiffness and damping after some rounds; each rank has its part of the measurements."""
+def train(measurements: int, rounds: int, device: str = "cpu") -> list[float]:
+    """Returns stiffness and damping after some rounds on a device of torch; each rank has its part of the measurements."""
     world = qd.distributed.get_world()
     start = torch.from_numpy(np.random.default_rng(0).normal(size=(measurements, 2)))
-    part = start[world.rank * measurements // world.size : (world.rank + 1) * measurements // world.size]
-    measured = swing(part, torch.tensor(TRUE, dtype=torch.float64))
-    model: torch.nn.Module = Spring()
+    part = start[world.rank * measurements // world.size : (world.rank + 1) * measurements // world.size].to(device)
+    measured = swing(part, torch.tensor(TRUE, dtype=torch.float64, device=device))
+    model: torch.nn.Module = Spring().to(device)
     if world.size > 1:
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -60,9 +60,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measurements", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--arch", default="cpu", choices=["cpu", "cuda"], help="what torch and the kernel compute on")
     given = parser.parse_args()
-    world = qd.distributed.init(arch=qd.cpu, log_level="error")
-    stiffness, damping = train(given.measurements, given.rounds)
+    world = qd.distributed.init(arch=given.arch, log_level="error")
+    stiffness, damping = train(given.measurements, given.rounds, given.arch)
     if world.rank == 0:
         print(f"{world.size} processes: stiffness {stiffness:.3f}, damping {damping:.3f}; {TRUE} are true")
 

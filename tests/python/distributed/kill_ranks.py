@@ -1,4 +1,5 @@
-"""Kills ranks at random moments: `python -m tests.python.distributed.kill_ranks --runs 200 [--seed 1] [--ranks 2]`.
+"""Kills ranks at random moments: `python -m tests.python.distributed.kill_ranks --runs 200 [--seed 1] [--ranks 2]
+[--arch cuda]`, which needs a GPU for each rank.
 
 The ranks simulate heat, save the state after every third step, and go on from a saved state if there is one. In half of the runs their
 disk cache is new, so that they are killed while they compile, too. After each run
@@ -38,13 +39,13 @@ def digest(array: Any) -> str:
     return hashlib.sha256(array.tobytes()).hexdigest()
 
 
-def simulate(folder: Path, cache: Path) -> None:
+def simulate(folder: Path, cache: Path, arch: str) -> None:
     """What a rank does."""
     import heat as example
 
     import quadrants as qd
 
-    qd.distributed.init(arch=qd.cpu, log_level="warn", timeout=TIMEOUT, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
+    qd.distributed.init(arch=arch, log_level="warn", timeout=TIMEOUT, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
     heat = example.Heat(SHAPE)
     if (folder / "state").exists():
         heat.part.load(folder / "state", {"temperature": heat.old})
@@ -55,13 +56,13 @@ def simulate(folder: Path, cache: Path) -> None:
         heat.step()
 
 
-def list_states(folder: Path, cache: Path) -> None:
+def list_states(folder: Path, cache: Path, arch: str) -> None:
     """Writes the digests of all states that the simulation may save."""
     import heat as example
 
     import quadrants as qd
 
-    qd.distributed.init(arch=qd.cpu, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
+    qd.distributed.init(arch=arch, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
     heat, digests = example.Heat(SHAPE), []
     for _ in range(STEPS * 100):
         digests.append(digest(heat.part.gather(heat.old)))
@@ -69,14 +70,14 @@ def list_states(folder: Path, cache: Path) -> None:
     (folder / "digests").write_text(json.dumps(digests))
 
 
-def check(folder: Path, cache: Path) -> None:
+def check(folder: Path, cache: Path, arch: str) -> None:
     """Uses the cache and reads the state, and writes what it found."""
     import heat as example
     import numpy as np
 
     import quadrants as qd
 
-    qd.distributed.init(arch=qd.cpu, log_level="warn", offline_cache_file_path=str(cache), cpu_max_num_threads=1)
+    qd.distributed.init(arch=arch, log_level="warn", offline_cache_file_path=str(cache), cpu_max_num_threads=1)
     result = {"heat": digest(example.run(SHAPE, 3)), "state": None}
     if (folder / "state").exists():
         result["state"] = digest(np.ascontiguousarray(qd.load(folder / "state")["temperature"].to_numpy()))
@@ -118,10 +119,10 @@ def wait(child: int, seconds: float) -> int | None:
 
 
 class Campaign:
-    def __init__(self, ranks: int, seed: int, folder: Path):
-        self.ranks, self.rng, self.folder, self.longest = ranks, random.Random(seed), folder, 0.0
+    def __init__(self, ranks: int, seed: int, folder: Path, arch: str):
+        self.arch, self.ranks, self.rng, self.folder, self.longest = arch, ranks, random.Random(seed), folder, 0.0
         self.cache, self.problems, self.killed = folder / "cache", list[str](), 0
-        child = fork(list_states, folder / "log", folder, self.cache)
+        child = fork(list_states, folder / "log", folder, self.cache, arch)
         assert wait(child, 100) == 0, (folder / "log").read_text()
         self.digests = json.loads((folder / "digests").read_text())
         began = time.monotonic()
@@ -131,7 +132,7 @@ class Campaign:
     def start(self, cache: Path) -> list[int]:
         place = {"WORLD_SIZE": str(self.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}
         logs = [self.folder / f"log{rank}" for rank in range(self.ranks)]
-        return [fork(simulate, log, self.folder, cache, **place, RANK=str(rank)) for rank, log in enumerate(logs)]
+        return [fork(simulate, log, self.folder, cache, self.arch, **place, RANK=str(rank)) for rank, log in enumerate(logs)]
 
     def read_logs(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("log*")))
@@ -155,12 +156,12 @@ class Campaign:
                 self.problems.append(f"run {number}: rank {rank} hangs\n{log}")
             elif rank == victim:
                 self.killed += status == -signal.SIGKILL
-            elif status != 0 and "torch.distributed" not in log and "connect" not in log.lower():
+            elif status != 0 and "torch.distributed" not in log and "ProcessGroupNCCL" not in log and "connect" not in log.lower():
                 self.problems.append(f"run {number}: rank {rank} does not say why it ended with {status}\n{log}")
             if "damaged" in log:
                 self.problems.append(f"run {number}: rank {rank} found a damaged entry\n{log}")
         self.longest = max(self.longest, time.monotonic() - began)
-        checked = wait(fork(check, self.folder / "log", self.folder, cache), 100)
+        checked = wait(fork(check, self.folder / "log", self.folder, cache, self.arch), 100)
         log = (self.folder / "log").read_text()
         found = json.loads((self.folder / "found").read_text()) if checked == 0 else {}
         if checked != 0 or "damaged" in log or found["heat"] != self.digests[3] or found["state"] not in {None, *self.digests}:
@@ -169,13 +170,13 @@ class Campaign:
             shutil.rmtree(cache)
 
 
-def run_campaign(runs: int, ranks: int, seed: int) -> Campaign:
+def run_campaign(runs: int, ranks: int, seed: int, arch: str = "cpu") -> Campaign:
     import heat  # noqa: F401 (once, before the processes part)
     import torch.distributed  # noqa: F401
 
     folder = Path(tempfile.mkdtemp())
     try:
-        campaign = Campaign(ranks, seed, folder)
+        campaign = Campaign(ranks, seed, folder, arch)
         for number in range(runs):
             campaign.run(number)
         return campaign
@@ -188,9 +189,10 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--arch", default="cpu", choices=["cpu", "cuda"])
     given = parser.parse_args()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    campaign = run_campaign(given.runs, given.ranks, given.seed)
+    campaign = run_campaign(given.runs, given.ranks, given.seed, given.arch)
     print("\n".join(campaign.problems))
     print(
         f"{given.runs} runs of {given.ranks} ranks, {campaign.killed} killed before they were done; {len(campaign.problems)} problems; "
