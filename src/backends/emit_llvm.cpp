@@ -1,21 +1,20 @@
 // emit_llvm.cpp: lowered IR → LLVM IR, with the stage's dump, its replacement by the option replay, and LLVM's verifier
 //
 // In:   a lowered module, and the target.
-// Out:  a verified LLVM module and the artifact's members that code generation determines; null after an error.
+// Out:  a verified LLVM module, with its context, and the artifact's members that code generation determines; no module after an error.
 #include "backends/stages.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Support/SourceMgr.h"
 
 namespace qd::backends {
 
-std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const Target &target, const TargetOptions &options,
-                                       Stages &stages, artifact::Artifact &artifact) {
+static std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const Target &target,
+                                              const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) {
   stages.begin("LLVM IR");
   llvm::StringRef edited = stages.findReplay(".ll");
   // Only dumps need names.
@@ -34,6 +33,23 @@ std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext 
   if (options.verify && llvm::verifyModule(*module, &problemStream)) throw std::runtime_error("the emitted code is broken: " + problems);
   stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module->print(output, nullptr); });
   return module;
+}
+
+/// A context for one module: LLVM tells `handler` of errors, and asks `gate` before each optional pass.
+static std::unique_ptr<llvm::LLVMContext> makeContext(llvm::OptPassGate &gate, std::unique_ptr<llvm::DiagnosticHandler> handler) {
+  auto context = std::make_unique<llvm::LLVMContext>();
+  if (handler) context->setDiagnosticHandler(std::move(handler));
+  context->setOptPassGate(gate);
+  return context;
+}
+
+Emission::Emission(mlir::ModuleOp source, const Target &target, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact,
+                   std::unique_ptr<llvm::DiagnosticHandler> handler)
+    : stages(stages), gate(stages.isAbandoned()), context(makeContext(gate, std::move(handler))),
+      module(emitLlvm(source, *context, target, options, stages, artifact)) {}
+
+bool Emission::finishOptimizing() {
+  return stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module->print(output, nullptr); });
 }
 
 } // namespace qd::backends

@@ -2,7 +2,6 @@
 //
 // In:   LLVM IR as emitted, with the device library linked.
 // Out:  IR for instruction selection. Targets add passes of their own (optimize.cpp or target.cpp in their folders).
-#include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
 
@@ -29,6 +28,7 @@
 #include "llvm/Transforms/Scalar/DeadStoreElimination.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
@@ -140,6 +140,16 @@ void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool is
   // A GPU thread has no other work while it waits, and assemblers do not unroll loops.
   if (optLevel > 0) pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline(isGpu)));
   pipeline.run(module, owned->modules);
+}
+
+void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs) {
+  llvm::FunctionAnalysisManager analyses;
+  analyses.registerPass([&] { return costs; });
+  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
+  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
+  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration()) llvm::InferAddressSpacesPass(0).run(function, analyses);
 }
 
 } // namespace qd::backends

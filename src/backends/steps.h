@@ -1,11 +1,15 @@
 // steps.h: the steps from emitted LLVM IR to machine code that targets share. A failure here is a bug of ours: a std::runtime_error.
 #pragma once
 
+#include "backends/leak_on_cancel.h"
+#include "backends/stages.h"
 #include "backends/target.h"
 #include "support/emergency_pool.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/Support/Error.h"
@@ -28,9 +32,26 @@ private:
   support::MemoryWatch memory;
 };
 
-/// Emits LLVM IR, or reads its replacement, and dumps it. Null after an error.
-std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const Target &target, const TargetOptions &options,
-                                       Stages &stages, artifact::Artifact &artifact);
+/// What the `emit` of each target begins with: a module in LLVM IR, emitted or read from its replacement, and its context.
+class Emission {
+public:
+  Emission(mlir::ModuleOp source, const Target &target, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact,
+           std::unique_ptr<llvm::DiagnosticHandler> handler = nullptr);
+
+  /// Whether there is nothing to go on with: after an error, or because the stages stop here.
+  bool isOver() const { return !module || stages.isStopped(); }
+  mlir::LogicalResult getResult() const { return mlir::success(bool(module)); }
+  llvm::Module &getModule() const { return *module; }
+  CancelGate &getGate() { return gate; }
+  /// Ends the stage after which the module is selected. False if compilation stops there.
+  bool finishOptimizing();
+
+private:
+  Stages &stages;
+  CancelGate gate;
+  LeakOnCancel<llvm::LLVMContext> context;
+  LeakOnCancel<llvm::Module> module;
+};
 
 /// Links the routines of the device library that the module calls. `locals`: the address space to which their locals are moved.
 void linkDeviceLibrary(llvm::Module &module, unsigned locals = 0);
@@ -39,6 +60,9 @@ void linkDeviceLibrary(llvm::Module &module, unsigned locals = 0);
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 /// The same for a target without a code generator of LLVM. `isGpu`: loops whose length is not known are unrolled, too.
 void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool isGpu, int optLevel);
+
+/// Replaces generic pointers by those of the address space to which they point.
+void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs);
 
 /// The code generator of a GPU: `device` and `features` in LLVM's words. Its target must be registered.
 std::unique_ptr<llvm::TargetMachine> makeGpuMachine(const llvm::Triple &triple, llvm::StringRef device, llvm::StringRef features,

@@ -6,16 +6,11 @@
 #include "backends/amdgpu/steps.h"
 #include "support/error.h"
 
-#include "llvm/Analysis/AssumptionCache.h"
-#include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/IR/MDBuilder.h"
-#include "llvm/IR/PassInstrumentation.h"
-#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 
 namespace qd::backends::amdgpu {
 
@@ -39,16 +34,6 @@ void describeAtomics(llvm::Module &module, bool fastMath) {
     // The instruction may replace f32 denormals by 0.
     if (fastMath && atomic->getType()->isFloatTy()) atomic->setMetadata("amdgpu.ignore.denormal.mode", yes);
   }
-}
-
-void inferAddressSpaces(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([&] { return machine.getTargetIRAnalysis(); });
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
-  for (llvm::Function &function : module)
-    if (!function.isDeclaration()) llvm::InferAddressSpacesPass(0).run(function, analyses);
 }
 
 /// LLVM's product with an approximate reciprocal gives 0 for divisors above 2^126; with a limit of the error it scales the operands.

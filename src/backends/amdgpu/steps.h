@@ -8,9 +8,6 @@ namespace qd::backends::amdgpu {
 /// Tells LLVM what is true of the memory that atomic operations change, which lets it use the device's own instructions.
 void describeAtomics(llvm::Module &module, bool fastMath);
 
-/// Replaces generic pointers by those of the address space to which they point.
-void inferAddressSpaces(llvm::Module &module, llvm::TargetMachine &machine);
-
 /// Keeps approximate quotients within 2.5 ulp for all operands.
 void boundQuotients(llvm::Module &module);
 

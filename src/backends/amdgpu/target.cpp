@@ -5,15 +5,12 @@
 #include "backends/amdgpu/grid_target.h"
 #include "backends/amdgpu/limits.h"
 #include "backends/amdgpu/steps.h"
-#include "backends/leak_on_cancel.h"
-#include "backends/stages.h"
 #include "support/error.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
-#include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/TargetParser.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -101,15 +98,10 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    CancelGate gate(stages.isAbandoned());
-    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
     std::string error;
-    ownedContext->setDiagnosticHandler(std::make_unique<ErrorCollector>(error));
-    ownedContext->setOptPassGate(gate);
-    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, *this, options, stages, artifact));
-    if (!ownedModule) return mlir::failure();
-    if (stages.isStopped()) return mlir::success();
-    llvm::Module &module = *ownedModule;
+    Emission emission(source, *this, options, stages, artifact, std::make_unique<ErrorCollector>(error));
+    if (emission.isOver()) return emission.getResult();
+    llvm::Module &module = emission.getModule();
     LeakOnCancel machine(makeMachine(processor, features, options.optLevel));
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
     setMachine(module, *machine);
@@ -119,9 +111,9 @@ public:
     stages.finish("device library");
     stages.begin("optimizing");
     optimize(module, *machine, options.optLevel);
-    inferAddressSpaces(module, *machine);
+    inferAddressSpaces(module, machine->getTargetIRAnalysis());
     boundQuotients(module);
-    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    if (!emission.finishOptimizing()) return mlir::success();
     checkSelectable(module);
     stages.begin("machine code");
     if (stages.wants("asm")) {
@@ -133,7 +125,7 @@ public:
     std::vector<Object> objects{emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile)};
     if (!error.empty()) throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " on " + processor + ": " + error);
     (void)stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << llvm::StringRef(objects[0].data(), objects[0].size()); });
-    if (stages.isStopped() || gate.isEnabled()) return mlir::success();
+    if (stages.isStopped() || emission.getGate().isEnabled()) return mlir::success();
     stages.begin("linking");
     artifact.binary = linkSharedLibrary(objects, {"--strip-all"});
     artifact.backend = "amdgpu";

@@ -3,11 +3,8 @@
 // In:   a lowered module.
 // Out:  the binary of the artifact. Long kernels are compiled in partitions (partitions.cpp).
 #include "backends/cpu/steps.h"
-#include "backends/leak_on_cancel.h"
-#include "backends/stages.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
@@ -22,15 +19,9 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    CancelGate gate(stages.isAbandoned());
-    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
-    llvm::LLVMContext &ctx = *ownedContext;
-    ctx.setOptPassGate(gate);
-    LeakOnCancel ownedModule(emitLlvm(source, ctx, *this, options, stages, artifact));
-    if (!ownedModule) return mlir::failure();
-    if (stages.isStopped()) return mlir::success();
-    llvm::Module &module = *ownedModule;
-
+    Emission emission(source, *this, options, stages, artifact);
+    if (emission.isOver()) return emission.getResult();
+    llvm::Module &module = emission.getModule();
     LeakOnCancel machine(makeTargetMachine(processor, options.optLevel));
     setProcessor(module, processor, *machine);
     linkDeviceLibrary(module);
@@ -41,9 +32,9 @@ public:
     if (!stages.wantsDumps()) partitions = choosePartitions(module, options);
     bool isWhole = partitions.count < 2;
     stages.begin(isWhole ? "optimizing" : "machine code");
-    std::vector<Object> objects =
-        isWhole ? compileWhole(module, *machine, options, stages) : compilePartitions(module, processor, options, partitions, gate);
-    if (stages.isStopped() || gate.isEnabled()) return mlir::success();
+    std::vector<Object> objects = isWhole ? compileWhole(emission, *machine, options, stages)
+                                          : compilePartitions(module, processor, options, partitions, emission.getGate());
+    if (stages.isStopped() || emission.getGate().isEnabled()) return mlir::success();
     if (partitions.areStored)
       stages.finish(llvm::formatv("{0} partitions, {1} of them compiled before", partitions.count, partitions.found).str());
     else if (!isWhole)
@@ -59,9 +50,10 @@ public:
 
 private:
   /// Compiles the module as a whole to one object and dumps all stages. Empty if the stages stop.
-  std::vector<Object> compileWhole(llvm::Module &module, llvm::TargetMachine &machine, const TargetOptions &options, Stages &stages) const {
+  std::vector<Object> compileWhole(Emission &emission, llvm::TargetMachine &machine, const TargetOptions &options, Stages &stages) const {
+    llvm::Module &module = emission.getModule();
     optimize(module, machine, options.optLevel);
-    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return {};
+    if (!emission.finishOptimizing()) return {};
     stages.begin("machine code");
     if (stages.wants("asm")) {
       Object assembly =

@@ -4,15 +4,12 @@
 // Out:  the binary of the artifact: PTX as text, for the oldest version that has what the code uses.
 #include "backends/cuda/grid_target.h"
 #include "backends/cuda/limits.h"
-#include "backends/leak_on_cancel.h"
-#include "backends/stages.h"
 #include "backends/steps.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
-#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/PatternMatch.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
@@ -124,13 +121,9 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    CancelGate gate(stages.isAbandoned());
-    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
-    ownedContext->setOptPassGate(gate);
-    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, *this, options, stages, artifact));
-    if (!ownedModule) return mlir::failure();
-    if (stages.isStopped()) return mlir::success();
-    llvm::Module &module = *ownedModule;
+    Emission emission(source, *this, options, stages, artifact);
+    if (emission.isOver()) return emission.getResult();
+    llvm::Module &module = emission.getModule();
     LeakOnCancel machine(makeMachine(capability, features, options.optLevel));
     setMachine(module, *machine);
     linkDeviceLibrary(module);
@@ -140,7 +133,7 @@ public:
     optimize(module, *machine, options.optLevel);
     useFastInstructions(module);
     widenNegations(module);
-    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    if (!emission.finishOptimizing()) return mlir::success();
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
     if (llvm::StringRef path = stages.findReplay(".s"); !path.empty()) {

@@ -6,17 +6,10 @@
 //       floats.
 #include "codegen/llvm/grid/target.h"
 #include "backends/cpu/processor.h"
-#include "backends/stages.h"
 #include "backends/steps.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/Analysis/AssumptionCache.h"
-#include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/PassInstrumentation.h"
-#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 
 namespace qd::backends::emulated {
 namespace {
@@ -71,19 +64,11 @@ private:
   }
 };
 
-/// Removes the pointers that were cast for routines of the device library; throws if another one remains.
-void removeGenericPointers(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([&] { return machine.getTargetIRAnalysis(); });
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
-  for (llvm::Function &function : module) {
-    if (function.isDeclaration()) continue;
-    llvm::InferAddressSpacesPass(0).run(function, analyses);
+/// Throws if a generic pointer is left. Those that were cast for routines of the device library are gone.
+void refuseGenericPointers(llvm::Module &module) {
+  for (llvm::Function &function : module)
     for (llvm::Instruction &instruction : llvm::instructions(function))
       if (llvm::isa<llvm::AddrSpaceCastInst>(instruction)) throw std::runtime_error("a generic pointer in " + function.getName().str());
-  }
 }
 
 class EmulatedTarget final : public Target {
@@ -103,30 +88,27 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    CancelGate gate(stages.isAbandoned());
-    llvm::LLVMContext ctx;
-    ctx.setOptPassGate(gate);
-    std::unique_ptr<llvm::Module> module = emitLlvm(source, ctx, *this, options, stages, artifact);
-    if (!module) return mlir::failure();
-    if (stages.isStopped()) return mlir::success();
-    module->setDataLayout("e-i64:64-n8:16:32:64-A5");
-    linkDeviceLibrary(*module);
+    Emission emission(source, *this, options, stages, artifact);
+    if (emission.isOver()) return emission.getResult();
+    llvm::Module &module = emission.getModule();
+    module.setDataLayout("e-i64:64-n8:16:32:64-A5");
+    linkDeviceLibrary(module);
     // The library is compiled for another processor.
-    for (llvm::Function &function : *module) {
+    for (llvm::Function &function : module) {
       function.removeFnAttr("target-cpu");
       function.removeFnAttr("target-features");
     }
     // A call would pass a pointer to a local.
     for (const char *name : {"qd_leave_failure_x1", "qd_leave_print_x1"})
-      if (llvm::Function *routine = module->getFunction(name)) inlineCalls(*routine);
+      if (llvm::Function *routine = module.getFunction(name)) inlineCalls(*routine);
     auto machine = cpu::makeTargetMachine(cpu::getHost(), options.optLevel);
-    optimize(*module, *machine, options.optLevel);
-    removeGenericPointers(*module, *machine);
-    auto print = [&](llvm::raw_ostream &output) { module->print(output, nullptr); };
-    if (!stages.finish("3_optimized.ll", print)) return mlir::success();
+    optimize(module, *machine, options.optLevel);
+    inferAddressSpaces(module, machine->getTargetIRAnalysis());
+    refuseGenericPointers(module);
+    if (!emission.finishOptimizing()) return mlir::success();
     std::string text;
     llvm::raw_string_ostream output(text);
-    print(output);
+    module.print(output, nullptr);
     artifact.binary.assign(text.begin(), text.end());
     artifact.backend = "emulated";
     return mlir::success();

@@ -6,12 +6,9 @@
 #include "backends/vulkan/legalize_parts.h"
 #include "support/error.h"
 
-#include "llvm/Analysis/AssumptionCache.h"
-#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/PassInstrumentation.h"
-#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Local.h"
@@ -35,7 +32,7 @@ void inlineEverything(llvm::Module &module, llvm::ArrayRef<std::string> entries)
   }
 }
 
-void inferAddressSpaces(llvm::Module &module) {
+void moveTables(llvm::Module &module) {
   for (llvm::GlobalVariable &table : llvm::make_early_inc_range(module.globals())) {
     if (!table.isConstant() || table.getAddressSpace() != 0 || !table.hasInitializer()) continue;
     auto *moved = new llvm::GlobalVariable(module, table.getValueType(), /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
@@ -45,13 +42,6 @@ void inferAddressSpaces(llvm::Module &module) {
     table.replaceAllUsesWith(llvm::ConstantExpr::getAddrSpaceCast(moved, table.getType()));
     table.eraseFromParent();
   }
-  llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
-  for (llvm::Function &function : module)
-    if (!function.isDeclaration()) llvm::InferAddressSpacesPass(0).run(function, analyses);
 }
 
 namespace {

@@ -16,8 +16,8 @@ using qd::vulkan::Features;
 /// Makes one function of each entry, whose calls are all inlined; `entries` are their names.
 void inlineEverything(llvm::Module &module, llvm::ArrayRef<std::string> entries);
 
-/// Moves constant tables to their own address space, and replaces generic pointers by those of the address space to which they point.
-void inferAddressSpaces(llvm::Module &module);
+/// Moves constant tables to their own address space.
+void moveTables(llvm::Module &module);
 
 /// Replaces what the writer has no instructions for: intrinsics, vectors, copies of memory, atomic operations that the device lacks.
 void legalize(llvm::Module &module, const Features &features);

@@ -3,8 +3,6 @@
 // In:   a kernel's tasks, and the text that says what the device can do (limits.h).
 // Out:  a binary (binary.h) with a module of SPIR-V for each task; the stages on the way, which can be dumped and replaced.
 // The device's driver compiles the modules when the kernel is loaded.
-#include "backends/leak_on_cancel.h"
-#include "backends/stages.h"
 #include "backends/vulkan/binary.h"
 #include "backends/vulkan/grid_target.h"
 #include "backends/vulkan/steps.h"
@@ -12,7 +10,6 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/IR/LLVMContext.h"
 
 namespace qd::backends::vulkan {
 namespace {
@@ -47,13 +44,9 @@ public:
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &given, Stages &stages, artifact::Artifact &artifact) const override {
     TargetOptions options = given;
     if (!options.lanes) options.lanes = 1; // vectors would be taken apart again
-    CancelGate gate(stages.isAbandoned());
-    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
-    ownedContext->setOptPassGate(gate);
-    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, *this, options, stages, artifact));
-    if (!ownedModule) return mlir::failure();
-    if (stages.isStopped()) return mlir::success();
-    llvm::Module &module = *ownedModule;
+    Emission emission(source, *this, options, stages, artifact);
+    if (emission.isOver()) return emission.getResult();
+    llvm::Module &module = emission.getModule();
     module.setDataLayout(kDataLayout);
     linkDeviceLibrary(module, kLocal);
     std::vector<std::string> entries;
@@ -62,9 +55,10 @@ public:
     stages.finish("device library");
     stages.begin("optimizing");
     optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, options.optLevel);
-    inferAddressSpaces(module);
-    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
-    if (gate.isEnabled()) return mlir::success();
+    moveTables(module);
+    inferAddressSpaces(module, llvm::TargetIRAnalysis());
+    if (!emission.finishOptimizing()) return mlir::success();
+    if (emission.getGate().isEnabled()) return mlir::success();
     stages.begin("SPIR-V");
     legalize(module, features);
     qd::vulkan::Binary binary;
