@@ -12,7 +12,9 @@ For each number of ranks it starts them with torchrun. Their figures are the slo
                    numbers of ranks
     halo           a domain of so many cells along each axis, cut along the first or the last axis: microseconds and processor
                    microseconds for an exchange, and for the same messages and copies written in torch by hand
-    start          seconds from a barrier to the end of the first step, with a new and with a used disk cache, and kernels compiled
+    start          seconds from the start of the process, of `init` alone, and from there to the end of the first step of heat, with a
+                   new ("cold") and with a used disk cache ("warm"); and kernels compiled. Parts with neighbors need kernels that copy
+                   faces, which one rank alone does not
     particles      examples/migrating_particles.py: number and energy at the end
     training       examples/data_parallel.py: what it finds
     programs       one process with a qd.Program on each GPU: seconds for steps on all of them, over those on one
@@ -158,20 +160,24 @@ def make_messages(given: Any, part: Any) -> Callable[[], None]:
 
 
 def run_start(given: Any) -> dict[str, Any]:
+    """One step in a process that has done nothing else, whose disk cache is BENCH_CACHE."""
+    began = given.began
+    world = begin(given, offline_cache_file_path=os.environ["BENCH_CACHE"])
+    connected = time.perf_counter()
     import heat
 
-    world, found = qd.distributed.get_world(), {}
-    for name in ("cold", "warm"):
-        begin(given, offline_cache_file_path=os.environ["BENCH_CACHE"])
-        before = qd.cache_info().compiled
-        world.barrier()
-        started = time.perf_counter()
-        heat.Heat((16, 16, 16)).step()
-        qd.sync()
-        found[f"{name}_seconds"] = max(world.all_gather(time.perf_counter() - started))
-        found[f"{name}_compiled"] = world.all_gather(qd.cache_info().compiled - before)
-    begin(given)
-    return found
+    heat.Heat((16, 16, 16)).step()
+    synchronize()
+    ended = time.perf_counter()
+    each = {"process": read_process_age(), "init": connected - began, "first_step": ended - connected}
+    found = {f"{name}_seconds": max(world.all_gather(seconds)) for name, seconds in each.items()}
+    return found | {"compiled": world.all_gather(qd.cache_info().compiled)}
+
+
+def read_process_age() -> float:
+    """Returns the seconds since this process was started."""
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return float(Path("/proc/uptime").read_text().split()[0]) - started
 
 
 def run_particles(given: Any) -> dict[str, Any]:
@@ -229,10 +235,14 @@ def begin(given: Any, **options: Any) -> Any:
 
 
 def run_as_rank(given: Any) -> None:
-    world = begin(given)
-    report = {"engine": f"{world.engine}, {'NCCL' if world._engine.sends_device_memory else 'Gloo' if world.size > 1 else 'none'}"}
-    for case in given.cases:
-        report[case] = globals()[f"run_{case}"](given)
+    given.began = time.perf_counter()
+    if given.cases == ["start"]:
+        report = {"start": run_start(given)}
+        world = qd.distributed.get_world()
+    else:
+        world = begin(given)
+        report = {case: globals()[f"run_{case}"](given) for case in given.cases if case != "start"}
+    report["engine"] = f"{world.engine}, {'NCCL' if world._engine.sends_device_memory else 'Gloo' if world.size > 1 else 'none'}"
     if world.rank == 0:
         Path(os.environ["BENCH_REPORT"]).write_text(json.dumps(report))
 
@@ -258,9 +268,22 @@ def compare(runs: dict[str, Any]) -> dict[str, Any]:
                 found[f"{case}_strong_{kind}"] = round(one[case]["strong"][kind] / run[case]["strong"][kind] / int(ranks), 3)
             found[f"{case}_same_bits"] = run[case]["digest"] == one[case]["digest"]
         for kind in ("cold", "warm") if "start" in run else ():
-            found[f"start_{kind}"] = round(run["start"][f"{kind}_seconds"] / one["start"][f"{kind}_seconds"], 3)
-            found[f"compiled_{kind}"] = sum(run["start"][f"{kind}_compiled"])
+            found[f"start_{kind}"] = round(run["start"][kind]["process_seconds"] / one["start"][kind]["process_seconds"], 3)
+            found[f"compiled_{kind}"] = sum(run["start"][kind]["compiled"])
     return ratios
+
+
+def start_ranks(given: Any, ranks: int, groups: int, folder: str, cases: list[str]) -> dict[str, Any]:
+    """Returns the report of one of several groups of ranks that run side by side."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), __file__]
+    running = []
+    for group in range(groups):
+        variables = {"BENCH_REPORT": f"{folder}/{group}.json", "BENCH_CACHE": f"{folder}/cache{group}", "OMP_NUM_THREADS": "1"}
+        running.append(subprocess.Popen([*torchrun, *sys.argv[1:], "--cases", *cases], env=os.environ | variables))
+    if any([process.wait() for process in running]):
+        sys.exit(f"{ranks} ranks failed")
+    report: dict[str, Any] = json.loads(Path(f"{folder}/0.json").read_text())
+    return report
 
 
 def main() -> None:
@@ -285,24 +308,11 @@ def main() -> None:
         # With --beside, as many processes run at a time whatever the number of ranks: all share memory and caches alike.
         groups = max(given.ranks) // ranks if given.beside else 1
         with tempfile.TemporaryDirectory() as folder:
-            command = [
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-                "--standalone",
-                "--nproc-per-node",
-                str(ranks),
-                __file__,
-                *sys.argv[1:],
-            ]
-            running = []
-            for group in range(groups):
-                variables = {"BENCH_REPORT": f"{folder}/{group}.json", "BENCH_CACHE": f"{folder}/cache{group}", "OMP_NUM_THREADS": "1"}
-                running.append(subprocess.Popen(command, env=os.environ | variables))
-            if any([process.wait() for process in running]):
-                sys.exit(f"{ranks} ranks failed")
-            result["runs"][str(ranks)] = json.loads(Path(f"{folder}/0.json").read_text())
-            print(f"{ranks} ranks: {json.dumps(result['runs'][str(ranks)])}", flush=True)
+            run = start_ranks(given, ranks, groups, folder, given.cases) if given.cases != ["start"] else {}
+            if "start" in given.cases:
+                run["start"] = {kind: start_ranks(given, ranks, groups, folder, ["start"])["start"] for kind in ("cold", "warm")}
+            result["runs"][str(ranks)] = run
+            print(f"{ranks} ranks: {json.dumps(run)}", flush=True)
     result["ratios"] = compare(result["runs"])
     print(json.dumps(result["ratios"], indent=1))
     if given.out:

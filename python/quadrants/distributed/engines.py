@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import datetime
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -166,6 +167,8 @@ def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | Non
         raise QuadrantsRuntimeError(
             f"{started}, but neither did the program call torch.distributed.init_process_group, nor did torchrun or srun start it"
         )
+    # Messages are short, and kernels that fill the GPU run beside them: without priority they would come last.
+    os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")
     limit = {} if timeout is None else {"timeout": datetime.timedelta(seconds=timeout)}
     loaded.init_process_group(
         "cpu:gloo,cuda:nccl" if sys.modules["torch"].cuda.is_available() else "gloo",

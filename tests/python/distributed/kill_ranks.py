@@ -12,6 +12,7 @@ disk cache is new, so that they are killed while they compile, too. After each r
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import os
@@ -45,6 +46,7 @@ def simulate(folder: Path, cache: Path, arch: str) -> None:
 
     import quadrants as qd
 
+    faulthandler.dump_traceback_later(LONGEST - 1)  # tells where a rank hangs
     qd.distributed.init(arch=arch, log_level="warn", timeout=TIMEOUT, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
     heat = example.Heat(SHAPE)
     if (folder / "state").exists():
