@@ -167,7 +167,7 @@ def run_start(given: Any) -> dict[str, Any]:
     import heat
 
     heat.Heat((16, 16, 16)).step()
-    synchronize()
+    qd.sync()
     ended = time.perf_counter()
     each = {"process": read_process_age(), "init": connected - began, "first_step": ended - connected}
     found = {f"{name}_seconds": max(world.all_gather(seconds)) for name, seconds in each.items()}

@@ -49,6 +49,7 @@ def simulate(folder: Path, cache: Path, arch: str) -> None:
     faulthandler.dump_traceback_later(LONGEST - 1)  # tells where a rank hangs
     qd.distributed.init(arch=arch, log_level="warn", timeout=TIMEOUT, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
     heat = example.Heat(SHAPE)
+    (folder / f"connected{os.environ['RANK']}").touch()
     if (folder / "state").exists():
         heat.part.load(folder / "state", {"temperature": heat.old})
         heat.halos[id(heat.old)].exchange()
@@ -134,6 +135,8 @@ class Campaign:
     def start(self, cache: Path) -> list[int]:
         place = {"WORLD_SIZE": str(self.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}
         logs = [self.folder / f"log{rank}" for rank in range(self.ranks)]
+        for rank in range(self.ranks):
+            (self.folder / f"connected{rank}").unlink(missing_ok=True)
         return [fork(simulate, log, self.folder, cache, self.arch, **place, RANK=str(rank)) for rank, log in enumerate(logs)]
 
     def read_logs(self) -> str:
@@ -145,7 +148,10 @@ class Campaign:
         if self.rng.random() < 0.2:
             (self.folder / "state").unlink(missing_ok=True)
         children = self.start(cache)
-        time.sleep(self.rng.uniform(0.0, (4.0 if is_cold else 1.1) * self.duration))
+        # NCCL waits without a limit for a rank that dies while it connects; Gloo does not.
+        while self.arch == "cuda" and not all((self.folder / f"connected{rank}").exists() for rank in range(self.ranks)):
+            time.sleep(0.01)
+        time.sleep(self.rng.uniform(0.0, (4.0 if is_cold else 1.1) * (0.1 if self.arch == "cuda" else self.duration)))
         victim = self.rng.randrange(self.ranks)
         os.kill(children[victim], signal.SIGKILL)
         began = time.monotonic()
