@@ -135,7 +135,7 @@ def _abort_after_exceptions(communicator: Any) -> None:
     sys.excepthook = report
 
 
-def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | None) -> Engine:
+def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | None, may_use_gpus: bool) -> Engine:
     """Returns the engine of this process: that of `group`, one that the program has initialized, or the launcher's."""
     torch, mpi = sys.modules.get("torch"), sys.modules.get("mpi4py.MPI")
     if wanted not in (None, "torch", "mpi", "none"):
@@ -171,7 +171,7 @@ def connect(launch: Launch, wanted: str | None, group: Any, timeout: float | Non
     os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")
     limit = {} if timeout is None else {"timeout": datetime.timedelta(seconds=timeout)}
     loaded.init_process_group(
-        "cpu:gloo,cuda:nccl" if sys.modules["torch"].cuda.is_available() else "gloo",
+        "cpu:gloo,cuda:nccl" if may_use_gpus and sys.modules["torch"].cuda.is_available() else "gloo",
         init_method=launch.address, rank=launch.rank, world_size=launch.size, **limit,
     )  # fmt: skip
     atexit.register(lambda: loaded.is_initialized() and loaded.destroy_process_group())

@@ -1,7 +1,7 @@
 """`qd.distributed.Halo`: the borders of containers, exchanged with the neighbors.
 
 A face that is packed in memory is sent and received where it is, other faces through a message that a kernel fills and unpacks. On a GPU
-messages travel in a stream beside the default one, so kernels that need no border run at the same time.
+all of it runs in a stream beside the default one, so kernels that need no border run at the same time.
 
 Axes follow one another, and faces include the borders of the axes before: so corners arrive, too, in two or three steps.
 """
@@ -21,7 +21,7 @@ from .._containers.container import ContainerMethods
 from .._containers.device_arrays import describe_container
 from .._containers.ndarray import ndarray
 from .._containers.struct_field import StructField
-from .._session.streams import Stream, create_event
+from .._session.streams import Stream, create_event, create_stream
 from ._kernels import add_box, copy_box
 from .decomposition import Box, Decomposition, choose_parts, cut, spread
 from .engines import Message
@@ -99,11 +99,11 @@ class Halo:
         self._part: Decomposition = decomposition
         self._corners, self._on_gpu = corners, leaves[0]._device is not None
         self._is_staged = self._on_gpu and not world._engine.sends_device_memory  # through the memory of the processor
-        # NCCL has streams of its own, which wait for the default one when messages are posted. What goes through the memory of the
-        # processor has one of torch here: it frees pinned memory in streams that it has used, so these must never end.
-        self._torch_stream = importlib.import_module("torch").cuda.Stream() if self._is_staged else None
-        self._stream = Stream(self._torch_stream.cuda_stream) if self._torch_stream else None
-        self._event = create_event() if self._stream else None
+        # A stream of torch, where there is torch: it frees pinned memory in streams that it has used, so these must never end. NCCL's
+        # kernels run in it, and need a place beside a kernel that fills the GPU.
+        self._torch_stream = sys.modules["torch"].cuda.Stream(priority=-1) if self._on_gpu and "torch" in sys.modules else None
+        self._stream = Stream(self._torch_stream.cuda_stream) if self._torch_stream else create_stream() if self._on_gpu else None
+        self._event = create_event()
         self._tag = world.take_tags(4 * len(leaves) * len(shape))
         self._steps = self._make_steps(shape, adds=False)
         self._adding: list[_Step] | None = None
@@ -185,18 +185,13 @@ class Halo:
         self._order(self._stream, None)
 
     def _order(self, first: Stream | None, then: Stream | None) -> None:
-        """Lets what comes into one stream wait for what is in another one."""
-        if self._event:
+        """On a GPU, lets what comes into one stream wait for what is in another one."""
+        if self._on_gpu:
             self._event.record(first)
             self._event.wait(then)
 
     def _in_stream(self) -> Any:
-        """Makes the stream of messages the one that torch uses: that of this halo, or the default one, which kernels use, too."""
-        if not self._on_gpu:
-            return contextlib.nullcontext()
-        cuda = sys.modules["torch"].cuda
-        stream = self._torch_stream or cuda.default_stream()
-        return contextlib.nullcontext() if cuda.current_stream() == stream else cuda.stream(stream)
+        return contextlib.nullcontext() if self._torch_stream is None else sys.modules["torch"].cuda.stream(self._torch_stream)
 
     def _send(self, step: _Step, adds: bool) -> Any:
         """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there."""

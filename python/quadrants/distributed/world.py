@@ -164,7 +164,7 @@ def init(
     """
     global _world
     if _world is None or engine is not None or group is not None:
-        _world = World(connect(find_launch(os.environ), engine, group, timeout))
+        _world = World(connect(find_launch(os.environ), engine, group, timeout, getattr(arch, "name", arch) not in ("cpu", "x64", "arm64")))
     world, problem, chosen = _world, "", dict(options)
     own = (world._host, sorted(os.sched_getaffinity(0)))
     threads = max(1, len(own[1]) // world.all_gather(own).count(own))  # ranks share the processors that they are bound to
