@@ -191,7 +191,8 @@ void Specialization::hold(Frame &frame) {
 }
 
 std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact, const Roots &roots, bool isFresh,
-                                                     std::string &guardFailure) {
+                                                     std::string &guardFailure,
+                                                     const std::function<void(const artifact::Artifact &)> &beforeLoading) {
   auto made = std::make_shared<Specialization>();
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports source locations also depends on the location of the kernel itself.
@@ -200,6 +201,7 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
   made->guards = LaunchGuards::build(made->artifact, roots, isFresh, guardFailure);
   if (!made->guards) return nullptr;
   requireActive(); // evaluating the dependencies may have reset the runtime
+  beforeLoading(made->artifact);
   made->code = getState().device->load(made->artifact);
   // A kernel that was just compiled may run for any time, and another thread costs little beside the compilation. A version from the disk
   // starts without one.

@@ -5,6 +5,7 @@
 #include "launch/guards/launch_guards.h"
 #include "runtime/device.h"
 
+#include <functional>
 #include <memory>
 
 namespace qd::launch {
@@ -15,8 +16,10 @@ struct KernelObject;
 class Specialization : public std::enable_shared_from_this<Specialization> {
 public:
   /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in. Otherwise they are compared with the current
-  /// objects; when one differs, the result is empty and `guardFailure` names it.
-  static std::shared_ptr<Specialization> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &guardFailure);
+  /// objects; when one differs, the result is empty and `guardFailure` names it. `beforeLoading` gets the complete artifact: the device
+  /// may load it only after its kernels have ended, which may wait for another process.
+  static std::shared_ptr<Specialization> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &guardFailure,
+                                              const std::function<void(const artifact::Artifact &)> &beforeLoading);
 
   int traverse(visitproc visit, void *arg) const { return guards->traverse(visit, arg); }
 

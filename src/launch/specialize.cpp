@@ -105,14 +105,15 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
 
 //--- From the disk or from the compiler ---
 
-/// A version from the disk cache; empty, with the reason in `miss`, when none fits.
-static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, const Digest &key, const Roots &roots, std::string &miss) {
+/// A version from the disk cache; empty, with the reason in `miss`, when none fits. Gives the lock back once one does.
+static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, const Digest &key, const Roots &roots, std::string &miss,
+                                                  std::optional<artifact::CompileLock> &lock) {
   std::shared_ptr<Specialization> found;
   miss = "nothing is on disk under its key";
   cache.find(key, [&](artifact::Artifact &&candidate) {
     std::string guardFailure = "the system";
     try {
-      found = Specialization::make(std::move(candidate), roots, false, guardFailure);
+      found = Specialization::make(std::move(candidate), roots, false, guardFailure, [&](const auto &) { lock.reset(); });
     } catch (const support::Error &error) {
       // The artifact is intact, but the loader of this system refuses it.
       support::log(support::LogLevel::Warn, std::string(error.what()) + "; it is compiled again");
@@ -181,11 +182,11 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
     miss = "something that it reads has no description";
     if ((key = computeKey(kernel, arguments))) {
       requireEpoch();
-      made = findOnDisk(*cache, *key, roots, miss);
+      made = findOnDisk(*cache, *key, roots, miss, lock);
       if (!made) {
         lock = waitForLock(*cache, *key, requireEpoch);
         // The previous holder of the lock may have compiled the kernel.
-        made = findOnDisk(*cache, *key, roots, miss);
+        made = findOnDisk(*cache, *key, roots, miss, lock);
       }
     }
   }
@@ -198,9 +199,11 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   } else {
     artifact::Artifact artifact = compile(kernel, arguments, stages);
     requireEpoch();
-    made = Specialization::make(std::move(artifact), roots, true, guardFailure);
+    made = Specialization::make(std::move(artifact), roots, true, guardFailure, [&](const artifact::Artifact &complete) {
+      if (key && complete.cacheable) cache->publish(*key, complete);
+      lock.reset();
+    });
     requireEpoch();
-    if (key && made->artifact.cacheable) cache->publish(*key, made->artifact);
   }
   std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   made->report = reportVersion(kernel, made->artifact, roots, {stages.get(), miss, passed.count()});
