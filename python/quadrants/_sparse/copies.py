@@ -14,14 +14,18 @@ from .._base.dtypes import store, to_memory_dtype
 
 
 @qd.kernel
-def _copy_active(target: qd.Template, source: qd.types.NDArray, scale: qd.Template):
+def _copy_active(target: qd.Template, source: qd.types.NDArray, scale: qd.Template) -> qd.i64:
+    copied = qd.cast(0, qd.i64)  # numbers that are not zero
     for I in qd.grouped(target):  # noqa: E741
         at = (I - qd.Vector(qd.static(list(target._loop.origin)))) * qd.static(scale)
         if qd.static(len(target.element_shape) == 0):
             target[I] = source[at]
+            copied += qd.cast(source[at] != 0, qd.i64)
         else:
             for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
                 target[I][place] = source[at, place]
+                copied += qd.cast(source[at, place] != 0, qd.i64)
+    return copied
 
 
 @qd.kernel
@@ -42,12 +46,11 @@ def overwrite(field: Any, source: np.ndarray) -> None:
     """
     converted = np.empty(source.shape, to_memory_dtype(field.dtype))
     store(converted, ..., source)
-    _copy_active(field, converted, 1)
+    copied = _copy_active(field, converted, 1)
     if (which := (_options.current or {})["sparse_import"]) != "active":
         _activate_and_copy(field, converted, which == "all")
         return
-    lost = int(np.count_nonzero((converted != 0) & (field._export(False, None, True, None) == 0)))
-    if lost:
+    if (lost := np.count_nonzero(converted) - copied) > 0:
         warnings.warn(
             f"{lost} elements that are not zero were not copied to the field {field._name!r}: their cells are inactive", stacklevel=4
         )

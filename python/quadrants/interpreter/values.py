@@ -428,7 +428,7 @@ def _struct_binary(name: str, left: Any, right: Any) -> Any:
 # elements and components
 
 
-def _flat_indices(index: Any) -> list[Any]:
+def flat_indices(index: Any) -> list[Any]:
     if index is None:
         return []
     items = index if isinstance(index, (tuple, list)) else (index,)
@@ -491,7 +491,7 @@ def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
 
 def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
     """Returns the place of an element of a container, or the part of it that slices select."""
-    flat = _flat_indices(index)
+    flat = flat_indices(index)
     if any(isinstance(item, slice) or item is Ellipsis for item in flat):
         return view_of(tensor, flat, lenient)
     if lenient and 0 in tensor.shape:
@@ -501,7 +501,7 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
 
 def component(vec: Vec, index: Any, lenient: bool) -> Any:
     """Returns the place of a component, of a row, or of a slice."""
-    flat = _flat_indices(index)
+    flat = flat_indices(index)
     shape = vec.data.shape
     if len(flat) == len(shape) + 1 == 2 and flat[1] == 0:
         flat = flat[:1]

@@ -345,7 +345,7 @@ std::optional<Operand> SparseCells::visitListMethod(nb::handle call) {
   object.attr("_live_shape");
   if (!isSparse(object, "_list")) return std::nullopt;
   Operand index = makeTuple({});
-  if (isElement) index = makeTuple(subscripts().visitIndices(getAttribute(base, names().slice)));
+  if (isElement) index = makeTuple(subscripts().flattenIndices(subscripts().visitIndices(getAttribute(base, names().slice))));
   std::vector<Operand> operands{member(leaf, "_list"), index};
   llvm::append_range(operands, calls().visitArguments(call).positional);
   return callLibrary(name.c_str(), std::move(operands));

@@ -237,8 +237,6 @@ class Program:
             return None
         node, how = self.random.choice(nodes), self.random.choice(["append", "append_in_parallel", "append_to_field", "host"])
         leaf, shape = node.leaves[0], node.index_shape
-        if how == "append_to_field" and node.axis in node.above.box:  # the interpreter takes such an index for one of an element
-            return None
         places = [tuple(self.random.randrange(extent) for extent in shape) for _ in range(self.random.choice([1, 3, 30]))]
         if how == "append_in_parallel":
             room = {place: node.capacity - int(node.lengths[place]) for place in places}

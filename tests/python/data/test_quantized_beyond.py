@@ -530,3 +530,18 @@ def test_gradients_pass_through_rounding(place, runtime):
         add()
     assert loss[None] == 10.5
     np.testing.assert_array_equal(x.grad.to_numpy(), 3.0 * np.arange(4))
+
+
+def test_numbers_that_round_to_zero_are_copied(recwarn):
+    x, y = qd.field(qd.types.quant.fixed(8, max_value=2.0)), qd.field(qd.types.quant.int(8))
+    packed = qd.BitpackedFields(max_num_bits=32)
+    packed.place(x, y)
+    qd.root.pointer(qd.i, 4).dense(qd.i, 4).place(packed)
+    x[1] = 1.0
+    values = np.zeros(16, np.float32)
+    values[[1, 2]] = 0.001, 0.5  # x[1] becomes 0
+    x.from_numpy(values)
+    assert not recwarn.list and x[1] == 0 and x[2] == pytest.approx(0.5, abs=0.02)
+    values[9] = 1.0
+    with pytest.warns(UserWarning, match="1 elements that are not zero were not copied"):
+        x.from_numpy(values)

@@ -51,6 +51,46 @@ def test_appends_to_fields_with_an_offset():
     assert [qd.length(node, [i]) for i in range(3)] == [0, 2, 2] and tell() == 220
 
 
+def test_elements_of_lists_with_a_vector_as_index_append():
+    x = qd.field(qd.i32)
+    qd.root.dense(qd.ij, (3, 2)).dynamic(qd.k, 4).place(x)
+
+    @qd.kernel
+    def append() -> qd.i32:
+        for i in range(3):
+            at = qd.Vector([i, 1])
+            x[at].append(i + 5)
+        where = qd.Vector([2])
+        x[where, 1].append(9)
+        x[where, 0].append(1)
+        x[where, 0].deactivate()
+        return 10 * x[qd.Vector([2, 1])].length() + x[where, 0].length()
+
+    assert append() == 20
+    assert (x[0, 1, 0], x[1, 1, 0], x[2, 1, 0], x[2, 1, 1], x[2, 0, 0]) == (5, 6, 7, 9, 0)
+
+
+def test_elements_of_lists_along_a_divided_axis_append():
+    x = qd.field(qd.i32)
+    v = qd.Vector.field(2, qd.f32)
+    qd.root.dense(qd.ij, (2, 2)).dense(qd.j, 2).dynamic(qd.j, 4).place(x)
+    qd.root.dense(qd.i, 2).dynamic(qd.i, 3).place(v)
+
+    @qd.kernel
+    def append() -> qd.i32:
+        x[1, 1].append(7)  # the index of a list, although x[1, 1] is an element of another list
+        x[1, 1].append(8)
+        at = qd.Vector([0, 3])
+        x[at].append(x[1, 4])
+        v[1].append(qd.Vector([1.0, 2.0]))
+        v[1].append(v[3])
+        return 100 * x[1, 1].length() + 10 * x[at].length() + v[1].length()
+
+    assert append() == 212
+    assert (x[1, 4], x[1, 5], x[0, 12], x[1, 1]) == (7, 8, 7, 0)
+    assert v[3].to_list() == v[4].to_list() == [1.0, 2.0]
+
+
 def test_lists_have_gradients_beside_their_elements():
     x = qd.field(qd.f32, needs_grad=True)
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
