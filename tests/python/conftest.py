@@ -29,7 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
-LACKING = {"vulkan": {"recursion", "grid barriers", "exported memory"}}
+LACKING = {
+    "cuda": {"forked children"},
+    "amdgpu": {"forked children"},
+    "vulkan": {"recursion", "grid barriers", "forked children", "exported memory", "lazy memory"},
+}
 
 
 def list_lacking(arch: str, words: set[str]) -> set[str]:

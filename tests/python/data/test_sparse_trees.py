@@ -230,6 +230,7 @@ def test_activation_during_a_loop():
         assert count(block) == step + 2
 
 
+@pytest.mark.needs("lazy memory")
 def test_a_hash_node_of_a_large_space():
     x = qd.field(qd.f32)
     qd.root.hash(qd.ij, 1 << 15).place(x)

@@ -27,6 +27,7 @@ def run(script, tmp_path, timeout=100):
     return subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=timeout)
 
 
+@pytest.mark.host_memory
 def test_a_launch_that_waits_for_another_thread_does_not_use_memory_that_a_reset_gave_back(tmp_path):
     script = """
     @qd.kernel

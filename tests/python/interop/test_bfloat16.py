@@ -47,6 +47,7 @@ def test_arithmetic_is_that_of_f32():
 
 
 @pytest.mark.parametrize("make", [qd.field, qd.ndarray])
+@pytest.mark.needs("exported memory")
 def test_containers_leave_and_enter_without_a_copy(make):
     container = make(qd.bf16, shape=(2, 3))
     container.from_torch(torch.arange(6.0).reshape(2, 3).to(torch.bfloat16))

@@ -98,6 +98,7 @@ def test_numpy_sees_the_elements(kind, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.needs("exported memory")
 def test_torch_sees_the_elements(kind, dtype):
     torch = import_torch()
     container = KINDS[kind](dtype)
@@ -292,6 +293,7 @@ def test_much_is_copied_to_the_last_byte(shift):
         qd.from_dlpack(np.broadcast_to(np.uint8(0), count)).from_numpy(source)
 
 
+@pytest.mark.needs("exported memory")
 def test_reversed_arrays_leave_for_torch_as_copies():
     torch = pytest.importorskip("torch")
     x = qd.from_dlpack(np.arange(3, dtype=np.float32)[::-1])

@@ -402,7 +402,7 @@ def test_member_of_a_module(route: str, monkeypatch: pytest.MonkeyPatch) -> None
         expect(read_setting, 8)
 
 
-@pytest.mark.skipif(os.environ.get("QD_ARCH") == "cuda", reason="a forked child cannot use the GPU of its parent")
+@pytest.mark.needs("forked children")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_changes_in_a_forked_child() -> None:
     it = make_class()()

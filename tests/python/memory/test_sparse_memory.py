@@ -32,6 +32,7 @@ def paint(x: qd.Template, size: qd.i32, first: qd.i32):
         x[first + i, first + j, first + k] = 1.0
 
 
+@pytest.mark.needs("lazy memory")
 def test_a_large_domain_takes_the_memory_of_its_active_part():
     x, outer = make_grid()
     before = count_bytes()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,6 +234,48 @@ def test_random_control_flow(validated: list[int], tmp_path: Path) -> None:
 
 
 # Bad input
+
+
+LAYER = "VK_LAYER_KHRONOS_validation"
+BUSY = """
+import numpy as np
+import quadrants as qd
+
+qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
+
+@qd.kernel
+def add(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f32, 1)) -> qd.f32:
+    total = 0.0
+    for i in x:
+        y[i] += x[i]
+        total += y[i]
+    return total
+
+for size in (4, 1000, 300000):
+    x = np.ones(size, np.float32)
+    assert add(x, x) == 2 * size and x[-1] == 2
+field, array = qd.field(qd.f32, 10000), qd.ndarray(qd.f32, 10000)
+field.fill(2)
+for _ in range(600):
+    add(array, array)
+array.copy_from(field)
+assert array.to_numpy().sum() == field.to_numpy().sum() == 20000
+qd.reset()
+"""
+
+
+@pytest.mark.skipif(not any(Path("/usr/share/vulkan/explicit_layer.d").glob("*khronos_validation*")), reason=f"no {LAYER}")
+def test_the_validation_layer_has_no_objection(tmp_path: Path) -> None:
+    settings = [f"khronos_validation.{line}" for line in ("report_flags = error,warn,info", "log_filename = stdout")]
+    (tmp_path / "vk_layer_settings.txt").write_text("\n".join([*settings, "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG"]))
+    (tmp_path / "busy.py").write_text(BUSY)
+    synchronization = "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"
+    variables = {"VK_INSTANCE_LAYERS": LAYER, "VK_LAYER_SETTINGS_PATH": str(tmp_path), "VK_LAYER_ENABLES": synchronization}
+    command = [sys.executable, str(tmp_path / "busy.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **variables})
+    assert done.returncode == 0, done.stderr
+    assert "Khronos Validation Layer Active" in done.stdout and "SYNCHRONIZATION_VALIDATION" in done.stdout
+    assert not any(word in done.stdout for word in ("VUID-", "SYNC-", "(ERROR", "(WARN")), done.stdout
 
 
 def init_with(library: Path | str, **options: Any) -> None:
