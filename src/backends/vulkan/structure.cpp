@@ -5,14 +5,15 @@
 //       1. A loop has a header of phis only, a continue block that is the only one that leaves it, and a merge block after that.
 //       2. Any other block with two successors has a merge block of its own: the immediate postdominator, split off for the paths that come
 //          from that block.
-// A merge block is unique by construction, so no case is looked at. Dominators are updated, not computed anew: the time is linear.
+// A merge block is unique by construction, so no case is looked at. Trees of dominators are computed once for each rule: the time is
+// linear.
 #include "backends/vulkan/steps.h"
 
 #include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Analysis/AssumptionCache.h"
 #include "llvm/Analysis/CycleAnalysis.h"
-#include "llvm/Analysis/DomTreeUpdater.h"
 #include "llvm/Analysis/DominanceFrontier.h"
 #include "llvm/Analysis/LazyValueInfo.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -82,6 +83,28 @@ void addExits(llvm::Function &function) {
   }
 }
 
+/// Rule 1. Loops are found once; blocks that are split off join the loop of the block that they leave.
+void makeLoops(llvm::Function &function, Constructs &result, llvm::SmallPtrSetImpl<llvm::BasicBlock *> &continues) {
+  llvm::DominatorTree dominators(function);
+  llvm::LoopInfo loops(dominators);
+  auto split = [&](llvm::BasicBlock *block, llvm::BasicBlock::iterator at) {
+    return llvm::SplitBlock(block, at, static_cast<llvm::DominatorTree *>(nullptr), &loops);
+  };
+  for (llvm::Loop *loop : loops.getLoopsInPreorder()) {
+    llvm::BasicBlock *header = loop->getHeader(), *latch = loop->getLoopLatch(), *exit = loop->getUniqueExitBlock();
+    if (!latch || !exit || loop->getExitingBlock() != latch)
+      throw std::runtime_error("a loop of " + function.getName().str() + " is not structured");
+    split(header, header->getFirstNonPHIIt());
+    latch = loop->getLoopLatch();
+    llvm::BasicBlock *next = split(latch, latch->getTerminator()->getIterator());
+    continues.insert(next);
+    result.continues[header] = next;
+    llvm::BasicBlock *merge = llvm::SplitBlockPredecessors(exit, {next}, ".merge");
+    if (llvm::Loop *outer = loops.getLoopFor(exit)) outer->addBasicBlockToLoop(merge, loops);
+    result.merges[header] = merge;
+  }
+}
+
 } // namespace
 
 Constructs structurize(llvm::Function &function) {
@@ -89,32 +112,29 @@ Constructs structurize(llvm::Function &function) {
   runPasses(function);
   llvm::EliminateUnreachableBlocks(function);
   Constructs result;
-  llvm::DominatorTree dominators(function);
-  llvm::PostDominatorTree postdominators(function);
-  llvm::LoopInfo loops(dominators);
-  llvm::DomTreeUpdater trees(dominators, postdominators, llvm::DomTreeUpdater::UpdateStrategy::Eager);
   llvm::SmallPtrSet<llvm::BasicBlock *, 16> continues;
-  for (llvm::Loop *loop : loops.getLoopsInPreorder()) {
-    llvm::BasicBlock *header = loop->getHeader(), *latch = loop->getLoopLatch(), *exit = loop->getUniqueExitBlock();
-    if (!latch || !exit || loop->getExitingBlock() != latch)
-      throw std::runtime_error("a loop of " + function.getName().str() + " is not structured");
-    llvm::SplitBlock(header, header->getFirstNonPHIIt(), &trees, &loops);
-    latch = loop->getLoopLatch();
-    llvm::BasicBlock *next = llvm::SplitBlock(latch, latch->getTerminator()->getIterator(), &trees, &loops);
-    continues.insert(next);
-    result.continues[header] = next;
-    result.merges[header] = llvm::SplitBlockPredecessors(exit, {next}, ".merge", &trees, &loops);
-  }
+  makeLoops(function, result, continues);
+  // Rule 2. The trees are those of the graph before it. A merge block that it adds is dominated by its header, and by no other header that
+  // is still to come unless that one dominates this one; it is nobody's immediate postdominator but of what is inside. So its header stands
+  // for it, and the trees need no updates, each of which would walk over all that follows.
+  llvm::DominatorTree dominators(function);
+  dominators.updateDFSNumbers();
+  llvm::PostDominatorTree postdominators(function);
   llvm::SmallVector<llvm::BasicBlock *> headers;
   for (llvm::BasicBlock *block : llvm::post_order(&function))
     if (block->getTerminator()->getNumSuccessors() == 2 && !continues.contains(block)) headers.push_back(block);
+  llvm::DenseMap<const llvm::BasicBlock *, llvm::BasicBlock *> headerOf;
   for (llvm::BasicBlock *header : headers) {
     llvm::BasicBlock *merge = postdominators.getNode(header)->getIDom()->getBlock();
     if (!merge) throw std::runtime_error("a branch of " + function.getName().str() + " has no end");
-    llvm::SmallVector<llvm::BasicBlock *> inside;
-    for (llvm::BasicBlock *before : llvm::predecessors(merge))
-      if (dominators.dominates(header, before) && !llvm::is_contained(inside, before)) inside.push_back(before);
-    result.merges[header] = llvm::SplitBlockPredecessors(merge, inside, ".merge", &trees, &loops);
+    llvm::SmallSetVector<llvm::BasicBlock *, 4> inside;
+    for (llvm::BasicBlock *before : llvm::predecessors(merge)) {
+      llvm::BasicBlock *own = headerOf.lookup(before);
+      if (dominators.dominates(header, own ? own : before)) inside.insert(before);
+    }
+    llvm::BasicBlock *added = llvm::SplitBlockPredecessors(merge, inside.getArrayRef(), ".merge");
+    result.merges[header] = added;
+    headerOf[added] = header;
   }
   return result;
 }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from .callable_forms import PREAMBLE
 from .generator import FLOATS, INNER, STRUCT, Container, Function, Kind, Variable
 from .loops import LoopGenerator
 from .program import Program, Statement
+
+RECURSION = os.environ.get("FUZZ_ARCH") != "vulkan"
 
 # Types that torch has, too.
 TORCH = ("i8", "i16", "i32", "i64", "u8", "f16", "f32", "f64")
@@ -152,7 +156,7 @@ class ProgramGenerator(LoopGenerator):
         for parameter, reference in zip(parameters, by_reference, strict=True):
             annotated = real or (not reference and self.random.random() < 0.3)
             texts.append(parameter.name + (": qd.template()" if reference else f": {self.annotation(parameter.kind)}" if annotated else ""))
-        constant, recursive = not real and self.random.random() < 0.25, real and self.random.random() < 0.5
+        constant, recursive = not real and self.random.random() < 0.25, real and self.random.random() < 0.5 and RECURSION
         last = parameters[-1]
         has_default = not (real or constant or by_reference[-1] or last.kind.shape or last.kind.is_struct) and self.random.random() < 0.4
         if has_default:
