@@ -15,18 +15,16 @@ from ._scratch import check_length, check_selection
 from ._tiles import (
     BLOCK,
     clear_words,
+    copy_rows,
     count_tiles,
     from_word,
     last_lane,
-    load_rows,
-    put_rows,
-    rows_of,
     scan_lanes,
     take_tile,
     to_word,
 )
 
-_ROWS = 17, 11  # see rows_of
+_ROWS = {8: 21, 12: 15, 16: 11}  # see _tiles.rows_of; by the bytes of a key and a value, at most, which shared memory holds
 _BLOCKS = 4  # on a multiprocessor at a time
 
 
@@ -37,6 +35,11 @@ def _starts_run(keys, i):
     if i > 0:
         result = keys[at(keys, i)] != keys[at(keys, i - 1)]
     return result
+
+
+def _rows_of(key: Any, value: Any) -> int:
+    size = find_dtype(key).size + find_dtype(value).size
+    return next(rows for most, rows in _ROWS.items() if size <= most)
 
 
 def _is_wide(dtype: Any) -> bool:
@@ -84,14 +87,29 @@ def _publish_entry(scratch, slot, runs, value, dtype: Constant):
 
 
 @qd.func
-def _wait_for_entry(scratch, slot, dtype: Constant):
+def _peek(scratch, slot, is_there, dtype: Constant):
+    """Returns the words of an entry as they are now; 0 if no entry `is_there`. See _tiles.peek."""
     words = qd.Vector.zero(qd.u32, qd.static(_entry_words(dtype)))
-    ready = qd.u32(0)
-    while ready == 0:
-        ready = qd.u32(1 << 31)
+    if is_there:
         for part in qd.static(range(_entry_words(dtype))):
             words[part] = qd.volatile_load(scratch[at(scratch, slot + part)])
-            ready &= words[part]
+    return words
+
+
+@qd.func
+def _is_ready(words: Constant, dtype: Constant):
+    ready = words[0]
+    for part in qd.static(range(1, _entry_words(dtype))):
+        ready &= words[part]
+    return ready >> 31 != 0
+
+
+@qd.func
+def _finish(scratch, slot, peeked, dtype: Constant):
+    """Waits until all words of an entry are there, and returns the number of runs and the value."""
+    words = peeked
+    while not _is_ready(words, dtype):
+        words = _peek(scratch, slot, True, dtype)
     bits = qd.u64(0)
     for part in qd.static(range(_entry_words(dtype) - 1)):
         bits |= qd.u64(words[part + 1] & 0xFFFF) << qd.static(16 * part)
@@ -100,13 +118,14 @@ def _wait_for_entry(scratch, slot, dtype: Constant):
 
 
 @qd.func
-def _fold_entries(scratch, slot, count, dtype: Constant, op: Constant):
-    """Returns the result of `count` tiles or groups together, less than a subgroup has lanes; all lanes of a subgroup call it."""
+def _fold_entries(scratch, slot, count, peeked, dtype: Constant, op: Constant):
+    """Returns the result of `count` tiles or groups together, less than a subgroup has lanes; all lanes of a subgroup call it with what a
+    peek at the lane's entry has found."""
     lane = subgroup.invocation_id()
     runs = 0
     value = dtype(qd.static(identity(op, dtype)))
     if lane < count:
-        runs, value = _wait_for_entry(scratch, slot + lane * qd.static(_entry_words(dtype)), dtype)
+        runs, value = _finish(scratch, slot + lane * qd.static(_entry_words(dtype)), peeked, dtype)
     if _device.MASK(subgroup.ballot(runs > 0)) & subgroup.lanemask_gt(lane) != 0:
         value = dtype(qd.static(identity(op, dtype)))
     return subgroup.reduce_all_add(runs), subgroup._reduce_all(value, None, op)
@@ -114,7 +133,8 @@ def _fold_entries(scratch, slot, count, dtype: Constant, op: Constant):
 
 @qd.func
 def _look_back(scratch, tile, tiles, runs, value, dtype: Constant, op: Constant):
-    """Returns the result of the tiles before this one; all lanes of one subgroup call it with the result of their tile (see _tiles.py)."""
+    """Returns the result of the tiles before this one; all lanes of one subgroup call it with the result of their tile, which the block has
+    published (see _tiles.py)."""
     size = qd.static(_device.SUBGROUP_SIZE)
     words = qd.static(_entry_words(dtype))
     groups = (tiles - 1) // size + 1
@@ -122,20 +142,22 @@ def _look_back(scratch, tile, tiles, runs, value, dtype: Constant, op: Constant)
     outer = group // size
     of_groups = 1 + words * tiles
     of_outer = of_groups + words * groups
-    is_first = subgroup.invocation_id() == 0
-    if is_first and tiles > 1:
-        _publish_entry(scratch, 1 + words * tile, runs, value, dtype)
-    subgroup.sync()
-    runs_before, before = _fold_entries(scratch, 1 + words * (group * size), tile % size, dtype, op)
+    lane = subgroup.invocation_id()
+    is_first = lane == 0
+    first, first_group, last_outer = 1 + words * (group * size), of_groups + words * (outer * size), of_outer + words * (outer - 1)
+    own = _peek(scratch, first + words * lane, lane < tile % size, dtype)
+    of_group = _peek(scratch, first_group + words * lane, lane < group % size, dtype)
+    last = _peek(scratch, last_outer, outer > 0, dtype)
+    runs_before, before = _fold_entries(scratch, first, tile % size, own, dtype, op)
     if is_first and tile % size == size - 1:
         joined = qd.select(runs > 0, value, op(before, value))
         _publish_entry(scratch, of_groups + words * group, runs_before + runs, joined, dtype)
     subgroup.sync()
-    runs_of_groups, of_earlier = _fold_entries(scratch, of_groups + words * (outer * size), group % size, dtype, op)
+    runs_of_groups, of_earlier = _fold_entries(scratch, first_group, group % size, of_group, dtype, op)
     before = qd.select(runs_before > 0, before, op(of_earlier, before))
     runs_before += runs_of_groups
     if outer > 0:
-        runs_of_outer, of_others = _wait_for_entry(scratch, of_outer + words * (outer - 1), dtype)
+        runs_of_outer, of_others = _finish(scratch, last_outer, last, dtype)
         before = qd.select(runs_before > 0, before, op(of_others, before))
         runs_before += runs_of_outer
     if is_first and tile % size == size - 1 and group % size == size - 1:
@@ -212,9 +234,11 @@ def _load_around(keys, tile, left, rows: Constant):
 
 
 @qd.func
-def _find_starts(keys, key_before, key_behind, tile, left, rows: Constant):
-    """Returns a bit for each of a thread's keys and the key behind them: whether it begins a run. `keys`: those of the tile, in shared
-    memory; `key_before`, `key_behind`: those around the subgroup's keys.
+def _fold_own(keys, values, key_before, key_behind, tile, left, rows: Constant, op: Constant):
+    """Returns a bit for each of a thread's keys and the key behind them: whether it begins a run; and the fold of the thread's values from
+    the last such beginning on.
+
+    `keys`, `values`: those of the tile, in shared memory; `key_before`, `key_behind`: those around the subgroup's keys.
     """
     place = thread_idx() * rows
     previous = key_before
@@ -223,21 +247,26 @@ def _find_starts(keys, key_before, key_behind, tile, left, rows: Constant):
         previous = keys[place - 1]
     if subgroup.invocation_id() < qd.static(_device.SUBGROUP_SIZE - 1):
         following = keys[place + rows]
-    starts = 0
-    for k in qd.static(range(rows)):
+    first = keys[place]
+    fold = values[place]
+    starts = qd.i32(first != previous or (tile == 0 and place == 0))
+    previous = first
+    for k in qd.static(range(1, rows)):
         key = keys[place + k]
-        if (key != previous or (k == 0 and tile == 0 and place == 0)) and place < left - k:
-            starts |= qd.static(1 << k)
+        value = values[place + k]
+        is_start = key != previous
+        starts |= qd.select(is_start, qd.static(1 << k), 0)
+        fold = qd.select(is_start, value, op(fold, value))
         previous = key
-    if following != previous and place < left - rows:
-        starts |= qd.static(1 << rows)
-    return starts
+    starts |= qd.select(following != previous, qd.static(1 << rows), 0)
+    # No run begins behind the last element. There the fold is of no use.
+    return starts & ((1 << qd.min(qd.max(left - place, 0), qd.static(rows + 1))) - 1), fold
 
 
 @qd.func(requires_top_level=True)
 def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, dtype: Constant, op: Constant):
-    rows = qd.static(rows_of(*_ROWS, find_dtype(dtype), find_dtype(keys_in.dtype)))
-    size = qd.static(BLOCK * rows_of(*_ROWS, find_dtype(dtype), find_dtype(keys_in.dtype)))
+    rows = qd.static(_rows_of(keys_in.dtype, dtype))
+    size = qd.static(BLOCK * _rows_of(keys_in.dtype, dtype))
     none = dtype(qd.static(identity(op, dtype)))
     clear_words(scratch, qd.static(4 * _entry_words(dtype) + 1) * ((n - 1) // size))
     qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
@@ -251,25 +280,18 @@ def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scra
         place = thread_idx() * rows
         lane = subgroup.invocation_id()
         key_before, key_behind = _load_around(keys_in, tile, left, rows)
-        keys = load_rows(keys_in, tile * size, left, keys_in.dtype(0), rows, keys_in.dtype)
-        values = load_rows(values_in, tile * size, left, none, rows, dtype)
-        put_rows(keys, key_room, rows)
-        put_rows(values, value_room, rows)
-        starts = _find_starts(key_room, key_before, key_behind, tile, left, rows)
-        # The fold from the thread's last beginning of a run on, then of the lanes before this one, then of everything before.
-        fold = value_room[place]
-        for k in qd.static(range(1, rows)):
-            value = value_room[place + k]
-            fold = qd.select(starts >> k & 1 != 0, value, op(fold, value))
+        copy_rows(keys_in, key_room, tile * size, left, keys_in.dtype(0), rows)
+        copy_rows(values_in, value_room, tile * size, left, none, rows)
+        starts, fold = _fold_own(key_room, value_room, key_before, key_behind, tile, left, rows, op)
+        # The fold from the last beginning of a run on, also of the lanes before, then of the tile before the thread.
         count = qd.i32(qd.math.popcnt(starts & qd.static((1 << rows) - 1)))
         lanes = _device.MASK(subgroup.ballot(count > 0))
         fold = _scan_run_parts(fold, lanes, op)
         runs, runs_of_subgroup = scan_lanes(count, qd.i32, operator.add)
         last_fold = shuffle(fold, qd.static(_device.SUBGROUP_SIZE - 1))
         run, before, runs_of_tile, whole = _fold_subgroups(runs_of_subgroup, last_fold, dtype, op)
-        begin, earlier = _before_tile(scratch, tile, tiles, runs_of_tile, whole, dtype, op)
-        if run == 0:
-            before = op(earlier, before)
+        if thread_idx() == 0 and tiles > 1:
+            _publish_entry(scratch, 1 + qd.static(_entry_words(dtype)) * tile, runs_of_tile, whole, dtype)
         run += runs
         fold = shuffle(fold, (lane - 1) & qd.static(_device.SUBGROUP_SIZE - 1))
         if lane == 0:
@@ -277,10 +299,11 @@ def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scra
         elif lanes & subgroup.lanemask_lt(lane) == 0:
             fold = op(before, fold)
         # Keys and values go to shared memory, so that neighboring threads store neighbors: the value of the run that the tile continues,
-        # and those of its own runs; the first or the last may belong to another tile.
+        # and those of its own runs; the first or the last may belong to another tile. Meanwhile the tiles before publish their results.
         ends = starts >> 1
         if place < left and left - place <= rows:
             ends |= 1 << (left - place - 1)
+        keys = qd.Vector.zero(keys_in.dtype, rows)
         for k in qd.static(range(rows)):
             keys[k] = key_room[place + k]
         block_sync()
@@ -289,6 +312,7 @@ def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scra
             if starts >> k & 1 != 0:
                 key_room[number] = keys[k]
                 number += 1
+        values = qd.Vector.zero(dtype, rows)
         for k in qd.static(range(rows)):
             values[k] = value_room[place + k]
         block_sync()
@@ -305,16 +329,15 @@ def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scra
             bounds[0] = starts & 1
         if (place <= last and last < place + rows) or (thread_idx() == 0 and left <= 0):
             bounds[1] = runs_of_tile + (ends >> qd.max(last - place, 0) & 1)
-        block_sync()
-        after_last = bounds[1]
-        for k in qd.static(range(rows)):
-            number = k * BLOCK + thread_idx()
-            if thread_idx() < runs_of_tile - k * BLOCK:
-                keys_out[at(keys_out, begin + number)] = key_room[number]
-            if thread_idx() < after_last - k * BLOCK and (k > 0 or thread_idx() >= bounds[0]):
-                values_out[at(values_out, begin - 1 + number)] = value_room[number]
-        if thread_idx() == 0 and size < after_last:
-            values_out[at(values_out, begin - 1 + size)] = value_room[size]
+        begin, earlier = _before_tile(scratch, tile, tiles, runs_of_tile, whole, dtype, op)
+        for i in range(thread_idx(), bounds[1], BLOCK):
+            if i < runs_of_tile:
+                keys_out[at(keys_out, begin + i)] = key_room[i]
+            if i >= bounds[0]:
+                value = value_room[i]
+                if i == 0:
+                    value = op(earlier, value)
+                values_out[at(values_out, begin - 1 + i)] = value
         if thread_idx() == 0 and tile == tiles - 1:
             num_runs[at(num_runs, 0)] = begin + runs_of_tile
         block_sync()  # the shared memory is free again

@@ -11,13 +11,12 @@ from ._tiles import (
     BLOCK,
     before_tile,
     clear_words,
+    copy_rows,
     count_tiles,
     fold_before,
     from_word,
     get_rows,
-    load_rows,
     publish,
-    put_rows,
     rows_of,
     scan_lanes,
     scan_totals,
@@ -27,7 +26,8 @@ from ._tiles import (
     wait,
 )
 
-_ROWS = 23, 13  # see rows_of
+# See rows_of. Long tiles look back seldom; those of two passes fit into 32 KB.
+_ROWS, _LONG_ROWS = (23, 13), (23, 21)
 _BLOCKS = 4  # on a multiprocessor at a time
 # Of a chunk, and their elements. Runs do not begin at multiples of 4 KB, which would share the same few lines of a cache.
 _RUNS, _RUN = 4, 4128
@@ -54,8 +54,8 @@ def _scan_thread(room, before, rows: Constant, op: Constant, inclusive: Constant
 
 @qd.func(requires_top_level=True)
 def _scan_in_one_pass(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
-    rows = qd.static(rows_of(*_ROWS, dtype))
-    size = qd.static(BLOCK * rows_of(*_ROWS, dtype))
+    rows = qd.static(rows_of(*_LONG_ROWS, dtype))
+    size = qd.static(BLOCK * rows_of(*_LONG_ROWS, dtype))
     clear_words(scratch, 8 * ((n - 1) // size) + qd.min((n - 1) // size, 1))
     qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
     for _ in range(((n - 1) // size + 1) * BLOCK):
@@ -63,8 +63,7 @@ def _scan_in_one_pass(arr, out, scratch, n, dtype: Constant, op: Constant, inclu
         tiles = count_tiles(n, size)
         tile = take_tile(scratch, 0, tiles)
         # While a block waits for others, its elements are in shared memory, so that registers suffice for many blocks.
-        values = load_rows(arr, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows, dtype)
-        put_rows(values, room, rows)
+        copy_rows(arr, room, tile * size, n - tile * size, dtype(qd.static(identity(op, dtype))), rows)
         of_lanes, whole = scan_lanes(_fold_thread(room, rows, op), dtype, op)
         of_subgroups, total = fold_before(whole, dtype, op)
         before = op(op(before_tile(scratch, tile, tiles, total, dtype, op), of_subgroups), of_lanes)
@@ -81,8 +80,7 @@ def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inc
     for i in range(((n - 1) // size + 1) * BLOCK):
         room = block.SharedArray((size,), dtype)
         tile = i // BLOCK
-        values = load_rows(arr, tile * size, n - tile * size, none, rows, dtype)
-        put_rows(values, room, rows)
+        copy_rows(arr, room, tile * size, n - tile * size, none, rows)
         _, whole = scan_lanes(_fold_thread(room, rows, op), dtype, op)
         _, total = fold_before(whole, dtype, op)
         if thread_idx() == 0:
@@ -92,8 +90,7 @@ def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inc
     for i in range(((n - 1) // size + 1) * BLOCK):
         room = block.SharedArray((size,), dtype)
         tile = i // BLOCK
-        values = load_rows(arr, tile * size, n - tile * size, none, rows, dtype)
-        put_rows(values, room, rows)
+        copy_rows(arr, room, tile * size, n - tile * size, none, rows)
         of_lanes, whole = scan_lanes(_fold_thread(room, rows, op), dtype, op)
         of_subgroups, _ = fold_before(whole, dtype, op)
         before = op(op(from_word(scratch[at(scratch, tile)], dtype), of_subgroups), of_lanes)

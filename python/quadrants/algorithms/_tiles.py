@@ -107,11 +107,20 @@ def store_rows(arr, values, first, left, rows: Constant):
 
 
 @qd.func
-def put_rows(values, room, rows: Constant):
-    """Stores the rows of a subgroup in shared memory, in the order of the elements: those of a thread are neighbors. `room` has a place for
-    each element of the tile."""
-    for k in qd.static(range(rows)):
-        room[row_place(rows, k)] = values[k]
+def copy_rows(arr, room, first, left, fill, rows: Constant):
+    """Copies the rows of a subgroup to shared memory, in the order of the elements: those of a thread are neighbors. `room` has a place for
+    each element of the tile. No value stays in a register, so that many blocks can run at a time."""
+    place = find_lane(rows)
+    own = qd.i64(first) + place
+    if left >= qd.static(BLOCK * rows):
+        for k in qd.static(range(rows)):
+            room[place + qd.static(k * _device.SUBGROUP_SIZE)] = arr[at(arr, own + qd.static(k * _device.SUBGROUP_SIZE))]
+    else:
+        for k in qd.static(range(rows)):
+            value = fill
+            if place < left - qd.static(k * _device.SUBGROUP_SIZE):
+                value = arr[at(arr, own + qd.static(k * _device.SUBGROUP_SIZE))]
+            room[place + qd.static(k * _device.SUBGROUP_SIZE)] = value
     subgroup.sync()
 
 
@@ -182,10 +191,22 @@ def from_word(bits, dtype: Constant):
 
 
 @qd.func
-def wait(scratch, slot, dtype: Constant):
-    """Waits for a value that another block publishes, and returns it."""
-    low = qd.volatile_load(scratch[at(scratch, slot)])
-    high = qd.volatile_load(scratch[at(scratch, slot + 1)])
+def peek(scratch, slot, is_there, dtype: Constant):
+    """Returns the two words of a value that another block publishes, as they are now; 0 if no value `is_there`.
+
+    Nothing waits for these loads until `finish` uses the words.
+    """
+    low = qd.static(carrier(dtype))(0)
+    high = qd.static(carrier(dtype))(0)
+    if is_there:
+        low = qd.volatile_load(scratch[at(scratch, slot)])
+        high = qd.volatile_load(scratch[at(scratch, slot + 1)])
+    return low, high
+
+
+@qd.func
+def finish(scratch, slot, low, high, dtype: Constant):
+    """Waits until both words of a value are there, and returns it."""
     while (low & high) >> qd.static(half_bits(dtype)) == 0:
         low = qd.volatile_load(scratch[at(scratch, slot)])
         high = qd.volatile_load(scratch[at(scratch, slot + 1)])
@@ -194,12 +215,20 @@ def wait(scratch, slot, dtype: Constant):
 
 
 @qd.func
-def fold_waiting(scratch, slot, count, dtype: Constant, op: Constant):
-    """Returns the fold of `count` values, less than a subgroup has lanes, that other blocks publish; all lanes of a subgroup call it."""
+def wait(scratch, slot, dtype: Constant):
+    """Waits for a value that another block publishes, and returns it."""
+    low, high = peek(scratch, slot, True, dtype)
+    return finish(scratch, slot, low, high, dtype)
+
+
+@qd.func
+def fold_waiting(scratch, slot, count, low, high, dtype: Constant, op: Constant):
+    """Returns the fold of `count` values, less than a subgroup has lanes, that other blocks publish; all lanes of a subgroup call it.
+    `low`, `high`: what a peek at the lane's value has found."""
     lane = subgroup.invocation_id()
     value = dtype(qd.static(identity(op, dtype)))
     if lane < count:
-        value = wait(scratch, slot + 2 * lane, dtype)
+        value = finish(scratch, slot + 2 * lane, low, high, dtype)
     return subgroup._reduce_all(value, None, op)
 
 
@@ -212,17 +241,23 @@ def look_back(scratch, tile, tiles, total, dtype: Constant, op: Constant):
     outer = group // size
     of_groups = 1 + 2 * tiles
     of_outer = of_groups + 2 * groups
-    is_first = subgroup.invocation_id() == 0
+    lane = subgroup.invocation_id()
+    is_first = lane == 0
     if is_first and tiles > 1:
         publish(scratch, 1 + 2 * tile, total, dtype)
     subgroup.sync()
-    before = fold_waiting(scratch, 1 + 2 * (group * size), tile % size, dtype, op)
+    # All loads first: most results of groups are there by now, and so take no time of their own.
+    first, first_group, last_outer = 1 + 2 * (group * size), of_groups + 2 * (outer * size), of_outer + 2 * (outer - 1)
+    low, high = peek(scratch, first + 2 * lane, lane < tile % size, dtype)
+    group_low, group_high = peek(scratch, first_group + 2 * lane, lane < group % size, dtype)
+    outer_low, outer_high = peek(scratch, last_outer, outer > 0, dtype)
+    before = fold_waiting(scratch, first, tile % size, low, high, dtype, op)
     if is_first and tile % size == size - 1:
         publish(scratch, of_groups + 2 * group, op(before, total), dtype)
     subgroup.sync()
-    before = op(fold_waiting(scratch, of_groups + 2 * (outer * size), group % size, dtype, op), before)
+    before = op(fold_waiting(scratch, first_group, group % size, group_low, group_high, dtype, op), before)
     if outer > 0:
-        before = op(wait(scratch, of_outer + 2 * (outer - 1), dtype), before)
+        before = op(finish(scratch, last_outer, outer_low, outer_high, dtype), before)
     if is_first and tile % size == size - 1 and group % size == size - 1:
         publish(scratch, of_outer + 2 * outer, op(before, total), dtype)
     return before
