@@ -228,7 +228,8 @@ def test_factorizations(name, kind, ordering):
     # the reference's own acceptance: residual 1e-5 in f32 relative to the right side, 1e-10 in f64
     assert x.dtype == numpy_type and np.linalg.norm(source @ x - b) <= (1e-5 if name == "f32" else 1e-10) * np.linalg.norm(b) * 4
     assert np.array_equal(solver.solve(array).to_numpy(), x)
-    assert np.array_equal(solver.solve(np.stack([b, 2 * b], 1))[:, 0], x)
+    # With two right sides SuperLU calls another routine of BLAS, which adds in another order on some processors.
+    assert np.allclose(solver.solve(np.stack([b, 2 * b], 1))[:, 0], x, 1e-3 if name == "f32" else 1e-9, 1e-4 if name == "f32" else 1e-11)
 
 
 def test_matrices_without_factors():
