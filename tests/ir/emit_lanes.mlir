@@ -96,7 +96,8 @@ qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
 // CHECK: select {{.*}}<4 x i1>
 // CHECK: store <4 x float>
 // CHECK: tail:
-// CHECK: call {{.*}}@llvm.masked.gather.v4f32
+// CHECK: [[FIRST:%.*]] = call {{.*}}@llvm.masked.load.v4f32
+// CHECK: call {{.*}}@llvm.masked.load.v4f32.p0(ptr {{.*}}, <4 x i1> {{.*}}, <4 x float> [[FIRST]])
 qd.kernel @runs [] attributes {argument_bytes = 24 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4 tiles [0, 8, 20]>
   %y = qd.tensor_argument field "y" at 8 position 0 : !qd.tensor<f32, [64], [4], 4>
