@@ -20,30 +20,30 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 42_147, "python": 17_835}
+TOTALS = {"src": 41_929, "python": 17_834}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 408,  # files directly in src
+    "src": 406,  # files directly in src
     "src/artifact": 551,
-    "src/backends": 7_387,
-    "src/bindings": 555,
+    "src/backends": 7_184,
+    "src/bindings": 553,
     "src/codegen": 6_650,
-    "src/devlib": 1_043,
+    "src/devlib": 1_041,
     "src/frontend": 9_699,
     "src/ir": 906,
     "src/launch": 6_654,
-    "src/layout": 139,
+    "src/layout": 135,
     "src/passes": 5_508,
     "src/runtime": 1_786,
     "src/support": 655,
-    "src/tools": 206,
+    "src/tools": 201,
     "python/quadrants": 954,  # modules directly in the package
     "python/quadrants/_base": 1_176,
     "python/quadrants/_values": 810,
     "python/quadrants/_containers": 2_132,
     "python/quadrants/_language": 927,
     "python/quadrants/_session": 1_083,
-    "python/quadrants/_library": 512,
+    "python/quadrants/_library": 511,
     "python/quadrants/_solvers": 941,
     "python/quadrants/_quantized": 438,
     "python/quadrants/_sparse": 702,

@@ -86,4 +86,5 @@ def test_reciprocal_square_root_of_single_numbers():
 
     run()
     expected = 1 / np.sqrt(x.to_numpy().astype(np.float64))
-    assert (abs(y.to_numpy() - expected) / np.spacing(expected.astype(np.float32))).max() < 1.6 and y[0] == 1
+    # Estimates of processors differ: 1.6 from Intel's, 1.74 from AMD's.
+    assert (abs(y.to_numpy() - expected) / np.spacing(expected.astype(np.float32))).max() < 1.8 and y[0] == 1
