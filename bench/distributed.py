@@ -236,12 +236,10 @@ def begin(given: Any, **options: Any) -> Any:
 
 def run_as_rank(given: Any) -> None:
     given.began = time.perf_counter()
-    if given.cases == ["start"]:
-        report = {"start": run_start(given)}
-        world = qd.distributed.get_world()
-    else:
-        world = begin(given)
-        report = {case: globals()[f"run_{case}"](given) for case in given.cases if case != "start"}
+    if given.cases != ["start"]:  # which begins by itself
+        begin(given)
+    report = {case: globals()[f"run_{case}"](given) for case in given.cases}
+    world = qd.distributed.get_world()
     report["engine"] = f"{world.engine}, {'NCCL' if world._engine.sends_device_memory else 'Gloo' if world.size > 1 else 'none'}"
     if world.rank == 0:
         Path(os.environ["BENCH_REPORT"]).write_text(json.dumps(report))
@@ -273,7 +271,7 @@ def compare(runs: dict[str, Any]) -> dict[str, Any]:
     return ratios
 
 
-def start_ranks(given: Any, ranks: int, groups: int, folder: str, cases: list[str]) -> dict[str, Any]:
+def start_ranks(ranks: int, groups: int, folder: str, cases: list[str]) -> dict[str, Any]:
     """Returns the report of one of several groups of ranks that run side by side."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), __file__]
     running = []
@@ -308,9 +306,10 @@ def main() -> None:
         # With --beside, as many processes run at a time whatever the number of ranks: all share memory and caches alike.
         groups = max(given.ranks) // ranks if given.beside else 1
         with tempfile.TemporaryDirectory() as folder:
-            run = start_ranks(given, ranks, groups, folder, given.cases) if given.cases != ["start"] else {}
+            others = [case for case in given.cases if case != "start"]  # it needs processes of its own
+            run = start_ranks(ranks, groups, folder, others) if others else {}
             if "start" in given.cases:
-                run["start"] = {kind: start_ranks(given, ranks, groups, folder, ["start"])["start"] for kind in ("cold", "warm")}
+                run["start"] = {kind: start_ranks(ranks, groups, folder, ["start"])["start"] for kind in ("cold", "warm")}
             result["runs"][str(ranks)] = run
             print(f"{ranks} ranks: {json.dumps(run)}", flush=True)
     result["ratios"] = compare(result["runs"])

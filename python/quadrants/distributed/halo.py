@@ -98,12 +98,12 @@ class Halo:
             decomposition = Decomposition(whole, widths, periodic, axes, parts or None)
         self._part: Decomposition = decomposition
         self._corners, self._on_gpu = corners, leaves[0]._device is not None
-        self._is_staged = self._on_gpu and not world._engine.sends_device_memory  # through the memory of the processor
         # A stream of torch, where there is torch: it frees pinned memory in streams that it has used, so these must never end. NCCL's
         # kernels run in it, and need a place beside a kernel that fills the GPU.
         self._torch_stream = sys.modules["torch"].cuda.Stream(priority=-1) if self._on_gpu and "torch" in sys.modules else None
         self._stream = Stream(self._torch_stream.cuda_stream) if self._torch_stream else create_stream() if self._on_gpu else None
         self._event = create_event()
+        self._is_staged = self._on_gpu and not world._engine.sends_device_memory  # through the memory of the processor
         self._tag = world.take_tags(4 * len(leaves) * len(shape))
         self._steps = self._make_steps(shape, adds=False)
         self._adding: list[_Step] | None = None

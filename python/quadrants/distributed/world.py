@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._base import options as _options
-from .._base.arch import GPU_NAMES
+from .._base.arch import GPU_NAMES, Arch
 from .._base.errors import QuadrantsRuntimeError
 from .._session import init as _init
 from .engines import Engine, connect
@@ -164,7 +164,7 @@ def init(
     """
     global _world
     if _world is None or engine is not None or group is not None:
-        _world = World(connect(find_launch(os.environ), engine, group, timeout, getattr(arch, "name", arch) not in ("cpu", "x64", "arm64")))
+        _world = World(connect(find_launch(os.environ), engine, group, timeout, arch not in (Arch.x64, Arch.arm64)))
     world, problem, chosen = _world, "", dict(options)
     own = (world._host, sorted(os.sched_getaffinity(0)))
     threads = max(1, len(own[1]) // world.all_gather(own).count(own))  # ranks share the processors that they are bound to
