@@ -9,6 +9,9 @@ if(QD_PRECOMPILED_HEADERS)
   set_source_files_properties(${QD_MLIR_HEADERS} PROPERTIES LANGUAGE CXX HEADER_FILE_ONLY OFF COMPILE_OPTIONS "-x;c++-header;-Xclang;-fno-pch-timestamp")
   # Not cached by ccache: the file contains the path of the work tree that made it, which may no longer exist.
   set_target_properties(qd_mlir_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
+  # With CCACHE_PCH_EXTSUM (`./dev build` sets it) ccache identifies the header by this file, and work trees share objects.
+  file(SHA256 ${QD_MLIR_HEADERS} digest)
+  file(CONFIGURE OUTPUT ${QD_MLIR_HEADERS_COMPILED}.sum CONTENT "${digest} ${LLVM_PACKAGE_VERSION} ${CMAKE_CXX_COMPILER_TARGET}\n")
   target_link_libraries(qd_mlir_headers PRIVATE qd_flags qd_mlir)
 endif()
 
