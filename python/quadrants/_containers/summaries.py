@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from .interop import as_array
 _SHOWN = 1000  # elements that a text shows in full, as NumPy does
 _FETCHED = 1 << 20  # bytes that a text copies from a GPU
 _EDGE = 4  # rows and columns at each end of a long table
+# Functions of NumPy that change their first argument.
+_CHANGES_FIRST = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@"}
 
 
@@ -72,6 +75,27 @@ class Summaries:
                 target.from_numpy(array)  # type: ignore[attr-defined]
         return result if is_in_place or not targets else targets[0] if len(targets) == 1 else targets
 
+    def __array_function__(self, function: Any, _: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Calls a function of NumPy with the elements as arrays; a container that it changes, or that is `out`, receives them."""
+        changed = [keywords.get("out"), *arguments[: function.__name__ in _CHANGES_FIRST]]
+        copies = {id(each): np.array(each._numbers()) for each in changed if isinstance(each, Summaries)}
+
+        def convert(value: Any) -> Any:
+            if isinstance(value, (list, tuple)):
+                return [convert(each) for each in value]
+            if not isinstance(value, Summaries) or id(value) in copies:
+                return copies.get(id(value), value)
+            array = value._numbers().view()
+            array.flags.writeable = False  # NumPy refuses to write where the container would not notice
+            return array
+
+        with _explained(function):
+            result = function(*map(convert, arguments), **{name: convert(value) for name, value in keywords.items()})
+        for target in changed:
+            if isinstance(target, Summaries):
+                target.from_numpy(copies[id(target)])  # type: ignore[attr-defined]
+        return next((each for each in changed if id(each) in copies and copies[id(each)] is result), result)
+
     def _repr_html_(self) -> str:
         """Returns a table of the values of scalars along one or two axes, and their text else, below the data type and the shape."""
         head = escape(self._head())
@@ -88,6 +112,18 @@ class Summaries:
             cells = [None if row is None or column is None else values[row, column] for column in columns]
             lines.append(_to_row("td", [row if len(inner.shape) == 2 else "", *cells]))
         return f"<p><code>{head}</code></p><table>{''.join(lines)}</table>"
+
+
+@contextlib.contextmanager
+def _explained(function: Any) -> Iterator[None]:
+    """Lets the error of a function that cannot change a container say what to write."""
+    try:
+        yield
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        name = function.__name__
+        raise ValueError(f"np.{name} cannot change a container here: pass it as out=, or x.from_numpy(np.{name}(x.to_numpy()))") from None
 
 
 def escape(text: str) -> str:

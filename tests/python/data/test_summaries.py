@@ -61,6 +61,31 @@ def test_a_container_receives_results():
 
 
 @pytest.mark.parametrize("make", MAKERS)
+def test_functions_of_numpy_change_containers(make):
+    x, n = filled(make), NUMBERS.copy()
+    for each in (x, n):
+        np.put(each, 1, 9)
+        np.fill_diagonal(each, 7)
+        np.putmask(each, NUMBERS < 0, 6)
+    assert x.to_numpy().tolist() == n.tolist() == [[7, 9, 2], [6, 7, 0]]
+    np.copyto(x, NUMBERS)
+    assert x.to_numpy().tolist() == NUMBERS.tolist()
+    given = np.ones((1, 3), x.to_numpy().dtype)
+    assert np.concatenate([given, 2 * given], out=x) is x and x.to_numpy().tolist() == [[1] * 3, [2] * 3]
+
+
+def test_functions_of_numpy_see_elements_as_further_axes():
+    x = qd.Vector.field(3, qd.f32, 4)
+    assert np.shape(x) == (4, 3) and np.ndim(x) == 2 and np.size(x) == 12
+    assert np.result_type(x) == np.float32 and np.array2string(x) == str(np.zeros((4, 3), np.float32))
+
+
+def test_functions_of_numpy_that_cannot_change_a_container_say_what_to_write():
+    with pytest.raises(ValueError, match=r"np.nan_to_num cannot change a container here: .* x.from_numpy\(np.nan_to_num"):
+        np.nan_to_num(filled(MAKERS[0]), copy=False)
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_operators_say_what_to_write(make):
     x = filled(make)
     kind = type(x).__name__
