@@ -59,6 +59,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "ranks": [python, "-m", "tests.python.distributed.kill_ranks", "--runs", "200", *first],
         "vulkan-control-flow": [python, "-m", "tests.python.vulkan.control_flow", "--count", "20000", *first],
         "wheel": ["bash", "tools/check_wheel.sh"],
+        "site": ["bash", "-c", f"./dev site --frames 5 && {python} -m pytest tests/site"],
         "vulkan-suites": [
             "env",
             "QD_ARCH=vulkan",
