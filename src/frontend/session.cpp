@@ -57,6 +57,7 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   readFlag("check_out_of_bound", result.checksBounds);
   result.checksBounds |= result.debug;
   readFlag("check_nan", result.checksNans);
+  readFlag("check_races", result.checksRaces);
   readFlag("strict_conditions", result.strictConditions);
   readFlag("strict_math_types", result.strictMathTypes);
   readFlag("short_circuit_operators", result.shortCircuit);

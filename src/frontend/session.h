@@ -41,6 +41,7 @@ struct LanguageOptions {
   bool debug = false;
   bool checksBounds = false;
   bool checksNans = false;
+  bool checksRaces = false;
   bool strictConditions = false;
   bool strictMathTypes = false;
   bool shortCircuit = true;

@@ -52,10 +52,6 @@ inline constexpr llvm::StringLiteral kAlways = "qd.always";
 /// On a qd.load of an element of a list: elements with different indices are different.
 inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 
-/// On a qd.compare_exchange, the last access in the condition of a qd.while without a body: it replaces a part of a word. Where no other
-/// iteration writes the word, a store does the same.
-inline constexpr llvm::StringLiteral kReplacesPart = "qd.replaces_part";
-
 /// On a parallel qd.for: how many of its blocks a multiprocessor should have room for, which limits the registers of a thread.
 inline constexpr llvm::StringLiteral kResidentBlocks = "qd.resident_blocks";
 

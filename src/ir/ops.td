@@ -302,10 +302,15 @@ def AtomicOp : AccessOp<"atomic", "getValue()", [IsPointee<"value">, IsPointee<"
 }
 
 // Stores `value` if the place holds `expected`, and returns the old value.
+// With `part` it replaces a part of a word, whose lowest bit that is, and is the last access in the condition of a qd.while without a body:
+// where no other iteration writes the word, a store does the same. `stores`: the part is written, not updated.
 def CompareExchangeOp : AccessOp<"compare_exchange", "getValue()", [AllTypesMatch<["expected", "value", "result"]>]> {
-  let arguments = (ins AnyPlace:$ref, ScalarTypeConstraint:$expected, ScalarTypeConstraint:$value);
+  let arguments = (ins AnyPlace:$ref, ScalarTypeConstraint:$expected, ScalarTypeConstraint:$value, Optional<IndexTypeConstraint>:$part,
+      UnitAttr:$stores);
   let results = (outs ScalarTypeConstraint:$result);
-  let assemblyFormat = "$ref `,` $expected `,` $value attr-dict `:` type($ref) `,` type($result)";
+  let assemblyFormat = [{
+    $ref `,` $expected `,` $value (`part` $part^ `:` type($part))? (`stores` $stores^)? attr-dict `:` type($ref) `,` type($result)
+  }];
 }
 
 // A place in the kernel's scratch block, for a value that crosses tasks. Created by split_tasks.
@@ -445,12 +450,13 @@ def AssertOp : QdOp<"assert"> {
 }
 
 // Stops the launch with the text of the fragments if another iteration of the parallel loop with number `loop` has claimed the place.
-// `iteration` identifies the current iteration by its indices.
+// `iteration` identifies the current iteration by its indices, `part` a part of a word by its lowest bit.
 def ClaimOp : QdOp<"claim", [AttrSizedOperandSegments]> {
   let arguments = (ins AnyPlace:$ref, Variadic<IndexTypeConstraint>:$iteration, I32Attr:$loop, ArrayAttr:$fragments,
-      Variadic<ValueTypeConstraint>:$values);
+      Variadic<ValueTypeConstraint>:$values, Optional<IndexTypeConstraint>:$part);
   let assemblyFormat = [{
-    $ref `by` `(` $iteration `)` `of` $loop $fragments (`(` $values^ `:` type($values) `)`)? attr-dict `:` type($ref) `,` type($iteration)
+    $ref (`part` $part^ `:` type($part))? `by` `(` $iteration `)` `of` $loop $fragments (`(` $values^ `:` type($values) `)`)? attr-dict
+    `:` type($ref) `,` type($iteration)
   }];
 }
 

@@ -67,7 +67,7 @@ LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
   loop.getBody().walk([&](Operation *op) {
     if (auto atomic = dyn_cast<AtomicOp>(op)) {
       atomics[findRoot(atomic.getRef())].push_back(atomic);
-    } else if (auto part = dyn_cast<CompareExchangeOp>(op); part && part->hasAttr(kReplacesPart)) {
+    } else if (auto part = dyn_cast<CompareExchangeOp>(op); part && part.getPart()) {
       touched.insert(findRoot(part.getRef()));
       packed[findRoot(part.getRef())].push_back(part);
     } else if (auto access = dyn_cast<MemoryAccessOpInterface>(op)) {

@@ -62,7 +62,7 @@ struct LoopAccesses {
   LoopAccesses(ir::ForOp loop, FunctionAccesses &functions);
 
   llvm::MapVector<Root, llvm::SmallVector<ir::AtomicOp, 2>> atomics;
-  llvm::MapVector<Root, llvm::SmallVector<ir::CompareExchangeOp, 2>> packed; ///< those that replace parts of words (kReplacesPart)
+  llvm::MapVector<Root, llvm::SmallVector<ir::CompareExchangeOp, 2>> packed; ///< those that replace parts of words
   llvm::DenseSet<Root> touched;                                              ///< accessed by anything but the atomics above
   llvm::DenseSet<Root> exchanged; ///< accessed by other atomic operations, or by atomics in called functions
 };

@@ -151,7 +151,7 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
       if (task.getParallel()) return;
       SmallVector<CompareExchangeOp> packed;
       task.walk([&](CompareExchangeOp op) {
-        if (op->hasAttr(kReplacesPart)) packed.push_back(op);
+        if (op.getPart()) packed.push_back(op);
       });
       llvm::for_each(packed, demoteExchange);
       task.walk(demoteAtomic);

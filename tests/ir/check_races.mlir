@@ -1,7 +1,7 @@
 // RUN: qd-opt %s --qd-check-races | FileCheck %s
 
 // Plain stores to elements are claimed, component by component. So are atomic updates of the same container, with the bits of the loop's
-// number flipped. Locals and serial tasks are not claimed.
+// number flipped. Locals and serial tasks are not claimed. An exchange that stores a part of a word claims the part.
 // CHECK-LABEL: qd.kernel @races
 // CHECK: qd.task parallel
 // CHECK: ^bb0(%[[I:.*]]: si32):
@@ -14,8 +14,10 @@
 // CHECK-NEXT: qd.store
 // CHECK: qd.claim %{{.*}} by(%[[I]]) of -1 ["Data race: x", "[", "", [""], "]", " is updated by iteration ("
 // CHECK: qd.atomic
+// CHECK: qd.claim %{{.*}} part %[[BIT:.*]] : si32 by(%[[I]]) of 0 ["Data race: the element at bit ", [""], " of a word, bits", "["
+// CHECK: qd.compare_exchange {{.*}} part %[[BIT]] : si32 stores
 // CHECK-NOT: qd.claim
-qd.kernel @races [] attributes {argument_bytes = 8 : i32} {
+qd.kernel @races [] attributes {argument_bytes = 16 : i32} {
   qd.task parallel {
     %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<vector<2xf32>, [8], [8], 4>
     %zero = qd.constant 0 : si32
@@ -29,6 +31,9 @@ qd.kernel @races [] attributes {argument_bytes = 8 : i32} {
       %place = qd.element %x[%i] : !qd.tensor<vector<2xf32>, [8], [8], 4>, si32 -> !qd.ref<vector<2xf32>>
       qd.store %value, %place : !qd.ref<vector<2xf32>>
       %old = qd.atomic add %place, %value : !qd.ref<vector<2xf32>>
+      %bits = qd.tensor_argument field "bits" at 8 position 0 : !qd.tensor<si32, [8], [4], 4>
+      %word = qd.element %bits[%i] : !qd.tensor<si32, [8], [4], 4>, si32 -> !qd.ref<si32>
+      %before = qd.compare_exchange %word, %zero, %end part %end : si32 stores : !qd.ref<si32>, si32
       qd.yield
     }
   }

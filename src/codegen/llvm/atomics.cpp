@@ -240,10 +240,24 @@ Component Atomics::emitCompareExchange(ir::CompareExchangeOp op) {
       builder.CreateAlignedStore(builder.CreateSelect(builder.CreateICmpEQ(old, expectedBits), newBits, old), pointer, align);
       return old;
     };
-    llvm::Value *old = emitUpdate(place, plain, [&] {
+    auto locked = [&] {
       constexpr auto kOrder = llvm::AtomicOrdering::SequentiallyConsistent;
       return builder.CreateExtractValue(
           builder.CreateAtomicCmpXchg(pointer, expectedBits, newBits, align, kOrder, kOrder, module.getAtomicScope()), 0);
+    };
+    llvm::Value *old = emitUpdate(place, plain, [&]() -> llvm::Value * {
+      if (!op.getPart()) return locked();
+      // A word that stays the same needs no exchange, which takes ten times as long as the comparison.
+      llvm::BasicBlock *before = builder.GetInsertBlock(), *after = nullptr;
+      llvm::Value *found = nullptr;
+      in.emitWhen(builder.CreateICmpNE(expectedBits, newBits), "changes", [&] {
+        found = locked();
+        after = builder.GetInsertBlock();
+      });
+      llvm::PHINode *old = builder.CreatePHI(bits, 2);
+      old->addIncoming(expectedBits, before);
+      old->addIncoming(found, after);
+      return old;
     });
     return memory.fromMemory(type, builder.CreateBitCast(old, memoryType));
   };

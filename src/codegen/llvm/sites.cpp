@@ -130,6 +130,8 @@ void Sites::emitClaim(ir::ClaimOp op) {
     else if (in.lanes > 1)
       address =
           builder.CreateAdd(address, builder.CreateMul(builder.CreateZExt(lane, word), builder.getInt64(uint64_t(place.getLaneStride()))));
+    address = builder.CreateShl(address, 3); // in bits
+    if (Value part = op.getPart()) address = builder.CreateAdd(address, builder.CreateZExt(valueOf(values.getScalar(part)), word));
     // A number that differs between iterations: no loop has indices so far apart that two iterations get the same number.
     llvm::Value *iteration = builder.getInt64(0);
     for (Value index : op.getIteration())

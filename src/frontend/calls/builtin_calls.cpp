@@ -95,8 +95,9 @@ Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand
     if (!single || isa<VectorType>(type)) fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
     if (single->packed) fail(error::kType, "qd.atomic_cas does not take an element of a quantized field, which is a part of a word");
     sparseCells().activate(place);
-    return makeComputed(emitter.widened(
-        create<ir::CompareExchangeOp>(type, single->ref, conversions.convert(given[1], type), conversions.convert(given[2], type))));
+    return makeComputed(emitter.widened(create<ir::CompareExchangeOp>(type, single->ref, conversions.convert(given[1], type),
+                                                                      conversions.convert(given[2], type),
+                                                                      /*part=*/mlir::Value(), /*stores=*/false)));
   }
   bool isStore = operation == "store";
   if (isStore) operation = "exchange";

@@ -7,7 +7,6 @@
 // Here: two elements in one word may be written by two iterations. The pass `demote_atomics` replaces exchanges of words that belong to
 //       one iteration by stores.
 #include "frontend/builder.h"
-#include "ir/attributes.h"
 
 using namespace mlir;
 
@@ -28,7 +27,7 @@ static std::vector<std::vector<int64_t>> readAxes(const nb::object &packing) {
 
 bool PackedElements::visitLoop(nb::handle at, const Operand &iterable) {
   auto *containers = iterable.find<Containers>();
-  const bool isParallel = context.isTopLevel() && !nesting.isInsideParallel && !context.nextLoop.isSerial;
+  const bool isParallel = context.isTopLevel() && !nesting.isInsideParallel && !context.nextLoop.isSerial && !session.options.checksRaces;
   const bool isPlain = nb::len(getAttribute(at, names().orelse)) == 0 && session.request.mode == support::AutodiffMode::None;
   if (iterable.isStatic || !isParallel || !isPlain || (containers && containers->items.size() != 1)) return false;
   Operand container = loopRanges().leafTensor(containers ? containers->items[0] : iterable);
@@ -188,7 +187,7 @@ void PackedElements::store(const Place &place, mlir::Value value) {
     create<ir::StoreOp>(callLibrary("write", *place.packed, {zero, value}), place.ref);
     return;
   }
-  exchange(place, [&](mlir::Value word) { return callLibrary("write", *place.packed, {word, value}); });
+  exchange(place, /*stores=*/true, [&](mlir::Value word) { return callLibrary("write", *place.packed, {word, value}); });
 }
 
 mlir::Value PackedElements::update(ir::AtomicKind kind, const Place &place, mlir::Value value) {
@@ -198,7 +197,7 @@ mlir::Value PackedElements::update(ir::AtomicKind kind, const Place &place, mlir
       fail(error::kRuntime, "updates of quantized fields other than sums have no gradients");
     create<ir::AtomicOp>(kind, place.packed->shadowed, withoutValue(value));
   }
-  mlir::Value old = exchange(place, [&](mlir::Value word) {
+  mlir::Value old = exchange(place, /*stores=*/false, [&](mlir::Value word) {
     mlir::Value combined = value;
     if (kind != ir::AtomicKind::exchange)
       combined = emitter.binaryTyped(*ir::findKind<BinaryKind>(name), callLibrary("read", *place.packed, {word}), value, name);
@@ -207,7 +206,10 @@ mlir::Value PackedElements::update(ir::AtomicKind kind, const Place &place, mlir
   return callLibrary("read", *place.packed, {old});
 }
 
-mlir::Value PackedElements::exchange(const Place &place, Change change) {
+mlir::Value PackedElements::exchange(const Place &place, bool stores, Change change) {
+  auto shift = nb::cast<int64_t>(place.packed->part.attr("shift"));
+  mlir::Value part =
+      place.packed->offset ? combine(BinaryKind::add, place.packed->offset, shift) : emitter.constant(shift, session.types.i32);
   mlir::Value word = loadWord(place.ref), known = create<ir::LocalOp>(ir::RefType::get(word.getType()));
   create<ir::StoreOp>(word, known);
   auto loop = create<ir::WhileOp>();
@@ -217,8 +219,7 @@ mlir::Value PackedElements::exchange(const Place &place, Change change) {
     ++nesting.runtimeDepth;
     builder.createBlock(&loop.getConditionRegion());
     mlir::Value expected = loadWord(known), replacement = change(expected);
-    auto found = create<ir::CompareExchangeOp>(word.getType(), place.ref, expected, replacement);
-    found->setAttr(ir::kReplacesPart, builder.getUnitAttr());
+    auto found = create<ir::CompareExchangeOp>(word.getType(), place.ref, expected, replacement, part, stores);
     create<ir::StoreOp>(found, known);
     create<ir::ConditionOp>(create<ir::BinaryOp>(BinaryKind::ne, found, expected));
     builder.createBlock(&loop.getBody());

@@ -31,7 +31,7 @@ private:
   /// Calls a function of quadrants._quantized.kernels for a word.
   mlir::Value callLibrary(const char *name, const PackedElement &element, llvm::ArrayRef<mlir::Value> operands);
   /// Replaces the word by `change(word)`, again if another write came in between; returns the old word.
-  mlir::Value exchange(const Place &place, Change change);
+  mlir::Value exchange(const Place &place, bool stores, Change change);
   mlir::Value loadWord(mlir::Value ref);
   /// Zero, with the derivative of a value that is not huge.
   mlir::Value withoutValue(mlir::Value value);

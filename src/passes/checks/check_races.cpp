@@ -2,7 +2,8 @@
 //
 // In:   tasks.
 // Out:  a qd.claim before each plain store to an element, to a component of one, or to a variable from outside of the parallel loop. If the
-//       loop has plain stores to a container or variable, also before its atomic updates.
+//       loop has plain stores to a container or variable, also before its atomic updates. An exchange that stores a part of a word claims
+//       the part.
 // Here: after tasks are known, before atomics become plain stores. Stores in functions that are not inlined are not checked.
 #include "ir/memory.h"
 #include "passes/accesses.h"
@@ -48,13 +49,18 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
       DenseSet<Root> stored;
       loop.walk([&](MemoryAccessOpInterface access) {
         if (!access.writes() || !isOfMany(access.getRef(), loop)) return;
-        (access.isAtomic() ? updates : stores).push_back(access);
-        if (!access.isAtomic()) stored.insert(findRoot(access.getRef()));
+        (isStore(access) ? stores : updates).push_back(access);
+        if (isStore(access)) stored.insert(findRoot(access.getRef()));
       });
       llvm::erase_if(updates, [&](MemoryAccessOpInterface access) { return !stored.contains(findRoot(access.getRef())); });
       for (MemoryAccessOpInterface access : llvm::concat<MemoryAccessOpInterface>(stores, updates)) claim(access, loop, number);
       ++number;
     });
+  }
+
+  static bool isStore(MemoryAccessOpInterface access) {
+    auto exchange = dyn_cast<CompareExchangeOp>(access.getOperation());
+    return !access.isAtomic() || (exchange && exchange.getStores());
   }
 
   /// Whether other iterations can access the place, too.
@@ -68,22 +74,26 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
 
   static void claim(MemoryAccessOpInterface access, ForOp loop, unsigned number) {
     OpBuilder builder(access);
-    bool isStore = !access.isAtomic();
+    const bool stores = isStore(access);
+    auto exchange = dyn_cast<CompareExchangeOp>(access.getOperation());
+    Value part = exchange ? exchange.getPart() : Value();
     ElementOp element = findElement(access.getRef());
     AssertText text(builder.getContext());
     if (element) {
       TensorArgumentOp argument = findContainer(element);
-      text << "Data race: " + (argument ? argument.getName() : StringRef("an array"));
+      StringRef name = argument ? argument.getName() : StringRef("an array");
+      if (part) text << "Data race: the element at bit " << part << " of a word, " + name;
+      if (!part) text << "Data race: " + name;
       text.list(element.getIndices(), "[", "]");
     } else {
       text << "Data race: a variable from outside of the loop";
     }
-    text.list(loop.getBody().getArguments(), isStore ? " is written by iteration (" : " is updated by iteration (",
-              isStore ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
+    text.list(loop.getBody().getArguments(), stores ? " is written by iteration (" : " is updated by iteration (",
+              stores ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
     Location loc = element ? element.getLoc() : access.getLoc();
     for (Value place : listComponents(builder, loc, access.getRef()))
-      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), isStore ? number : ~number, builder.getArrayAttr(text.fragments),
-                      text.values);
+      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), stores ? number : ~number, builder.getArrayAttr(text.fragments),
+                      text.values, part);
   }
 };
 
