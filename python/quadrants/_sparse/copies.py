@@ -13,18 +13,32 @@ from .._base import options as _options
 from .._base.dtypes import store, to_memory_dtype
 
 
+@qd.func
+def _copy_cell(target: qd.template(), source: qd.template(), scale: qd.template(), I):  # noqa: E741
+    """Assigns the element of an active cell, and returns how many of its numbers are not zero."""
+    copied = qd.cast(0, qd.i64)
+    at = (I - qd.Vector(qd.static(list(target._loop.origin)))) * qd.static(scale)
+    if qd.static(len(target.element_shape) == 0):
+        target[I] = source[at]
+        copied += qd.cast(source[at] != 0, qd.i64)
+    else:
+        for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
+            target[I][place] = source[at, place]
+            copied += qd.cast(source[at, place] != 0, qd.i64)
+    return copied
+
+
 @qd.kernel
-def _copy_active(target: qd.Template, source: qd.types.NDArray, scale: qd.Template) -> qd.i64:
-    copied = qd.cast(0, qd.i64)  # numbers that are not zero
+def _copy_active(target: qd.Template, source: qd.types.NDArray, scale: qd.Template):
     for I in qd.grouped(target):  # noqa: E741
-        at = (I - qd.Vector(qd.static(list(target._loop.origin)))) * qd.static(scale)
-        if qd.static(len(target.element_shape) == 0):
-            target[I] = source[at]
-            copied += qd.cast(source[at] != 0, qd.i64)
-        else:
-            for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
-                target[I][place] = source[at, place]
-                copied += qd.cast(source[at, place] != 0, qd.i64)
+        _copy_cell(target, source, scale, I)
+
+
+@qd.kernel
+def _copy_and_count(target: qd.Template, source: qd.types.NDArray) -> qd.i64:
+    copied = qd.cast(0, qd.i64)
+    for I in qd.grouped(target):  # noqa: E741
+        copied += _copy_cell(target, source, 1, I)
     return copied
 
 
@@ -46,11 +60,13 @@ def overwrite(field: Any, source: np.ndarray) -> None:
     """
     converted = np.empty(source.shape, to_memory_dtype(field.dtype))
     store(converted, ..., source)
-    copied = _copy_active(field, converted, 1)
-    if (which := (_options.current or {})["sparse_import"]) != "active":
-        _activate_and_copy(field, converted, which == "all")
-        return
-    if (lost := np.count_nonzero(converted) - copied) > 0:
+    which = (_options.current or {})["sparse_import"]
+    if which == "nonzero":
+        _copy_active(field, converted, 1)  # elements of active cells become zero, too
+    if which != "active":
+        return _activate_and_copy(field, converted, which == "all")
+    # The count is a result, for which the host waits.
+    if (lost := np.count_nonzero(converted) - _copy_and_count(field, converted)) > 0:
         warnings.warn(
             f"{lost} elements that are not zero were not copied to the field {field._name!r}: their cells are inactive", stacklevel=4
         )
