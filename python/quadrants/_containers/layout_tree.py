@@ -176,6 +176,29 @@ class NodeMethods:
         mirror(self._node(), self._node(), "dual")
 
 
+class NodeFacts:
+    """Facts of a node that programs for other packages ask for as `x.snode.ptr`."""
+
+    type: str = forwarded("_node._kind", "The kind of the node.")
+    id: int = forwarded("_node._id", "A number that no other node has.")
+
+    def __init__(self, node: SNode):
+        self._node = node
+
+    @property
+    def offset(self) -> list[int]:
+        """The lowest index of each axis; empty if no offset was given."""
+        return list(self._node._offset or ())
+
+    def get_num_ch(self) -> int:
+        """Return the number of nodes in each cell."""
+        return len(self._node._children)
+
+    def get_ch(self, i: int) -> NodeFacts:
+        """Return the `i`-th node in each cell, an int from 0."""
+        return NodeFacts(self._node._children[i])
+
+
 class SNode(NodeMethods):
     """A node of a tree: the root, an array of cells ("dense", "pointer", "bitmasked", "dynamic"), the words of quantized fields
     ("bit_struct", "quant_array"), or the place of a field in each cell ("place").
@@ -276,12 +299,26 @@ class SNode(NodeMethods):
         return self._cells.peak
 
     _snode = property(lambda self: self)
+    _id = property(id)
     _snode_tree_id: int = forwarded("_tree.id")
 
     @property
     def _name(self) -> str:
         field = self._field()
         return field._name if field is not None else self._kind
+
+    @property
+    def _dtype(self) -> Any:
+        field = self._field()
+        return field.dtype if field is not None else None
+
+    @property
+    def ptr(self) -> NodeFacts:
+        """The facts of the node, by the names that other packages have for them."""
+        return NodeFacts(self)
+
+    def _physical_index_position(self) -> dict[int, int]:
+        return {axis: axis for axis in self._extents}
 
     def _get_children(self) -> list[SNode]:
         return self._children
