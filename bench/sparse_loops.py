@@ -1,6 +1,6 @@
-"""Loops over a fully active sparse grid in blocks of 8³, beside the same loops over a dense field, by turns in one process.
+"""Loops over a fully active sparse grid in blocks, beside the same loops over a dense field, by turns in one process.
 
-    python bench/sparse_loops.py [--module quadrants] [--arch cpu] [--size 128] [--out out.json]
+    python bench/sparse_loops.py [--module quadrants] [--arch cpu] [--size 128] [--blocks 8 4 5 6] [--out out.json]
 
 Figures are millions of cells per second, best of 40, and the ratio of sparse to dense. Runs on any implementation of the API.
 """
@@ -14,14 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-BLOCK = 8
 
-
-def make_kernels(qd: Any, size: int, is_sparse: bool) -> list[Any]:
-    """Returns the kernels over two new fields, whose cells are all active."""
+def make_kernels(qd: Any, size: int, block: int | None) -> list[Any]:
+    """Returns the kernels over two new fields, whose cells are all active: in blocks, or dense."""
     x, y = qd.field(qd.f32), qd.field(qd.f32)
-    if is_sparse:
-        qd.root.pointer(qd.ijk, size // BLOCK).dense(qd.ijk, BLOCK).place(x, y)
+    if block:
+        qd.root.pointer(qd.ijk, size // block).dense(qd.ijk, block).place(x, y)
     else:
         qd.root.dense(qd.ijk, size).place(x)
         qd.root.dense(qd.ijk, size).place(y)
@@ -71,24 +69,27 @@ def main() -> None:
     parser.add_argument("--module", default="quadrants")
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--blocks", type=int, nargs="+", default=[8, 4, 5, 6])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     qd = importlib.import_module(options.module)
     qd.init(arch=getattr(qd, options.arch), log_level="error")
 
-    def measure(kernel: Any) -> float:
+    def measure(kernel: Any, cells: int) -> float:
         start = time.perf_counter()
         kernel()
         qd.sync()
-        return options.size**3 / (time.perf_counter() - start) / 1e6
+        return cells / (time.perf_counter() - start) / 1e6
 
     figures = {}
-    for pair in zip(*(make_kernels(qd, options.size, is_sparse) for is_sparse in (True, False)), strict=True):
-        rounds = [[measure(kernel) for kernel in pair] for _ in range(40)]
-        sparse, dense = (max(values) for values in zip(*rounds, strict=True))
-        name = pair[0].__name__
-        figures[name] = {"sparse": sparse, "dense": dense, "ratio": sparse / dense}
-        print(f"{name:16} sparse {sparse:8.0f}  dense {dense:8.0f}  ratio {sparse / dense:.2f}")
+    for block in options.blocks:
+        size = options.size // block * block
+        for pair in zip(*(make_kernels(qd, size, which) for which in (block, None)), strict=True):
+            rounds = [[measure(kernel, size**3) for kernel in pair] for _ in range(40)]
+            sparse, dense = (max(values) for values in zip(*rounds, strict=True))
+            name = f"{pair[0].__name__} {block}"
+            figures[name] = {"sparse": sparse, "dense": dense, "ratio": sparse / dense}
+            print(f"{name:16} sparse {sparse:8.0f}  dense {dense:8.0f}  ratio {sparse / dense:.2f}")
     if options.out:
         options.out.write_text(json.dumps(figures, indent=1))
 

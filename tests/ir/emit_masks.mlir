@@ -89,3 +89,63 @@ qd.kernel @leaving [] attributes {argument_bytes = 8 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Reads of neighbors in tiles are emitted twice: without masks for vectors whose lanes are all active, and under their mask.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: %[[MASK:.*]] = icmp sgt <4 x i32>
+// CHECK: %[[BITS:.*]] = bitcast <4 x i1> %[[MASK]] to i4
+// CHECK: %[[ALL:.*]] = icmp eq i4 %[[BITS]], -1
+// CHECK: br i1 %[[ALL]], label %all, label %all.else
+// CHECK: all:
+// CHECK: load <4 x float>
+// CHECK: load <4 x float>
+// CHECK: store <4 x float>
+// CHECK: all.else:
+// CHECK: br i1 %{{.*}}, label %masked
+// CHECK: masked:
+// CHECK: call {{.*}}@llvm.masked.load.v4f32
+qd.kernel @neighbors [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4 tiles [0, 8, 20]>
+  %y = qd.tensor_argument field "y" at 8 position 0 : !qd.tensor<f32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %inside = qd.binary gt %i, %zero : si32, si32 -> i1
+    qd.if %inside {
+      %left = qd.binary sub %i, %one : si32, si32 -> si32
+      %from = qd.element %x[%left] : !qd.tensor<f32, [64], [4], 4 tiles [0, 8, 20]>, si32 -> !qd.ref<f32>
+      %value = qd.load %from : !qd.ref<f32>
+      %to = qd.element %y[%i] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+      qd.store %value, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// A row of a listed block that is shorter than a vector is one vector under a constant mask.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK-NOT: vectors:
+// CHECK: call void @llvm.masked.store.v4f32.p0({{.*}}<4 x i1> <i1 true, i1 true, i1 true, i1 false>)
+qd.kernel @rows [] attributes {argument_bytes = 20 : i32} {
+  %list = qd.tensor_argument field "list" at 0 position 0 : !qd.tensor<si32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 8 position 0 : !qd.tensor<f32, [8, 3], [12, 4], 4>
+  %a = qd.argument 16 : f32
+  %zero = qd.constant 0 : si32
+  %count = qd.constant 8 : si32
+  %row = qd.constant 3 : si32
+  qd.for parallel (%zero, %zero) to (%count, %row) : (si32, si32) to (si32, si32) {
+  ^body(%n: si32, %position: si32):
+    %listed = qd.element %list[%n] : !qd.tensor<si32, [8], [4], 4>, si32 -> !qd.ref<si32>
+    %block = qd.load %listed {qd.distinct} : !qd.ref<si32>
+    %place = qd.element %x[%block, %position] : !qd.tensor<f32, [8, 3], [12, 4], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %a, %place : !qd.ref<f32>
+    qd.yield
+  }
+}

@@ -19,6 +19,7 @@ from .masked import Masked
 from .numbers import number_of, touch  # noqa: F401 (the frontend calls it here)
 
 _MAX_BYTES = 2**46  # of addresses that a field may take
+_SHORTEST_ROW = 4  # cells of a block along its last axis that are worth a vector
 
 
 class Digit:
@@ -51,7 +52,7 @@ class Loop:
         self.decode = _decoding(digits, node)
         positions = {axis: position for position, axis in enumerate(node._extents)}
         inner, outer = digits[len(cells.node._digits) :], digits[: len(cells.node._digits)]
-        has_rows = cells.listed == 1 and inner and inner[-1].extent % 8 == 0  # rows fill vectors
+        has_rows = cells.listed == 1 and inner and inner[-1].extent >= _SHORTEST_ROW
         self.inner = tuple((positions[d.axis], d.extent, d.weight, d.divisor) for d in inner) if has_rows else ()
         self.outer = _decoding([d.divided(self.below) for d in outer], node)
         self.origin, self.shape = origin, node.shape

@@ -231,7 +231,12 @@ Component Memory::getTile(const Component &index, int64_t first, int64_t length,
   Component from = index.kind.isUniform() ? index : in.makeVarying(in.toVector(index));
   llvm::Type *integer = from.value->getType();
   // A neighbor before the first cell of a tile is in the tile before.
-  if (isRest) return {builder.CreateAShr(from.value, llvm::Log2_64(uint64_t(length))), from.kind};
+  if (isRest && llvm::isPowerOf2_64(uint64_t(length))) return {builder.CreateAShr(from.value, llvm::Log2_64(uint64_t(length))), from.kind};
+  if (isRest) {
+    llvm::Value *divisor = llvm::ConstantInt::get(integer, uint64_t(length)), *quotient = builder.CreateSDiv(from.value, divisor);
+    llvm::Value *remainder = builder.CreateSub(from.value, builder.CreateMul(quotient, divisor));
+    return {builder.CreateAdd(quotient, builder.CreateAShr(remainder, integer->getScalarSizeInBits() - 1)), from.kind};
+  }
   llvm::Value *place = first ? builder.CreateSub(from.value, llvm::ConstantInt::get(integer, uint64_t(first), true)) : from.value;
   return {builder.CreateUDiv(place, llvm::ConstantInt::get(integer, uint64_t(length))), from.kind};
 }
@@ -248,7 +253,7 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
   llvm::SmallVector<llvm::Value *, 4> strides = getStrides(tensor);
   llvm::SmallVector<layout::Tiling, 2> tilings = ir::getTilings(type);
   auto split = [&](size_t axis, int64_t length) {
-    bool isSplit = indices[axis].kind.isScalar() && types[axis].isSignedInteger() && llvm::isPowerOf2_64(uint64_t(length));
+    bool isSplit = indices[axis].kind.isScalar() && types[axis].isSignedInteger();
     return isSplit ? splitTile(builder, indices[axis].value, type.getFirst(int64_t(axis)), length) : SplitTile();
   };
   for (size_t axis = strides.size(); axis-- > 0;) {
@@ -267,7 +272,7 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
     Type indexType = types[size_t(tiling.axis)];
     const Component &index = indices[size_t(tiling.axis)];
     hasTwoRuns |= hasOneAxis && index.kind.isScalar() && !index.kind.isUniform() && index.kind.getStride() == 1 &&
-                  tiling.length + 1 >= in.lanes && tiling.jump > 0;
+                  tiling.length + 1 >= in.usedLanes && tiling.jump > 0;
     SplitTile parts = split(size_t(tiling.axis), tiling.length);
     if (parts.tiles) sum.add({parts.tiles}, indexType, builder.getInt64(uint64_t(tiling.jump)));
     Component tile =

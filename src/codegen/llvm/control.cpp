@@ -14,6 +14,8 @@ namespace qd::codegen {
 
 /// A region with more component operations than this is skipped with a branch if its mask is empty.
 constexpr int64_t kCheapComponents = 12;
+/// Regions up to this size may be emitted a second time for vectors whose lanes are all active.
+constexpr int64_t kTwiceSize = 256;
 
 ControlFlow::ControlFlow(BodyEmitter &body)
     : body(body), in(body), builder(body.builder), module(body.module), launch(body.launch), values(body.values),
@@ -72,12 +74,38 @@ bool ControlFlow::isCheap(Region &region) {
   return cost <= kCheapComponents;
 }
 
+/// Whether the region is short and reads elements of tiled containers. Neighbors are in two tiles at most; without a mask, two loads and a
+/// selection by a constant reach them.
+bool ControlFlow::readsTiles(Region &region) {
+  if (module.traits.hasGrids || module.functions.getSize(region) > kTwiceSize) return false;
+  auto isKept = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::BreakOp, ir::ContinueOp, ir::ReturnOp, ir::AssertOp, ir::PrintOp>;
+  bool isTiled = false, isPlain = true;
+  region.walk([&](Operation *op) {
+    isPlain &= !isKept(op);
+    if (auto element = dyn_cast<ir::ElementOp>(op)) isTiled |= !ir::getTilings(cast<ir::TensorType>(element.getTensor().getType())).empty();
+  });
+  return isTiled && isPlain;
+}
+
 void ControlFlow::emitMasked(llvm::Value *condition, Region &region) {
   if (region.empty() || region.front().empty() || isa<ir::YieldOp>(region.front().front())) return;
-  llvm::Value *before = in.mask;
-  in.mask = before ? builder.CreateAnd(before, condition) : condition;
+  llvm::Value *before = in.mask, *own = before ? builder.CreateAnd(before, condition) : condition;
+  in.mask = own;
   auto emit = [&] { body.emitBlock(region.front()); };
-  isCheap(region) ? emit() : in.emitWhen(in.isAny(in.mask), "masked", emit);
+  auto emitSome = [&] {
+    in.mask = own;
+    in.emitWhen(in.isAny(in.mask), "masked", emit);
+  };
+  auto emitAll = [&] {
+    in.mask = before;
+    emit();
+  };
+  if (isCheap(region))
+    emit();
+  else if ((!before || isa<llvm::Constant>(before)) && readsTiles(region))
+    in.emitWhen(in.isAll(before ? builder.CreateOr(condition, builder.CreateNot(before)) : condition), "all", emitAll, emitSome);
+  else
+    emitSome();
   in.mask = before;
 }
 

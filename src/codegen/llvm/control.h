@@ -37,6 +37,7 @@ private:
   // control.cpp
   void emitDeparture(mlir::Operation *op, Scope::Kind target);
   void emitMasked(llvm::Value *condition, mlir::Region &region);
+  bool readsTiles(mlir::Region &region);
   bool expectUniform(mlir::Operation *op, const Component &condition);
   void narrowAfter(mlir::Operation *op, llvm::Value *before);
   llvm::Value *makeLive(llvm::StringRef name);

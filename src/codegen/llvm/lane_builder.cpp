@@ -66,6 +66,11 @@ llvm::Value *LaneBuilder::isAny(llvm::Value *lanesMask) {
   return builder.CreateIsNotNull(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)));
 }
 
+llvm::Value *LaneBuilder::isAll(llvm::Value *lanesMask) {
+  llvm::Type *bits = builder.getIntNTy(lanes);
+  return builder.CreateICmpEQ(builder.CreateBitCast(lanesMask, bits), llvm::Constant::getAllOnesValue(bits));
+}
+
 /// The mask as the low bits of an i32.
 static llvm::Value *getBits(llvm::IRBuilder<> &builder, llvm::Value *lanesMask, unsigned lanes) {
   return builder.CreateZExt(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)), builder.getInt32Ty());

@@ -32,6 +32,7 @@ public:
   //--- Masks ---
   llvm::Value *getMask(); ///< never null
   llvm::Value *isAny(llvm::Value *lanesMask);
+  llvm::Value *isAll(llvm::Value *lanesMask);
   llvm::Value *getFirstLane(llvm::Value *lanesMask);
   llvm::Value *getLastLane(llvm::Value *lanesMask);
   /// Emits `body` for each active lane, in order; `body` gets the lane's number (a constant with one lane).
@@ -69,8 +70,9 @@ public:
   ModuleEmitter &module;
   llvm::Function *function;
   const unsigned lanes;
-  const LaneKind manyLanes; ///< kind of a value that differs between lanes: uniform if there is only one lane
-  const BodyFacts *facts;   ///< of the body that is being emitted
+  unsigned usedLanes = lanes; ///< the mask never has lanes from this one on
+  const LaneKind manyLanes;   ///< kind of a value that differs between lanes: uniform if there is only one lane
+  const BodyFacts *facts;     ///< of the body that is being emitted
   llvm::IRBuilder<> builder;
   llvm::Value *mask = nullptr;
 };

@@ -218,7 +218,7 @@ Components Memory::loadWide(const MemoryPlace &place, llvm::Value *pointer, cons
 llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Access &access) {
   llvm::Type *type = in.widen(module.getMemoryType(ir::getScalar(place.pointee)));
   llvm::Value *offsets = place.findOffsets(), *base = in.offsetBy(place.base, offset);
-  llvm::Value *first = builder.CreateExtractElement(offsets, uint64_t(0)), *last = builder.CreateExtractElement(offsets, in.lanes - 1);
+  llvm::Value *first = builder.CreateExtractElement(offsets, uint64_t(0)), *last = builder.CreateExtractElement(offsets, in.usedLanes - 1);
   llvm::Value *lanes =
       in.toVector({llvm::ConstantInt::get(offsets->getType()->getScalarType(), 0), LaneKind::linear(place.componentStride)});
   llvm::Value *isFirst = builder.CreateICmpEQ(offsets, builder.CreateAdd(in.splat(first), lanes));
@@ -233,7 +233,7 @@ llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Ac
     return run;
   };
   llvm::Value *firstRun = load(first, 0, isFirst, llvm::Constant::getNullValue(type));
-  llvm::Value *lastRun = load(last, in.lanes - 1, builder.CreateNot(isFirst), firstRun);
+  llvm::Value *lastRun = load(last, in.usedLanes - 1, builder.CreateNot(isFirst), firstRun);
   return in.mask ? builder.CreateFreeze(lastRun) : builder.CreateSelect(isFirst, firstRun, lastRun); // frozen as in loadWide
 }
 

@@ -50,6 +50,23 @@ def test_grouped_indices_that_nothing_uses_do_not_split_blocks_into_rows(tmp_pat
     assert loops and list_loops(tmp_path, "grouped") == list_loops(tmp_path, "with_unused_vector") == loops
 
 
+BLOCKS = {
+    "pointer": (4, 8),
+    "two levels": (4, 8),
+    "rows of two vectors": (4, 16),
+    "rows of 24": (3, 24),
+    "dense above": (4, 8),
+    "large blocks": (16, 64),
+    "rows of 3": (5, 3),
+    "rows of 4": (4, 4),
+    "rows of 5": (2, 5),
+    "rows of 6": (6, 6),
+    "rows of 12": (3, 12),
+    "blocks of blocks": (4, 12),
+    "masks": (1, 5),
+}
+
+
 def place_in_blocks(tree, fields):
     """Places fields of 2 axes in blocks with short rows."""
     nodes = {
@@ -59,12 +76,15 @@ def place_in_blocks(tree, fields):
         "rows of 24": lambda root: root.pointer(qd.ij, (8, 2)).dense(qd.ij, (3, 24)),
         "dense above": lambda root: root.dense(qd.ij, (2, 5)).pointer(qd.ij, (3, 1)).dense(qd.ij, (4, 8)),
         "large blocks": lambda root: root.pointer(qd.ij, (2, 1)).dense(qd.ij, (16, 64)),
+        "blocks of blocks": lambda root: root.pointer(qd.ij, (6, 4)).dense(qd.ij, (2, 3)).dense(qd.ij, (2, 4)),
+        "masks": lambda root: root.bitmasked(qd.ij, (16, 8)).dense(qd.j, 5),
     }
-    nodes[tree](qd.root).place(*fields, offset=(-5, 3) if tree == "two levels" else None)
+    rows = lambda root: root.pointer(qd.ij, (6, 7)).dense(qd.ij, BLOCKS[tree])  # noqa: E731
+    nodes.get(tree, rows)(qd.root).place(*fields, offset=(-5, 3) if tree == "two levels" else None)
 
 
 @pytest.mark.parametrize("dtype", [qd.f32, qd.f64, qd.i8])
-@pytest.mark.parametrize("tree", ["pointer", "two levels", "rows of two vectors", "rows of 24", "dense above", "large blocks"])
+@pytest.mark.parametrize("tree", BLOCKS)
 def test_loops_over_blocks_use_indices_and_neighbors(tree, dtype):
     qd.init(arch=qd.cpu, offline_cache=False)
     x, near, far, inside = (qd.field(dtype) for _ in range(4))
@@ -91,7 +111,7 @@ def test_loops_over_blocks_use_indices_and_neighbors(tree, dtype):
     seed()
     run()
     cells = x.to_numpy()
-    block = {"rows of two vectors": (4, 16), "rows of 24": (3, 24), "large blocks": (16, 64)}.get(tree, (4, 8))
+    block = BLOCKS[tree]
     written = cells.reshape(rows // block[0], block[0], columns // block[1], block[1]) != 0
     of_blocks = np.broadcast_to(written.any(axis=(1, 3))[:, None, :, None], written.shape).reshape(rows, columns)
     i, j = np.indices(cells.shape)

@@ -193,19 +193,20 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   else
     schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
 
-  std::optional<int64_t> row = getLength(loop, loop.getRank() - 1);
-  if (visitsBlocks(loop) && row && *row < int64_t(schedule.lanes)) schedule.lanes = unsigned(llvm::bit_floor(uint64_t(*row)));
+  std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
+  // A shorter row is one vector under a constant mask: its elements and neighbors are reached by wide accesses.
+  const bool hasRows = schedule.lanes > 1 && visitsBlocks(loop) && innermost && *innermost > 0;
+  if (hasRows && *innermost < int64_t(schedule.lanes)) schedule.lanes = unsigned(llvm::bit_ceil(uint64_t(*innermost)));
 
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(schedule.lanes);
   schedule.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
   schedule.separateTail = schedule.lanes > 1 &&
                           module.functions.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
-  std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
-  schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes);
+  schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes) && !hasRows;
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
   schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(schedule.lanes) == 0;
-  for (unsigned axis = loop.getRank(); schedule.isEven && *innermost <= kShortRow && axis-- > 1;) {
+  for (unsigned axis = loop.getRank(); (schedule.isEven || hasRows) && *innermost <= kShortRow && axis-- > 1;) {
     std::optional<int64_t> length = getLength(loop, axis);
     if (!length || *length == 0 || schedule.whole * *length > std::min(kMaxWhole, schedule.grain / 8)) break;
     schedule.whole *= *length;

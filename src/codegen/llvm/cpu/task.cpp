@@ -29,6 +29,8 @@ constexpr uint64_t kWantedChunks = 32;
 constexpr uint64_t kChunksPerStrip = 16;
 /// Chunks of loops that run in lanes are multiples of this, the maximum number of lanes.
 constexpr uint64_t kChunkUnit = 16;
+/// Maximum size of the rows of a block that are emitted one after the other.
+constexpr int64_t kMaxUnrolledRows = 2048;
 
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
@@ -289,7 +291,11 @@ void ParallelTask::emitWhole(BodyEmitter &in, ArrayRef<Axis> axes, size_t axis, 
   emitWhole(in, axes, axis + 1, at.CreateAdd(first, at.CreateMul(number, size)));
   number = at.CreateAdd(number, at.getInt64(1));
   at.CreateStore(number, slot);
-  at.CreateCondBr(at.CreateICmpULT(number, axes[axis].extent), header, done);
+  llvm::Instruction *back = at.CreateCondBr(at.CreateICmpULT(number, axes[axis].extent), header, done);
+  // LLVM's own limit is below eight rows of a stencil under a condition.
+  auto rows = dyn_cast<llvm::ConstantInt>(axes[axis].extent);
+  if (axis + 2 == axes.size() && rows && rows->getSExtValue() * module.functions.getSize(loop.getBody()) <= kMaxUnrolledRows)
+    in.setUnrolling(back, unsigned(rows->getZExtValue()));
   in.moveTo(done);
 }
 
@@ -300,14 +306,24 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
   auto emitVector = [&](llvm::Value *i, llvm::Value *count) {
     if (count) {
       llvm::Value *width = at.getInt64(schedule.lanes);
-      llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
+      auto known = dyn_cast<llvm::ConstantInt>(count);
+      llvm::Value *clamped = known ? at.getInt32(uint32_t(std::min(known->getZExtValue(), uint64_t(schedule.lanes))))
+                                   : at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
-    in.control.isPartialVector = count && schedule.separateTail;
+    in.control.isPartialVector = count && schedule.separateTail && !isa<llvm::Constant>(count);
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
     in.control.isPartialVector = false;
     in.mask = nullptr;
   };
+  auto known = dyn_cast<llvm::ConstantInt>(length);
+  if (known && known->getZExtValue() < schedule.lanes) {
+    in.usedLanes = unsigned(known->getZExtValue());
+    useSums(in, 0);
+    emitVector(at.getInt64(0), known);
+    in.usedLanes = in.lanes;
+    return;
+  }
   llvm::Value *peeled = countPeeled(in, axes, column, length);
   if (peeled) in.emitWhen(at.CreateIsNotNull(peeled), "head", [&] { emitVector(at.getInt64(0), peeled); });
   at.CreateStore(peeled ? peeled : at.getInt64(0), slot);
