@@ -58,7 +58,6 @@ class Accesses:
         self.skipped: list[tuple[bool, bool]] = []
         self.links: list[Any] = []  # for each enclosing chain of comparisons: the left operand of the next link
         self.noted: list[Any] = []
-        self.list_at: Any = None  # the latest element whose index is that of a list, too, and this list
         self.awaited: int | None = None  # the label of the checkpoint from which the launch resumes, until it is reached
         self.suspended: int | None = None  # the label of the checkpoint that has suspended the launch
         self.has_checkpoints = False
@@ -118,8 +117,6 @@ class Accesses:
         if isinstance(base, _ListAt):
             return base.method(self, name)
         if name in ("append", "length", "deactivate"):
-            if self.list_at is not None and self.list_at[0] is base:
-                return self.list_at[1].method(self, name)
             if (listed := _list_of(self.tensor(base))) is not None:
                 return _ListAt(listed, []).method(self, name)
         if isinstance(base, Vec):
@@ -180,17 +177,20 @@ class Accesses:
             advice = "Keep the type of the member, or use the default template_primitives=True"
             raise QuadrantsTypeError(f"{text} a float now: to coerce it would truncate. {advice}")
 
+    def list_or_element(self, base: Any, index: Any) -> Any:
+        """Returns the list at an index, for `x[i].append`, or an element."""
+        listed, places = _list_of(self.tensor(base)), values.flat_indices(index)
+        if listed is not None and len(places) == len(listed._own_shape):
+            return _ListAt(listed, places)
+        return self.element(base, index)
+
     def element(self, base: Any, index: Any) -> Any:
         """Returns the place of an element or component, or the item of a compile-time container."""
         tensor = self.tensor(base)
         if tensor is not None and (listed := _list_of(tensor)) is not None:
             places = values.flat_indices(index)
-            if len(places) == len(listed._own_shape):
-                if len(places) < len(tensor.shape):
-                    return _ListAt(listed, places)
-                found = values.tensor_element(tensor, index, lenient=self.dry > 0)
-                self.list_at = (found, _ListAt(listed, places))  # `x[i]` may be followed by `.append`
-                return found
+            if len(places) == len(listed._own_shape) < len(tensor.shape):
+                return _ListAt(listed, places)
         if tensor is not None:
             return values.tensor_element(tensor, index, lenient=self.dry > 0)
         if isinstance(base, (list, tuple)) and isinstance(index, np.generic):

@@ -127,7 +127,12 @@ class ExpressionRewriter(ast.NodeTransformer):
         if isinstance(node, ast.Subscript):
             return helper("element", self.visit_place(node.value), self.index(node.slice), at=node)
         if isinstance(node, ast.Attribute) and self.resolve(node) is MISSING:
-            return helper("member", self.visit_place(node.value), literal(node.attr), at=node)
+            base = node.value
+            if isinstance(base, ast.Subscript) and node.attr in ("append", "length", "deactivate"):
+                owner = helper("list_or_element", self.visit_place(base.value), self.index(base.slice), at=base)
+            else:
+                owner = self.visit_place(base)
+            return helper("member", owner, literal(node.attr), at=node)
         return self.visit(node)
 
     def index(self, node: ast.expr) -> ast.expr:

@@ -255,7 +255,10 @@ class Program:
                 for place, number in zip(places, numbers.tolist(), strict=True):
                     assert qd.append(node.node, list(place), leaf.element_of(number).tolist()) < node.capacity
             elif how == "append_to_field":
-                first = [leaf.offset[k] if leaf.offset else 0 for k, axis in enumerate(node.box) if axis in node.above.box]
+                # A list has one index along its own axis, and the offset of the field is that of elements.
+                first = [
+                    leaf.offset[k] if leaf.offset and axis != node.axis else 0 for k, axis in enumerate(node.box) if axis in node.above.box
+                ]
                 kernels.append_to_field(leaf.field, self.pack(places, len(shape), first), len(shape), leaf.element, numbers)
                 qd.sync()
             else:

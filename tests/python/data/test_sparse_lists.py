@@ -91,6 +91,20 @@ def test_elements_of_lists_along_a_divided_axis_append():
     assert v[3].to_list() == v[4].to_list() == [1.0, 2.0]
 
 
+def test_lists_along_a_divided_axis_count_from_zero_although_their_field_has_an_offset():
+    x = qd.field(qd.i32)
+    qd.root.dense(qd.ij, (3, 2)).dynamic(qd.i, 4).place(x, offset=(1, 10))
+
+    @qd.kernel
+    def append():
+        x[0, 10].append(5)  # the first list, whose elements have the indices 1 to 4
+        x[2, 11].append(6)
+        x[2, 11].append(7)
+
+    append()
+    assert (x[1, 10], x[9, 11], x[10, 11]) == (5, 6, 7)
+
+
 def test_lists_have_gradients_beside_their_elements():
     x = qd.field(qd.f32, needs_grad=True)
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
