@@ -133,8 +133,8 @@ bool Fingerprinter::members(PyObject *object) {
 }
 
 bool isEnumMember(PyObject *object) {
-  static PyObject *enumType = importAttribute("enum", "Enum").release();
-  int is = PyObject_IsInstance(object, enumType);
+  static constinit KnownAttribute enumType("enum", "Enum");
+  int is = PyObject_IsInstance(object, enumType.get());
   PyErr_Clear();
   return is == 1;
 }

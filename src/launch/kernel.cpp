@@ -252,8 +252,9 @@ static void deleteKernel(PyObject *self) {
 }
 
 static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
-  static PyObject *make = importAttribute("quadrants._language.kernel", "BoundKernel").release();
-  return instance && instance != Py_None ? PyObject_CallFunctionObjArgs(make, self, instance, nullptr) : Py_NewRef(self);
+  static constinit KnownAttribute make("quadrants._language.kernel", "BoundKernel");
+  if (!instance || instance == Py_None) return Py_NewRef(self);
+  return guard([&] { return PyObject_CallFunctionObjArgs(make.get(), self, instance, nullptr); });
 }
 
 static PyObject *describeKernel(PyObject *self) { return PyUnicode_FromFormat("<qd.kernel %U>", kernelObject(self).name); }

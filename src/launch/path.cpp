@@ -25,11 +25,10 @@ static Ref missing() {
 }
 
 PyObject *findBound(PyObject *object) {
-  static PyTypeObject *boundKernel =
-      reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.kernel", "BoundKernel").release());
+  static constinit KnownAttribute boundKernel("quadrants._language.kernel", "BoundKernel");
   static PyObject *function = PyUnicode_InternFromString("__func__");
   if (PyMethod_Check(object)) return PyMethod_GET_FUNCTION(object);
-  return Py_TYPE(object) == boundKernel ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds the reference
+  return Py_TYPE(object) == boundKernel.getType() ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds the reference
 }
 
 PyObject *getFunction(PyObject *object) {
@@ -56,12 +55,12 @@ PyObject *getFunction(PyObject *object) {
 /// Removes the binding of a method of `owner`, or of a func that is bound to it: binding makes a new object at each access and adds nothing
 /// to the path. A func that is bound to another object stays bound.
 static Ref unbind(Ref object, PyObject *owner) {
-  static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.func", "BoundFunc").release());
+  static constinit KnownAttribute boundFunc("quadrants._language.func", "BoundFunc");
   static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
   bool isOther = PyMethod_Check(object.get()) && PyMethod_GET_SELF(object.get()) != owner && !PyType_Check(PyMethod_GET_SELF(object.get()));
   if (isOther) return object;
   if (PyObject *bound = findBound(object.get())) return Ref::borrow(bound);
-  if (Py_TYPE(object.get()) != boundFunc || Ref::adopt(PyObject_GetAttr(object.get(), instance)).get() != owner) return object;
+  if (Py_TYPE(object.get()) != boundFunc.getType() || Ref::adopt(PyObject_GetAttr(object.get(), instance)).get() != owner) return object;
   return Ref::adopt(PyObject_GetAttr(object.get(), func));
 }
 

@@ -5,6 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <atomic>
 #include <utility>
 
 namespace qd::launch {
@@ -85,6 +86,23 @@ template <typename Body> PyObject *guard(Body &&body) noexcept { return guard(st
 
 /// A new reference to an attribute of a module, which is imported on first use.
 Ref importAttribute(const char *module, const char *name);
+/// An attribute of a module that is looked up once and never released. The import may let other threads run: one of them that waited for
+/// the initialization of a static variable would hold the GIL for ever, so declare this as `static constinit`, which needs none.
+class KnownAttribute {
+public:
+  constexpr KnownAttribute(const char *module, const char *name) : module(module), name(name) {}
+  PyObject *get() {
+    PyObject *known = found.load(std::memory_order_acquire);
+    if (known) return known;
+    Ref made = importAttribute(module, name);
+    return found.compare_exchange_strong(known, made.get()) ? made.release() : known;
+  }
+  PyTypeObject *getType() { return reinterpret_cast<PyTypeObject *>(get()); }
+
+private:
+  const char *module, *name;
+  std::atomic<PyObject *> found{nullptr};
+};
 /// Calls a function of a module; the arguments are those of Py_BuildValue.
 template <typename... Args> Ref call(const char *module, const char *name, const char *format, Args... args) {
   return Ref::adopt(PyObject_CallFunction(importAttribute(module, name).get(), format, args...));

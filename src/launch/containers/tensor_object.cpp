@@ -383,8 +383,8 @@ static PyObject *getLayout(TensorObject &object) {
   const TensorLayout &layout = object.tensor.layout;
   std::vector<int64_t> tilings;
   for (const layout::Tiling &tiling : layout.tilings) tilings.insert(tilings.end(), {tiling.axis, tiling.length, tiling.jump});
-  static PyObject *type = importAttribute("quadrants._containers.layout", "ContainerLayout").release();
-  return PyObject_CallFunction(type, "sNNNLNN", support::getName(layout.element.scalar).data(), makeElementShape(layout.element),
+  static constinit KnownAttribute type("quadrants._containers.layout", "ContainerLayout");
+  return PyObject_CallFunction(type.get(), "sNNNLNN", support::getName(layout.element.scalar).data(), makeElementShape(layout.element),
                                makeTuple(layout.extents), makeTuple(layout.strides), static_cast<long long>(layout.componentStride),
                                makeTuple(layout.origin), makeTuple(tilings));
 }

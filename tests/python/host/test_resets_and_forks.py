@@ -73,6 +73,38 @@ def test_a_launch_that_waits_for_another_thread_does_not_use_memory_that_a_reset
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
 
 
+@pytest.mark.parametrize(
+    "use, module", [("qd.ndarray(qd.i64, 4)._qd_layout", "quadrants._containers.layout"), ("Steps().step", "quadrants._language.kernel")]
+)
+def test_two_threads_may_be_the_first_that_need_a_class_of_the_package(use, module, tmp_path):
+    # Each class is looked up once. That import lets the other thread run, which must not wait for it with the GIL.
+    script = f"""
+    import builtins
+
+    class Steps:
+        @qd.kernel
+        def step(self):
+            pass
+
+    load = builtins.__import__
+
+    def load_slowly(name, *rest):
+        if name == {module!r}:
+            time.sleep(0.2)
+        return load(name, *rest)
+
+    builtins.__import__ = load_slowly
+    threads = [threading.Thread(target=lambda: {use}) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("done")
+    """
+    done = run(script, tmp_path, timeout=30)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
 def test_threads_that_use_the_runtime_while_it_is_reset_get_errors(tmp_path):
     script = """
     def use_arrays():
