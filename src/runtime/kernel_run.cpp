@@ -20,7 +20,9 @@ KernelRun::KernelRun(const artifact::Artifact &artifact, const QdRuntimeApi &api
   context.runtime = this;
 }
 
-KernelRun::~KernelRun() { releaseTemporaries(); }
+KernelRun::~KernelRun() {
+  if (temporaries.load(std::memory_order_relaxed)) releaseTemporaries();
+}
 
 void KernelRun::releaseTemporaries() {
   for (Temporary *item = temporaries.exchange(nullptr, std::memory_order_acquire); item;) {
@@ -69,13 +71,15 @@ void KernelRun::fail(int32_t site, const uint64_t *values) noexcept {
 
 void KernelRun::print(int32_t site, const uint64_t *values) noexcept {
   tryWith([&] {
-    std::lock_guard lock(printing);
+    std::lock_guard lock(reporting);
+    if (!reports) reports = std::make_unique<Reports>();
     bool isCheck = artifact.sites[size_t(site)].kind != artifact::Site::Kind::Print;
-    if (isCheck && reported.contains(site)) return;
+    if (isCheck && reports->checks.contains(site)) return;
+    std::vector<uint64_t> &printed = reports->printed;
     const size_t count = artifact.sites[size_t(site)].countValues();
     if (size_t wanted = printed.size() + count + 1; wanted > printed.capacity())
       printed.reserve(2 * wanted); // a record is stored completely or not at all
-    if (isCheck) reported.insert(site);
+    if (isCheck) reports->checks.insert(site);
     printed.push_back(uint64_t(site));
     printed.insert(printed.end(), values, values + count);
   });
@@ -91,15 +95,16 @@ bool KernelRun::mustStop() noexcept {
 
 void KernelRun::finishRound() noexcept {
   releaseTemporaries();
-  claims.clear();
+  if (reports) reports->claims.clear();
 }
 
 bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept {
   bool isOwn = true;
   tryWith([&] {
-    std::lock_guard lock(claiming);
+    std::lock_guard lock(reporting);
+    if (!reports) reports = std::make_unique<Reports>();
     const bool isUpdate = loop < 0;
-    Claim &claim = claims[{isUpdate ? ~loop : loop, address}];
+    Claim &claim = reports->claims[{isUpdate ? ~loop : loop, address}];
     auto isOther = [&](std::optional<uint64_t> &known) { return known.value_or(iteration) != iteration; };
     isOwn = !isOther(claim.writer) && (isUpdate || (!claim.hasManyUpdaters && !isOther(claim.updater)));
     if (!isOwn) return;
@@ -110,8 +115,8 @@ bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) noexce
 }
 
 std::vector<uint64_t> KernelRun::takePrinted() {
-  std::lock_guard lock(printing);
-  return std::exchange(printed, {});
+  std::lock_guard lock(reporting);
+  return reports ? std::exchange(reports->printed, {}) : std::vector<uint64_t>();
 }
 
 void KernelRun::failBecause(std::string why) noexcept {

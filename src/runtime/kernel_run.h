@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -82,16 +83,18 @@ private:
   std::atomic<bool> hasFailed{false};
   template <typename Body> bool tryWith(Body &&body) noexcept;
   std::atomic<Temporary *> temporaries{nullptr};
-  std::mutex printing;
-  std::vector<uint64_t> printed;
-  std::mutex claiming;
+  std::mutex reporting; ///< protects `reports`
   /// Which iterations write and update an address: none, this one, or several.
   struct Claim {
     std::optional<uint64_t> writer, updater;
     bool hasManyUpdaters = false;
   };
-  std::map<std::pair<int32_t, uint64_t>, Claim> claims; ///< by loop and address
-  std::set<int32_t> reported;                           ///< checks that were already reported by this launch
+  struct Reports {
+    std::vector<uint64_t> printed;
+    std::map<std::pair<int32_t, uint64_t>, Claim> claims; ///< by loop and address
+    std::set<int32_t> checks;                             ///< those that this launch has reported
+  };
+  std::unique_ptr<Reports> reports; ///< null until there is something to report: most launches only begin and end
 };
 
 } // namespace qd::runtime

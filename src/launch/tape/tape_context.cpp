@@ -58,6 +58,8 @@ struct Raised {
 
 } // namespace
 
+constinit thread_local TapeContext::Stack *TapeContext::stack = nullptr;
+
 //--- Phases ---
 
 /// Makes this context the innermost one, and keeps it alive.

@@ -122,8 +122,9 @@ private:
   };
   static TapeContext *getInnermost() { return stack ? stack->innermost : nullptr; }
 
-  /// The stack of this thread; null until it enters a context.
-  inline static thread_local Stack *stack = nullptr;
+  /// The stack of this thread; null until it enters a context. Every launch reads this variable; with lazy allocation each read would be a
+  /// call.
+  static constinit thread_local Stack *stack __attribute__((tls_model("initial-exec")));
   /// First of the contexts of all threads that record memory.
   inline static TapeContext *firstActive = nullptr;
 
