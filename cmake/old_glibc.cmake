@@ -4,7 +4,11 @@ if(NOT QD_GLIBC)
   return()
 endif()
 set(folder ${PROJECT_BINARY_DIR}/glibc-${QD_GLIBC})
-execute_process(COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/old_glibc/write_stubs.py ${folder} ${QD_GLIBC} ${CMAKE_CXX_COMPILER}
+set(target)
+if(CMAKE_CROSSCOMPILING)
+  set(target --target=${CMAKE_CXX_COMPILER_TARGET} --sysroot=${CMAKE_SYSROOT})
+endif()
+execute_process(COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/old_glibc/write_stubs.py ${folder} ${QD_GLIBC} ${CMAKE_CXX_COMPILER} ${target}
                 COMMAND_ERROR_IS_FATAL ANY)
 add_link_options(-L${folder})
 add_library(qd_old_glibc OBJECT ${CMAKE_CURRENT_LIST_DIR}/old_glibc/functions.c)

@@ -1,27 +1,56 @@
 #!/usr/bin/env python3
-"""Makes the wheel of the interpreter that runs this script: `make_wheel.py <folder> [options of pip]`.
+"""Makes wheels: `make_wheel.py <folder> [--python 3.12 | --all] [--arch aarch64]`, by default for the interpreter that runs it.
 
-It builds against glibc 2.28 (`cmake/old_glibc.cmake`), asks auditwheel which systems the modules run on, names them in the wheel, and
-compresses it better than zip programs do: the same format, packed by libdeflate with all its time.
+scikit-build-core makes a wheel without modules, and CMake builds the modules of one Python after the other in the same folder: what does
+not depend on Python is compiled once. They are linked against glibc 2.28 (`cmake/old_glibc.cmake`). auditwheel says which systems each
+wheel runs on. It is compressed better than zip programs do: the same format, packed by libdeflate with all its time.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import os
+import platform
 import re
 import subprocess
 import sys
 import tempfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import debian_root
 import deflate
+import pythons
 
 ROOT = Path(__file__).resolve().parent.parent
+LLVM = Path("/usr/lib/llvm-22")
 GLIBC = "2.28"
 COMPRESSION = 12  # the best; ten seconds
+# What the modules for another processor are compiled with and linked to.
+CROSS_PACKAGES = (
+    "llvm-22-dev", "libmlir-22-dev", "mlir-22-tools", "liblld-22-dev", "libstdc++-12-dev", "libc6-dev", "zlib1g-dev", "libzstd-dev",
+    "libvulkan-dev", "python3.11-venv",
+)  # fmt: skip
+DESCRIBE = "import sys, sysconfig; print('cp%d%d' % sys.version_info[:2], sysconfig.get_path('include'), sysconfig.get_config_var('SOABI'))"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What modules are built for: a Python, as `cp313` with its headers and `cpython-313-x86_64-linux-gnu`, and a processor."""
+
+    tag: str
+    headers: str
+    abi: str
+    machine: str
+
+    @staticmethod
+    def of(interpreter: str | Path, machine: str) -> Target:
+        """Describes an interpreter of this machine; its headers serve for each 64-bit processor."""
+        tag, headers, abi = subprocess.check_output([interpreter, "-c", DESCRIBE], text=True).split()
+        return Target(tag, headers, abi.replace(platform.machine(), machine), machine)
 
 
 class Compressor:
@@ -38,59 +67,115 @@ class Compressor:
         return bytes(deflate.deflate_compress(b"".join(self.parts), COMPRESSION))
 
 
-def build(folder: Path, options: list[str]) -> Path:
-    """Returns the wheel that pip makes, which runs on this system and newer ones."""
-    settings = ["-C", f"cmake.define.QD_GLIBC={GLIBC}"]
-    fixed = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-q", "-w", str(folder)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *fixed, *settings, *options, str(ROOT)], check=True, stdout=sys.stderr)
+def run(*command: str | Path) -> None:
+    environment = {**os.environ, "CCACHE_PCH_EXTSUM": "1"}  # cmake/modules.cmake
+    subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr, env=environment)
+
+
+def pack_python_files(folder: Path) -> Path:
+    """Returns a wheel that pip makes, without the extension modules."""
+    options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-q", "-w", folder]
+    run(sys.executable, "-m", "pip", "wheel", *options, "-C", "wheel.cmake=false", "-C", "wheel.platlib=true", ROOT)
     (path,) = folder.glob("*.whl")
     return path
 
 
-def ask_auditwheel(path: Path) -> str:
-    """Returns the oldest platform on which the wheel runs, like manylinux_2_27_x86_64."""
-    text = subprocess.check_output([sys.executable, "-m", "auditwheel", "show", str(path)], text=True)
-    match = re.search(r'platform\s+tag:\s+"(\w+)"', text)
-    if not match:
-        sys.exit(f"auditwheel does not name a platform:\n{text}")
-    return match[1]
+def build_modules(target: Target, folder: Path) -> dict[str, Path]:
+    """Builds the extension modules; returns their files under the names that they have in the wheel."""
+    build = ROOT / f"build-wheel-{target.machine}"
+    settings = {
+        "CMAKE_C_COMPILER": "clang-22",
+        "CMAKE_CXX_COMPILER": "clang++-22",
+        "CMAKE_STRIP": LLVM / "bin/llvm-strip",
+        "Python_EXECUTABLE": sys.executable,
+        "QD_PYTHON_HEADERS": target.headers,
+        "QD_PYTHON_ABI": target.abi,
+        "QD_GLIBC": GLIBC,
+        "QD_TOOLS": "OFF",
+        "QD_MODULE_FOLDER": build / "modules",
+        **(describe_other_processor(target.machine) if target.machine != platform.machine() else {}),
+    }
+    run("cmake", "--log-level=NOTICE", "-G", "Ninja", "-S", ROOT, "-B", build, *(f"-D{name}={value}" for name, value in settings.items()))
+    run("ninja", "-C", build, "-j", os.environ.get("QD_JOBS", str(os.cpu_count() or 1)))
+    run("cmake", "--install", build, "--strip", "--prefix", folder / target.tag)
+    return {str(path.relative_to(folder / target.tag)): path for path in (folder / target.tag).rglob("*.so")}
 
 
-def find_platform(oldest: str) -> str:
-    """Returns the platform to promise; exits if the modules need a newer one."""
-    machine = os.uname().machine
-    match = re.fullmatch(r"manylinux_2_(\d+)_" + machine, oldest)
-    if not match or int(match[1]) > int(GLIBC.split(".")[1]):
-        sys.exit(f"the modules need {oldest}, not glibc {GLIBC}")
-    return f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+def describe_other_processor(machine: str) -> dict[str, str | Path]:
+    """Returns settings of CMake for the processor, whose libraries are unpacked first."""
+    architecture = pythons.DEBIAN_ARCHITECTURES[machine]
+    root = ROOT / f"build-debian-bookworm-{architecture}"
+    debian_root.make(root, "bookworm", architecture, list(CROSS_PACKAGES))
+    return {
+        "CMAKE_TOOLCHAIN_FILE": ROOT / "cmake" / f"{machine}.cmake",
+        "QD_SYSROOT": root,
+        "QD_LLVM_ROOT": f"{root}{LLVM}",
+        "QD_MLIR_TBLGEN": LLVM / "bin/mlir-tblgen",
+    }
 
 
-def rewrite(source: Path, folder: Path, platform: str) -> Path:
-    """Writes the wheel with another platform tag, well compressed; returns its path."""
-    tag = re.compile(r"-linux_\w+(?=\.whl$|$)", re.MULTILINE)
-    target = folder / tag.sub(f"-{platform}", source.name)
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
-        contents = {info.filename: old.read(info) for info in old.infolist()}
-        (description,) = [name for name in contents if name.endswith(".dist-info/WHEEL")]
-        (record,) = [name for name in contents if name.endswith(".dist-info/RECORD")]
-        contents[description] = tag.sub(f"-{platform}", contents[description].decode()).encode()
-        digest = base64.urlsafe_b64encode(hashlib.sha256(contents[description]).digest()).rstrip(b"=").decode()
-        line = f"{description},sha256={digest},{len(contents[description])}"
-        contents[record] = re.sub(rf"^{re.escape(description)},.*$", line, contents[record].decode(), flags=re.MULTILINE).encode()
-        for info in old.infolist():
+def write_wheel(source: Path, modules: dict[str, Path], target: Target, folder: Path) -> Path:
+    """Writes the wheel with these modules, well compressed, under the tag of the target; returns its path."""
+    tag = f"{target.tag}-{target.tag}-manylinux_{GLIBC.replace('.', '_')}_{target.machine}"
+    any_tag = re.compile(r"cp\d+-cp\d+-linux_\w+")
+    path = folder / any_tag.sub(tag, source.name)
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        contents = {info: old.read(info) for info in old.infolist()}
+        (description,) = (info for info in contents if info.filename.endswith(".dist-info/WHEEL"))
+        (record,) = (info for info in contents if info.filename.endswith(".dist-info/RECORD"))
+        contents[description] = any_tag.sub(tag, contents[description].decode()).encode()
+        lines = [line for line in contents.pop(record).decode().splitlines() if not line.startswith(description.filename)]
+        changed = {description: contents[description]}
+        for name, module in modules.items():
+            info = zipfile.ZipInfo(name, description.date_time)
+            info.external_attr = 0o100755 << 16
+            changed[info] = module.read_bytes()
+        lines += [f"{info.filename},sha256={compute_digest(data)},{len(data)}" for info, data in changed.items()]
+        for info, data in {**contents, **changed, record: "\n".join([*lines, ""]).encode()}.items():
             info.compress_type = zipfile.ZIP_DEFLATED
             with new.open(info, "w") as member:
                 member._compressor = Compressor()  # type: ignore[attr-defined]
-                member.write(contents[info.filename])
-    return target
+                member.write(data)
+    return path
+
+
+def compute_digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def check_platform(wheel: Path, target: Target) -> None:
+    """Exits, and removes the wheel, unless auditwheel says that it runs on the systems that its name promises."""
+    text = subprocess.check_output([sys.executable, "-m", "auditwheel", "show", wheel], text=True)
+    oldest = re.search(r'platform\s+tag:\s+"manylinux_2_(\d+)_' + target.machine + '"', text)
+    if not oldest or int(oldest[1]) > int(GLIBC.split(".")[1]):
+        wheel.unlink()
+        sys.exit(f"the modules for {target.abi} need more than glibc {GLIBC}:\n{text}")
+
+
+def find_interpreters(versions: list[str]) -> list[Path]:
+    """Returns the interpreters of these versions, and says which are missing."""
+    found = {version: pythons.find(version) for version in versions}
+    for version in (version for version, path in found.items() if not path):
+        print(f"there is no Python {version} with headers: neither on the path, nor of pyenv, uv or Debian", file=sys.stderr)
+    return [path for path in found.values() if path]
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(prog="./dev wheel", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--python", action="append", choices=pythons.VERSIONS, help="a version of Python; may be repeated")
+    parser.add_argument("--all", action="store_true", help="one wheel for each version of Python that is found here")
+    parser.add_argument("--arch", choices=list(pythons.DEBIAN_ARCHITECTURES), default=platform.machine(), help="the processor")
+    given = parser.parse_args()
+    versions = list(pythons.VERSIONS) if given.all else given.python or []
+    interpreters = find_interpreters(versions) if versions else [Path(sys.executable)]
+    given.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        plain = build(Path(temporary), sys.argv[2:])
-        print(rewrite(plain, folder, find_platform(ask_auditwheel(plain))))
+        plain = pack_python_files(Path(temporary))
+        for target in [Target.of(interpreter, given.arch) for interpreter in interpreters]:
+            wheel = write_wheel(plain, build_modules(target, Path(temporary)), target, given.folder)
+            check_platform(wheel, target)
+            print(wheel, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pythons
+
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "out" / "nightly"
-PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 SECONDS_OF_A_DAY = 86_400
 # Emulated AMD GPUs, one of each family, and the suites that run on them.
 AMD_TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
@@ -59,6 +58,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "ranks": [python, "-m", "tests.python.distributed.kill_ranks", "--runs", "200", *first],
         "vulkan-control-flow": [python, "-m", "tests.python.vulkan.control_flow", "--count", "20000", *first],
         "wheel": ["bash", "tools/check_wheel.sh"],
+        "wheels": [python, "tools/check_wheels.py"],
         "site": ["bash", "-c", f"./dev site --frames 5 && {python} -m pytest tests/site"],
         "vulkan-suites": [
             "env",
@@ -74,29 +74,11 @@ def list_commands(seed: int) -> dict[str, list[str]]:
 
 
 def find_interpreter(version: str) -> str:
-    """Returns the path of an interpreter of this version: on the path, of pyenv, or one that uv has or installs."""
-    wanted = re.search(r'requires-python = ">=(3\.\d+)"', (ROOT / "pyproject.toml").read_text())
-    if wanted and _split(version) < _split(wanted[1]):
-        raise Skipped(f"pyproject.toml asks for {wanted[1]}")
-    candidates = [shutil.which(f"python{version}"), *map(str, sorted(_pyenv().glob(f"versions/{version}.*/bin/python"), reverse=True))]
-    if uv := shutil.which("uv"):
-        subprocess.run([uv, "python", "install", "-q", version], check=False)
-        candidates.append(subprocess.run([uv, "python", "find", version], capture_output=True, text=True).stdout.strip())
-    for candidate in filter(None, candidates):
-        # pyenv adds commands to the path for versions that are not selected; headers may be missing.
-        script = "import sysconfig, os; print(os.path.exists(sysconfig.get_path('include') + '/Python.h'))"
-        probe = subprocess.run([candidate, "-c", script], capture_output=True, text=True)
-        if probe.stdout.strip() == "True":
-            return candidate
-    raise Skipped("no interpreter with headers: neither on the path, nor of pyenv or uv")
-
-
-def _split(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
-
-
-def _pyenv() -> Path:
-    return Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    """Returns the path of an interpreter of this version."""
+    found = pythons.find(version)
+    if not found:
+        raise Skipped("no interpreter with headers: neither on the path, nor of pyenv, uv or Debian")
+    return str(found)
 
 
 def test_with(version: str) -> tuple[list[str], dict[str, str]]:
@@ -109,7 +91,7 @@ def test_with(version: str) -> tuple[list[str], dict[str, str]]:
 
 def list_checks(seed: int) -> Iterator[str]:
     yield from list_commands(seed)
-    yield from (f"python{version}" for version in PYTHONS)
+    yield from (f"python{version}" for version in pythons.VERSIONS)
 
 
 def run(name: str, seed: int) -> str:

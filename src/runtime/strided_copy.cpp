@@ -23,7 +23,8 @@ namespace qd::runtime {
 static constexpr size_t kLargeBytes = 512 << 10, kUncachedBytes = size_t(32) << 20, kChunk = 256 << 10;
 // Two threads that first touch the same huge page wait for each other.
 static constexpr size_t kHugeChunk = size_t(4) << 20;
-static constexpr size_t kLine = 64, kPattern = 4096;
+static constexpr size_t kPattern = 4096;
+[[maybe_unused]] static constexpr size_t kLine = 64; // only x86-64 has stores that bypass the caches
 // When the innermost axes of the two arrays differ, a tile of this many elements of both stays in the first-level cache.
 static constexpr int64_t kTileEdge = 32, kTileElements = 2048;
 

@@ -209,7 +209,7 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
 
 def _name_page(error: BaseException, code: str | None) -> None:
     """Lets tracebacks say how to show the page of a code, below the text of the error."""
-    if code is not None:
+    if code is not None and sys.version_info >= (3, 11):
         error.add_note(f"`python -m quadrants explain {code}` shows an example and its remedy")
 
 

@@ -205,10 +205,19 @@ def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
 
 def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
     """Whether `code` may be the code of this lambda."""
+    if sys.version_info < (3, 11):  # code knows its lines only
+        constants = compile(ast.Expression(node), code.co_filename, "eval").co_consts
+        return any(_list_contents(each) == _list_contents(code) for each in constants if isinstance(each, CodeType))
     body: Any = node.body
     places: list[Any] = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
     first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
     return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
+
+
+def _list_contents(code: CodeType) -> tuple[object, ...]:
+    """Returns what two codes of one text have in common, wherever their free variables are."""
+    constants = [each for each in code.co_consts if not isinstance(each, CodeType)]
+    return code.co_varnames, constants, {*code.co_names, *code.co_freevars}
 
 
 def store_text(name: str, text: str) -> str:

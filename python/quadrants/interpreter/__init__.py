@@ -216,7 +216,8 @@ def _with_frames(error: Exception, text: str) -> Exception:
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:
-
+    if sys.version_info < (3, 11):  # code knows its lines only
+        return trace.tb_lineno, 0, trace.tb_lineno, 0
     line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
     first = line or trace.tb_lineno
     return first, column or 0, end_line or first, end_column or 0

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <frameobject.h>
 #include <new>
 #include <set>
 #include <string>
@@ -112,7 +113,11 @@ static void recordAllocation(TensorObject &object) {
   Ref frame = Ref::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
   while (frame) {
     auto *current = reinterpret_cast<PyFrameObject *>(frame.get());
+#if PY_VERSION_HEX < 0x030b0000
+    Ref globals = Ref::adopt(PyObject_GetAttrString(frame.get(), "f_globals"));
+#else
     Ref globals = Ref::adopt(PyFrame_GetGlobals(current));
+#endif
     PyObject *name = PyDict_GetItemString(globals.get(), "__name__");
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
     if (!text || strncmp(text, "quadrants", strlen("quadrants")) != 0) {

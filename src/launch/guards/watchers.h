@@ -1,8 +1,8 @@
 // watchers.h: notices that a dictionary or a class has changed since a guard read it
 //
-// Python 3.11 numbers all changes, and a guard compares numbers. From 3.12 on, Python calls a watcher before a dictionary and around the
-// change of a class; the watcher numbers the changes of what some guard watches. An object that cannot be watched is never current, so that
-// its guards read it again at every launch.
+// Python 3.10 and 3.11 number all changes, and a guard compares numbers. From 3.12 on, Python calls a watcher before a dictionary and
+// around the change of a class; the watcher numbers the changes of what some guard watches. An object that cannot be watched is never
+// current, so that its guards read it again at every launch.
 #pragma once
 
 #include "launch/python.h"

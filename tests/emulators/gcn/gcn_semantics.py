@@ -285,12 +285,12 @@ def find_functions(family: str, wanted: set[tuple[str, str]], folder: Path) -> d
         if not library.exists() and not _compile(sources, library):
             # A text that the translation does not cover: its instruction stays unknown, the others do not.
             if len(missing) == 1:
-                return {key: _known[family, *key] for key in wanted if (family, *key) in _known}
+                return {key: _known[(family, *key)] for key in wanted if (family, *key) in _known}
             for key in missing:
                 find_functions(family, {key}, folder)
-            return {key: _known[family, *key] for key in wanted if (family, *key) in _known}
+            return {key: _known[(family, *key)] for key in wanted if (family, *key) in _known}
         opened = _open(library)
         for name, variant in names:
             address = ctypes.cast(getattr(opened, f"{name}_{variant or 'plain'}"), ctypes.c_void_p).value
             _known[family, name, variant] = address or 0
-    return {key: _known[family, *key] for key in wanted if (family, *key) in _known}
+    return {key: _known[(family, *key)] for key in wanted if (family, *key) in _known}

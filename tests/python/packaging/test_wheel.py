@@ -15,7 +15,7 @@ import numpy
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-MAXIMUM_BYTES = 20_500_000
+MAXIMUM_BYTES = 20_000_000
 READELF = "/usr/lib/llvm-22/bin/llvm-readelf"
 
 PROGRAM = """
