@@ -4,9 +4,14 @@
 // Out:  the device, which is the shared one of gpu/device.h, and machine code from the driver's assembler.
 #include "backends/gpu/device.h"
 #include "backends/cuda/api.h"
+#include "backends/cuda/device_ptx.h"
 #include "backends/cuda/limits.h"
+#include "backends/gpu/device_code.h"
+#include "runtime/thread_pool.h"
 
+#include <algorithm>
 #include <array>
+#include <exception>
 
 namespace qd::cuda {
 
@@ -15,6 +20,8 @@ using support::ErrorKind;
 using support::Option;
 
 namespace {
+
+constexpr size_t kMaxParts = 16; ///< of a kernel, assembled at the same time
 
 bool isCubin(const std::vector<uint8_t> &binary) {
   return binary.size() > 4 && binary[0] == 0x7f && binary[1] == 'E' && binary[2] == 'L' && binary[3] == 'F';
@@ -38,13 +45,40 @@ public:
   runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes, /*blocksProgress=*/true}; }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
-    if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
+    if (!isCubin(artifact.binary) && !gpu::hasParts(artifact.binary)) assemble(artifact);
     return GpuDevice::load(artifact);
   }
 
 private:
-  /// Compiles PTX to machine code of this device with the driver.
-  std::vector<uint8_t> assemble(const artifact::Artifact &artifact) {
+  /// Compiles PTX to machine code of this device with the driver: long texts in parts, on the threads of the pool. The driver loads PTX one
+  /// text at a time, but links it on many threads.
+  void assemble(artifact::Artifact &artifact) {
+    struct Work {
+      CudaDevice &device;
+      const std::string &kernel;
+      std::vector<std::string> texts;
+      std::vector<gpu::Code> codes;
+      std::vector<std::exception_ptr> errors;
+    } work{*this, artifact.kernel, {}, {}, {}};
+    std::string_view text(reinterpret_cast<const char *>(artifact.binary.data()), artifact.binary.size());
+    text = text.substr(0, text.find('\0'));
+    work.texts = splitPtx(text, std::min<size_t>(kMaxParts, size_t(std::max(1, runtime::getThreadCount()))));
+    work.codes.resize(work.texts.size());
+    work.errors.resize(work.texts.size());
+    auto assembleOne = [](void *data, int64_t number) {
+      auto &own = *static_cast<Work *>(data);
+      try {
+        own.codes[size_t(number)] = own.device.assembleText(own.texts[size_t(number)], own.kernel);
+      } catch (...) { own.errors[size_t(number)] = std::current_exception(); }
+    };
+    const volatile int32_t stop = 0;
+    runtime::runChunks({assembleOne, &work, int64_t(work.texts.size()), &stop, nullptr}, 0);
+    for (const std::exception_ptr &error : work.errors)
+      if (error) std::rethrow_exception(error);
+    artifact.binary = gpu::joinParts(work.codes);
+  }
+
+  gpu::Code assembleText(std::string &text, const std::string &kernel) {
     gpu::Memory::Scope scope(*memory);
     std::array<char, 4096> errors{};
     std::vector<LinkOption> options{kErrorLog, kErrorLogBytes};
@@ -60,16 +94,15 @@ private:
         if (linking) api.endLinking(linking);
       }
     } owner{api};
-    std::string text(artifact.binary.begin(), artifact.binary.end()); // ends with a null byte
     void *code = nullptr;
     size_t size = 0;
     memory->check(api.beginLinking(unsigned(options.size()), options.data(), values.data(), &owner.linking), "assemble a kernel");
-    Status status = api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, artifact.kernel.c_str(), 0, nullptr, nullptr);
+    Status status = api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, kernel.c_str(), 0, nullptr, nullptr);
     if (status == gpu::kSuccess) status = api.completeLinking(owner.linking, &code, &size);
     if (status == kUnsupportedPtx)
       throw Error(ErrorKind::Runtime,
                   "the NVIDIA driver is too old for the code of " + architecture + " (" + api.describe(status) + "): update the driver");
-    if (status != gpu::kSuccess) throw gpu::DriverError(api, status, "assemble kernel " + artifact.kernel + ": " + errors.data());
+    if (status != gpu::kSuccess) throw gpu::DriverError(api, status, "assemble kernel " + kernel + ": " + errors.data());
     auto *bytes = static_cast<const uint8_t *>(code);
     return {bytes, bytes + size};
   }

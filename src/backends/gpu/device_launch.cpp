@@ -4,6 +4,7 @@
 // Out:  tasks in a stream, launched one by one or as a graph; failures and prints, if the kernel has any, after a wait.
 #include "backends/gpu/device_launch.h"
 
+#include "backends/gpu/device_code.h"
 #include "runtime/profiler.h"
 #include "support/log.h"
 
@@ -48,11 +49,16 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<TaskTimer> t
       resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes), scratchBytes(artifact.scratchBytes) {
   Memory::Scope scope(*memory);
   const Api &api = memory->api;
-  memory->check(api.loadModule(&module, artifact.binary.data()), "load a compiled kernel");
+  for (const uint8_t *part : findParts(artifact.binary))
+    memory->check(api.loadModule(&modules.emplace_back(), part), "load a compiled kernel");
   unsigned processors = unsigned(memory->getAttribute(api.attributes.multiprocessorCount));
   for (const artifact::DeviceTask &deviceTask : artifact.tasks) {
     Task task{deviceTask};
-    memory->check(api.getFunction(&task.function, module, deviceTask.entry.c_str()), "find a task of a compiled kernel");
+    Status status = kSuccess;
+    for (Module module : modules)
+      if (!task.function && (status = api.getFunction(&task.function, module, deviceTask.entry.c_str())) != kSuccess)
+        task.function = nullptr;
+    if (!task.function) memory->check(status, "find a task of a compiled kernel");
     int blocks = 1;
     memory->check(api.getOccupancy(&blocks, task.function, int(deviceTask.blockSize), 0), "compute the occupancy of a task");
     task.residentBlocks = std::max(1u, unsigned(blocks) * processors);
@@ -95,7 +101,7 @@ GpuKernel::~GpuKernel() {
       if (streamState->executable) memory->api.destroyExecutableGraph(streamState->executable);
       if (streamState->graph) memory->api.destroyGraph(streamState->graph);
     }
-    memory->api.unloadModule(module);
+    for (Module module : modules) memory->api.unloadModule(module);
   } catch (const Error &) {
     // After a fault or a fork nothing can be released.
   }

@@ -67,7 +67,7 @@ private:
   bool hasPrint = false, drawsRandom = false;
   bool waitsForGrids = false; ///< a task has blocks that wait for each other, which graphs do not support
   size_t argumentBytes, resultBytes, scratchBytes;
-  Module module = nullptr;
+  std::vector<Module> modules; ///< each has some of the tasks
   std::vector<Task> tasks;
   std::vector<std::unique_ptr<StreamState>> streamStates; ///< the first one belongs to the default stream
 };

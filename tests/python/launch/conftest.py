@@ -31,7 +31,8 @@ class Compiler:
         made = kernel.made if isinstance(kernel.made, hand_made.HandMade) else kernel.made(arguments)
         binary = hand_made.build_library(made.code, self.folder)
         if made.tasks:  # the stand-in for the driver takes the path of a library for PTX
-            binary = str(hand_made.write_library(binary, self.folder)).encode()
+            path = str(hand_made.write_library(binary, self.folder))
+            binary = made.ptx.replace("{library}", path).encode() if made.ptx else path.encode()
         return hand_made.serialize(made, binary), []
 
 

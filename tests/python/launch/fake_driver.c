@@ -216,29 +216,43 @@ EXPORT int cuLaunchCooperativeKernel(struct Function *function, unsigned gx, uns
   return ++fake.launches, run(function, parameters[0], gx, bx, shared);
 }
 
-static struct {
+/* A text is a path, or has a comment with one. Texts are kept in the folder FAKE_TEXTS. */
+struct Linking {
   char *code;
   size_t bytes;
-} linking;
-EXPORT int cuLinkCreate_v2(unsigned count, int *options, void **values, void **out) { return *out = &linking, SUCCESS; }
-EXPORT int cuLinkAddData_v2(void *state, int kind, void *data, size_t bytes, const char *name, unsigned count, int *options, void **values) {
-  FILE *file = kind == 1 ? fopen(data, "rb") : NULL;
+};
+EXPORT int cuLinkCreate_v2(unsigned count, int *options, void **values, void **out) {
+  return *out = calloc(1, sizeof(struct Linking)), SUCCESS;
+}
+EXPORT int cuLinkAddData_v2(struct Linking *linking, int kind, char *text, size_t bytes, const char *name, unsigned count, int *options,
+                            void **values) {
+  char path[512] = "";
+  const char *mark = strstr(text, "// library ");
+  if (text[bytes - 1] || (mark && sscanf(mark, "// library %500s", path) != 1)) return INVALID_VALUE;
+  if (getenv("FAKE_TEXTS")) {
+    char kept[600];
+    snprintf(kept, sizeof kept, "%s/%p.ptx", getenv("FAKE_TEXTS"), (void *)linking);
+    FILE *out = fopen(kept, "wb");
+    fwrite(text, 1, bytes - 1, out);
+    fclose(out);
+  }
+  FILE *file = kind == 1 ? fopen(mark ? path : text, "rb") : NULL;
   if (!file) return 218;
   fseek(file, 0, SEEK_END);
-  linking.bytes = (size_t)ftell(file);
+  linking->bytes = (size_t)ftell(file);
   rewind(file);
-  linking.code = malloc(linking.bytes);
-  size_t got = fread(linking.code, 1, linking.bytes, file);
+  linking->code = malloc(linking->bytes);
+  size_t got = fread(linking->code, 1, linking->bytes, file);
   fclose(file);
-  return got == linking.bytes ? SUCCESS : INVALID_VALUE;
+  return got == linking->bytes ? SUCCESS : INVALID_VALUE;
 }
-EXPORT int cuLinkComplete(void *state, void **code, size_t *bytes) {
+EXPORT int cuLinkComplete(struct Linking *linking, void **code, size_t *bytes) {
   if (fake.link_failure) return (int)fake.link_failure;
-  *code = linking.code;
-  *bytes = linking.bytes;
-  return ++fake.links, SUCCESS;
+  *code = linking->code;
+  *bytes = linking->bytes;
+  return __atomic_add_fetch(&fake.links, 1, __ATOMIC_SEQ_CST), SUCCESS;
 }
-EXPORT int cuLinkDestroy(void *state) { return free(linking.code), linking.code = NULL, SUCCESS; }
+EXPORT int cuLinkDestroy(struct Linking *linking) { return free(linking->code), free(linking), SUCCESS; }
 
 /*--- Streams and events: everything is done at once ---*/
 

@@ -75,6 +75,8 @@ class HandMade:
     name: str = "hand_made"
     tasks: list[Task] = field(default_factory=list)
     repeats: list[tuple[int, int, int]] = field(default_factory=list)
+    ptx: str = ""
+    """In place of the path of the library; contains the path at {library}."""
 
     @property
     def code(self) -> str:
