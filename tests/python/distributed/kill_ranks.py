@@ -1,5 +1,5 @@
 """Kills ranks at random moments: `python -m tests.python.distributed.kill_ranks --runs 200 [--seed 1] [--ranks 2]
-[--arch cuda]`, which needs a GPU for each rank.
+[--arch cuda [--connecting]]`, which needs a GPU for each rank.
 
 The ranks simulate heat, save the state after every third step, and go on from a saved state if there is one. In half of the runs their
 disk cache is new, so that they are killed while they compile, too. After each run
@@ -49,7 +49,6 @@ def simulate(folder: Path, cache: Path, arch: str) -> None:
     faulthandler.dump_traceback_later(LONGEST - 1)  # tells where a rank hangs
     qd.distributed.init(arch=arch, log_level="warn", timeout=TIMEOUT, offline_cache_file_path=str(cache), cpu_max_num_threads=1)
     heat = example.Heat(SHAPE)
-    (folder / f"connected{os.environ['RANK']}").touch()
     if (folder / "state").exists():
         heat.part.load(folder / "state", {"temperature": heat.old})
         heat.halos[id(heat.old)].exchange()
@@ -57,6 +56,7 @@ def simulate(folder: Path, cache: Path, arch: str) -> None:
         if step % SAVED == 0:
             heat.part.save(folder / "state", {"temperature": heat.old})
         heat.step()
+        (folder / f"connected{os.environ['RANK']}").touch()
 
 
 def list_states(folder: Path, cache: Path, arch: str) -> None:
@@ -122,8 +122,9 @@ def wait(child: int, seconds: float) -> int | None:
 
 
 class Campaign:
-    def __init__(self, ranks: int, seed: int, folder: Path, arch: str):
+    def __init__(self, ranks: int, seed: int, folder: Path, arch: str, connecting: bool):
         self.arch, self.ranks, self.rng, self.folder, self.longest = arch, ranks, random.Random(seed), folder, 0.0
+        self.waits = arch == "cuda" and not connecting  # until all ranks have connected
         self.cache, self.problems, self.killed = folder / "cache", list[str](), 0
         child = fork(list_states, folder / "log", folder, self.cache, arch)
         assert wait(child, 100) == 0, (folder / "log").read_text()
@@ -148,10 +149,10 @@ class Campaign:
         if self.rng.random() < 0.2:
             (self.folder / "state").unlink(missing_ok=True)
         children = self.start(cache)
-        # NCCL waits without a limit for a rank that dies while it connects; Gloo does not.
-        while self.arch == "cuda" and not all((self.folder / f"connected{rank}").exists() for rank in range(self.ranks)):
+        # NCCL connects at the first message, and may wait without a limit for a rank that dies meanwhile; Gloo does not.
+        while self.waits and not all((self.folder / f"connected{rank}").exists() for rank in range(self.ranks)):
             time.sleep(0.01)
-        time.sleep(self.rng.uniform(0.0, (4.0 if is_cold else 1.1) * (0.1 if self.arch == "cuda" else self.duration)))
+        time.sleep(self.rng.uniform(0.0, (4.0 if is_cold else 1.1) * (0.1 if self.waits else self.duration)))
         victim = self.rng.randrange(self.ranks)
         os.kill(children[victim], signal.SIGKILL)
         began = time.monotonic()
@@ -178,13 +179,13 @@ class Campaign:
             shutil.rmtree(cache)
 
 
-def run_campaign(runs: int, ranks: int, seed: int, arch: str = "cpu") -> Campaign:
+def run_campaign(runs: int, ranks: int, seed: int, arch: str = "cpu", connecting: bool = False) -> Campaign:
     import heat  # noqa: F401 (once, before the processes part)
     import torch.distributed  # noqa: F401
 
     folder = Path(tempfile.mkdtemp())
     try:
-        campaign = Campaign(ranks, seed, folder, arch)
+        campaign = Campaign(ranks, seed, folder, arch, connecting)
         for number in range(runs):
             campaign.run(number)
         return campaign
@@ -198,9 +199,10 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--arch", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--connecting", action="store_true", help="kill ranks on GPUs also before they have connected")
     given = parser.parse_args()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    campaign = run_campaign(given.runs, given.ranks, given.seed, given.arch)
+    campaign = run_campaign(given.runs, given.ranks, given.seed, given.arch, given.connecting)
     print("\n".join(campaign.problems))
     print(
         f"{given.runs} runs of {given.ranks} ranks, {campaign.killed} killed before they were done; {len(campaign.problems)} problems; "
