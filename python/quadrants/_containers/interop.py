@@ -285,6 +285,8 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         return tensor.to(target) if leaves else tensor
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
+        if copy is False and self._quant is not None:
+            raise self._need_copy("the elements are parts of words")
         # Blocked layouts have no strides, and torch has no negative ones.
         has_view = self._quant is None and not self._qd_layout.tilings and min(self._qd_layout.strides, default=0) >= 0
         if has_view or copy is False:
