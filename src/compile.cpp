@@ -149,6 +149,7 @@ private:
 
     artifact.libraryFolder = options.getText(Option::line_tables);
     backends::TargetOptions targetOptions = makeTargetOptions(options);
+    targetOptions.stackBytes = target->getStackBytes(options);
     if (objects) targetOptions.objects = &*objects;
     return mlir::succeeded(target->emit(*module, targetOptions, *stages, artifact));
   }

@@ -19,8 +19,8 @@ static std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMC
   llvm::StringRef edited = stages.findReplay(".ll");
   // Only dumps need names.
   ctx.setDiscardValueNames(!stages.wantsDumps() && edited.empty());
-  codegen::EmitOptions emitOptions{options.fastMath,   options.parallel,  options.lanes,      options.blockSize,
-                                   options.maxThreads, options.pieceSize, options.lineTables, options.timed};
+  codegen::EmitOptions emitOptions{options.fastMath,  options.parallel,   options.lanes, options.blockSize, options.maxThreads,
+                                   options.pieceSize, options.lineTables, options.timed, options.stackBytes};
   std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, target.getTraits(), target.getGrid(), emitOptions, artifact);
   if (!module) return nullptr;
   if (!edited.empty()) {

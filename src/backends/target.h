@@ -3,6 +3,7 @@
 
 #include "artifact/artifact.h"
 #include "passes/target_traits.h"
+#include "support/options.h"
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/SmallVector.h"
@@ -43,6 +44,7 @@ struct TargetOptions {
   int64_t pieceSize = 0;          ///< approximate number of operations per function; 0: unlimited
   bool lineTables = false;        ///< include the lines of the user's source in the binary
   bool timed = false;             ///< kernels report the end of each task to the profiler
+  int64_t stackBytes = 0;         ///< of each thread, which recursive calls check; 0: they do not. Targets with grids
   ObjectStore *objects = nullptr; ///< null: nothing is stored
 };
 
@@ -52,6 +54,8 @@ public:
   virtual const passes::TargetTraits &getTraits() const = 0;
   /// The instructions for grids of threads; null exactly if the traits say that there are no grids.
   virtual const codegen::GridTarget *getGrid() const { return nullptr; }
+  /// Bytes of a thread's stack, where recursive calls of a grid are to be checked and the stack grows down; else 0.
+  virtual int64_t getStackBytes(const support::Options &) const { return 0; }
   /// Sets the artifact's members that code generation produces: backend, binary, sites, scratchBytes, results, hasPrint. Errors are
   /// diagnostics of the module's context. Success without a binary means that `stages` stopped.
   virtual mlir::LogicalResult emit(mlir::ModuleOp module, const TargetOptions &options, Stages &stages,

@@ -31,8 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
 # What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
 LACKING = {
     "cuda": {"forked children"},
-    "amdgpu": {"forked children"},
-    "vulkan": {"recursion", "grid barriers", "forked children", "exported memory", "lazy memory"},
+    "amdgpu": {"forked children", "checked recursion"},
+    "vulkan": {"recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"},
 }
 
 

@@ -104,6 +104,9 @@ void widenNegations(llvm::Module &module) {
   }
 }
 
+/// Of each thread, unless the driver is told otherwise.
+constexpr int64_t kDriversStackBytes = 1024;
+
 class CudaTarget : public Target {
 public:
   explicit CudaTarget(llvm::StringRef capability) : capability(capability.str()), features(chooseFeatures(capability)) {
@@ -118,6 +121,12 @@ public:
 
   const passes::TargetTraits &getTraits() const override { return traits; }
   const codegen::GridTarget *getGrid() const override { return grid.get(); }
+  int64_t getStackBytes(const support::Options &options) const override {
+    using support::Option;
+    if (!options.getBool(Option::debug)) return 0;
+    int64_t bytes = options.getInt(Option::cuda_stack_limit);
+    return bytes > 0 ? bytes : kDriversStackBytes;
+  }
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {

@@ -7,6 +7,9 @@ using namespace mlir;
 
 namespace qd::codegen {
 
+// Bytes of a grid's stack that are left when a call fails: for the kernel's own frame, one more call, and the report of the failure.
+static constexpr int64_t kStackReserve = 192;
+
 static LaneKind getResultKind(const BodyFacts &facts, size_t position) {
   if (position >= facts.results.size() || facts.results[position].isUnset()) return LaneKind::uniform();
   return facts.results[position];
@@ -126,18 +129,23 @@ Components Calls::emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts 
   return into.slots ? loadResults(*into.slots) : direct;
 }
 
-/// Checks the stack before a recursive call: the address of a local shows the depth of the stack.
-void Calls::leaveIfStackIsFull(ir::CallOp op) {
-  llvm::Value *address = builder.CreatePtrToInt(in.makeSlot(builder.getInt8Ty(), "stack"), builder.getInt64Ty());
-  sites.failWhen(builder.CreateICmpULT(address, stackLimit), "stack.used.up", op);
+/// The address of a local shows the depth of the stack.
+llvm::Value *Calls::getStackAddress() { return builder.CreatePtrToInt(in.makeSlot(builder.getInt8Ty(), "stack"), builder.getInt64Ty()); }
+
+/// The limit for the first of recursive calls. A grid does not know where its stack begins, only how long it is.
+llvm::Value *Calls::getStackLimit() {
+  if (!module.traits.hasGrids) return launch.callRuntime(kStackLimit, {});
+  return builder.CreateSub(getStackAddress(), builder.getInt64(uint64_t(std::max<int64_t>(0, module.options.stackBytes - kStackReserve))));
 }
+
+void Calls::leaveIfStackIsFull(ir::CallOp op) { sites.failWhen(builder.CreateICmpULT(getStackAddress(), stackLimit), "stack.used.up", op); }
 
 Components Calls::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {
   llvm::Function *instance = module.getInstance(callee, kinds, in.lanes);
   llvm::SmallVector<llvm::Value *, 16> operands = {in.toGeneric(launch.context)};
   if (module.needsStackLimit(callee)) {
     if (stackLimit) leaveIfStackIsFull(op);
-    operands.push_back(stackLimit ? stackLimit : launch.callRuntime(kStackLimit, {}));
+    operands.push_back(stackLimit ? stackLimit : getStackLimit());
   }
   if (in.lanes > 1) operands.push_back(in.getMask());
   for (Value argument : op.getArguments()) {
@@ -152,7 +160,8 @@ Components Calls::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts
     }
   }
   llvm::Value *result = builder.CreateCall(instance, operands);
-  if (module.calls.contains(callee.getBody(), llvm::IsaPred<ir::AssertOp>))
+  bool mayFail = module.traits.hasGrids && module.needsStackLimit(callee);
+  if (mayFail || module.calls.contains(callee.getBody(), llvm::IsaPred<ir::AssertOp>))
     launch.leaveIfFailed();
   else if (module.calls.contains(callee.getBody(), llvm::IsaPred<ir::WhileOp, ir::ForOp>))
     launch.leaveIfCanceled();

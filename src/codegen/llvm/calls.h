@@ -20,7 +20,7 @@ public:
 
   /// Ends the kernel at one of its own qd.return operations.
   std::function<void(ir::ReturnOp)> leaveKernel;
-  llvm::Value *stackLimit = nullptr; ///< i64, in recursive functions on the processor: the lowest address that the stack may reach
+  llvm::Value *stackLimit = nullptr; ///< i64, in recursive functions: the lowest address that the stack may reach
 
 private:
   /// Where the function instance that is being emitted stores its results; both null in a kernel.
@@ -31,6 +31,8 @@ private:
 
   Components emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
   Components emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
+  llvm::Value *getStackAddress();
+  llvm::Value *getStackLimit();
   void leaveIfStackIsFull(ir::CallOp op);
   LocalStorage *makeResults(ir::FuncOp callee, const BodyFacts &calleeFacts);
   Components loadResults(const LocalStorage &results);

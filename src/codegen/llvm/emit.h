@@ -33,6 +33,7 @@ struct EmitOptions {
       0; ///< functions with at least twice as many operations are outlined into functions of this many; 0: never. Not on targets with grids
   bool lineTables = false; ///< emit the lines of the user's source
   bool timed = false;      ///< report the end of each task; the artifact names the tasks
+  int64_t stackBytes = 0;  ///< of each thread, which recursive calls check; 0: they do not. Targets with grids
 };
 
 /// Lays out the results: each starts at a multiple of 8 bytes, its components packed. Returns the size of the block.

@@ -51,7 +51,7 @@ public:
   /// An outlined instance of a function.
   llvm::Function *getInstance(ir::FuncOp function, llvm::ArrayRef<LaneKind> kinds, unsigned lanes);
   /// Whether instances of the function get the limit of the stack as a parameter.
-  bool needsStackLimit(ir::FuncOp function) { return !traits.hasGrids && functions.isRecursive(function); }
+  bool needsStackLimit(ir::FuncOp function) { return (!traits.hasGrids || options.stackBytes > 0) && functions.isRecursive(function); }
   /// Whether the iterations of a loop cooperate in blocks.
   bool isOfBlock(ir::ForOp loop) { return calls.contains(loop.getBody(), ir::isOfBlock); }
   /// Offset of a shared array in the shared memory of a block.
