@@ -158,7 +158,7 @@ def test_imports_from_torch_warn_once_of_what_is_lost():
         warnings.simplefilter("always")
         x.from_torch(torch.arange(16, dtype=torch.float32))
     assert len(caught) == 1 and "13 elements that are not zero" in str(caught[0].message) and "wet" in str(caught[0].message)
-    assert x.to_torch().tolist() == [0] * 4 + [4, 5] + [0] * 10
+    assert x.to_numpy().tolist() == [0] * 4 + [4, 5] + [0] * 10
 
 
 def test_copies_between_fields_reach_active_cells_only():
