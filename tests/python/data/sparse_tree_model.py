@@ -39,7 +39,7 @@ def spread(values: np.ndarray, inner: Box, outer: Box) -> np.ndarray:
     return values
 
 
-@dataclass
+@dataclass(eq=False)
 class NodeModel:
     """A node. `active` has a bool for each cell of `pointer` and `bitmasked`; `lengths` one number for each list of `dynamic`."""
 
@@ -138,7 +138,7 @@ class NodeModel:
         return [leaf for node in self.below() for leaf in node.leaves]
 
 
-@dataclass
+@dataclass(eq=False)
 class LeafModel:
     """A field of scalars, vectors or matrices. `low` and `high` are the limits of a quantized number: integers wrap, fixed saturate."""
 
@@ -184,7 +184,7 @@ class LeafModel:
         return number + np.arange(math.prod(self.element)).reshape(self.element)
 
 
-@dataclass
+@dataclass(eq=False)
 class TreeModel:
     """A tree: its root, and the structs that are placed in it, as lists of their members."""
 
