@@ -6,6 +6,7 @@
 #include "compile_cache.h"
 
 #include "compile_options.h"
+#include "ir/attributes.h"
 #include "ir/dialect.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -21,7 +22,7 @@ static support::Digest computeKey(mlir::ModuleOp module, llvm::StringRef scope, 
       checks.checkBounds || checks.checkNans || checks.checkRaces || !options.getText(support::Option::line_tables).empty();
   module.print(output, wantsLocations ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
   module.walk([&](mlir::Operation *op) {
-    if (mlir::isa<ir::PrintOp, ir::AssertOp>(op)) output << op->getLoc();
+    if (mlir::isa<ir::PrintOp, ir::AssertOp>(op) || op->hasAttr(ir::kChecked)) output << op->getLoc();
   });
   return support::computeDigest(text);
 }

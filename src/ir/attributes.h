@@ -49,6 +49,9 @@ inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 /// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";
 
+/// On a qd.element of a sparse field that is written: its indices are checked also without debug mode.
+inline constexpr llvm::StringLiteral kChecked = "qd.checked";
+
 /// On a qd.load of an element of a list: elements with different indices are different.
 inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 

@@ -49,8 +49,9 @@ def AssumeUnaliased : QdPass<"qd-assume-unaliased"> {
 def CheckBounds : QdPass<"qd-check-bounds"> {
   let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components.";
   let description = [{
-    Constants and loop indices that are within the extent are not checked.
+    Constants and loop indices that are within the extent are not checked. Without `all`, only elements marked kChecked are.
   }];
+  let options = [Option<"all", "all", "bool", "true", "Check all elements and components">];
 }
 
 def CheckArithmetic : QdPass<"qd-check-arithmetic"> {

@@ -46,7 +46,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   // After the user's assertions are stripped, before tasks separate loops from their bounds.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
   if (options.checkNans) pipeline.addPass(createCheckNans());
-  if (options.checkBounds) pipeline.addPass(createCheckBounds());
+  pipeline.addPass(createCheckBounds({/*all=*/options.checkBounds}));
 
   pipeline.addPass(createSplitTasks());
   // From here on the kernel's body contains only tasks, and values cross tasks only through the scratch block.

@@ -66,15 +66,28 @@ static constexpr size_t kMinReserved = 64 << 10;
 // To ask for each page of more addresses takes seconds.
 static constexpr size_t kMaxCounted = size_t(64) << 30;
 
+// Most addresses that a buffer reserves on each side of its elements.
+static constexpr size_t kMaxMargin = size_t(64) << 30;
+
+static size_t roundUp(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+
 BufferRef Buffer::reserve(size_t bytes) {
-  if (bytes < kMinReserved) return allocate(bytes);
-  size_t mapped = (bytes + kTail + kHugePage - 1) & ~(kHugePage - 1);
+  if (bytes < kMinReserved) {
+    const size_t margin = roundUp(bytes, kAlignment);
+    BufferRef result = allocate(bytes + 2 * margin);
+    result->data = static_cast<char *>(result->data) + margin;
+    result->size = bytes;
+    bytesInUse -= int64_t(2 * margin);
+    return result;
+  }
+  const size_t own = roundUp(bytes + kTail, kHugePage), margin = std::min(own, kMaxMargin), mapped = own + 2 * margin;
   void *block = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (block == MAP_FAILED)
     throw support::Error(support::ErrorKind::Memory, "cannot reserve " + std::to_string(bytes) + " bytes of addresses on the CPU");
   madvise(block, mapped, MADV_NOHUGEPAGE); // one element would take 2 MiB
   BufferRef result(new Buffer);
-  result->block = result->data = block;
+  result->block = block;
+  result->data = static_cast<char *>(block) + margin;
   result->mappedBytes = mapped;
   result->size = bytes;
   result->reserved = true;
@@ -85,12 +98,12 @@ BufferRef Buffer::reserve(size_t bytes) {
 void Buffer::discard(size_t begin, size_t end) {
   const auto page = size_t(sysconf(_SC_PAGE_SIZE));
   begin = (begin + page - 1) / page * page;
-  end = end >= size ? mappedBytes : end / page * page;
-  if (reserved && !memory && begin < end) madvise(static_cast<char *>(block) + begin, end - begin, MADV_DONTNEED);
+  end = end >= size ? roundUp(size, page) : end / page * page;
+  if (reserved && !memory && begin < end) madvise(static_cast<char *>(data) + begin, end - begin, MADV_DONTNEED);
 }
 
 size_t Buffer::countPresent() const {
-  if (reserved && !memory && mappedBytes > kMaxCounted) return 0;
+  if (reserved && !memory && size > kMaxCounted) return 0;
   size_t present = 0;
   for (auto [begin, end] : listPresent(0, size)) present += end - begin;
   return present;
@@ -103,8 +116,8 @@ std::vector<std::pair<size_t, size_t>> Buffer::listPresent(size_t first, size_t 
   std::vector<unsigned char> flags(kWindow);
   std::vector<std::pair<size_t, size_t>> found;
   for (size_t window = first / page * page; window < last; window += kWindow * page) {
-    size_t bytes = std::min(kWindow * page, mappedBytes - window);
-    if (mincore(static_cast<char *>(block) + window, bytes, flags.data()) != 0) return {{first, last}};
+    size_t bytes = std::min(kWindow * page, roundUp(size, page) - window);
+    if (mincore(static_cast<char *>(data) + window, bytes, flags.data()) != 0) return {{first, last}};
     for (size_t at = window; at < std::min(window + bytes, last); at += page) {
       if (!(flags[(at - window) / page] & 1)) continue;
       size_t begin = std::max(at, first), end = std::min(at + page, last);

@@ -45,6 +45,7 @@ public:
   /// Throws support::Error (Memory) with the requested size.
   static BufferRef allocate(size_t bytes);
   /// Reserves zero-filled memory that the system provides page by page at the first access. It may be larger than the machine's memory.
+  /// On each side are as many more zeros (64 GiB at most): what an index finds that is out of range by less than the extent of its axis.
   static BufferRef reserve(size_t bytes);
   /// Gives the whole pages between two offsets of reserved memory back to the system; they count as zero then.
   void discard(size_t begin, size_t end);

@@ -1,4 +1,5 @@
 // RUN: qd-opt %s --qd-check-bounds --split-input-file | FileCheck %s
+// RUN: qd-opt %s --qd-check-bounds=all=false --split-input-file | FileCheck %s --check-prefix=MARKED
 
 // An unknown index of a field is checked.
 // CHECK-LABEL: qd.kernel @field
@@ -131,4 +132,26 @@ qd.kernel @origin [] attributes {argument_bytes = 12 : i32} {
     %inside = qd.element %x[%k] : !qd.tensor<f32, [4], [4], 4, from [-1]>, si32 -> !qd.ref<f32>
     qd.yield
   }
+}
+
+// -----
+
+// Outside of debug mode, only elements of sparse fields that are written are checked.
+// MARKED-NOT: qd.assert
+// CHECK-LABEL: qd.kernel @marked
+// MARKED-LABEL: qd.kernel @marked
+// MARKED: qd.tensor_argument
+// MARKED-NOT: qd.assert
+// MARKED: qd.element {{.*}} -> !qd.ref<f32>
+// MARKED-NEXT: qd.load
+// MARKED: qd.assert
+// MARKED: qd.element {{.*}} {qd.checked}
+// MARKED-NOT: qd.assert
+qd.kernel @marked [] attributes {argument_bytes = 12 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [4], [4], 4>
+  %i = qd.argument 8 : si32
+  %read = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  %value = qd.load %read : !qd.ref<f32>
+  %written = qd.element %x[%i] {qd.checked} : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  qd.store %value, %written : !qd.ref<f32>
 }

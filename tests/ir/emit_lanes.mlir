@@ -88,7 +88,7 @@ qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
 // Neighboring elements of blocks that are as long as a vector: it has two parts of two blocks at most, and two loads reach both.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:
-// CHECK: udiv <4 x i32> {{.*}}, splat (i32 8)
+// CHECK: ashr <4 x i32> {{.*}}, splat (i32 3)
 // CHECK: [[OFFSETS:%.*]] = add <4 x i32> {{.*}}<i32 0, i32 4, i32 8, i32 12>
 // CHECK: icmp eq <4 x i32> [[OFFSETS]]
 // CHECK: load <4 x float>
@@ -120,7 +120,7 @@ qd.kernel @runs [] attributes {argument_bytes = 24 : i32} {
 // A blocked layout: each block of three elements adds 20 bytes to the 12 of its elements, and the lanes' places have no stride.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:
-// CHECK: udiv <4 x i32> {{.*}}, splat (i32 3)
+// CHECK: sdiv <4 x i32> {{.*}}, splat (i32 3)
 // CHECK: mul <4 x i32> {{.*}}, splat (i32 20)
 // CHECK: call void @llvm.masked.scatter.v4f32
 qd.kernel @tiles [] attributes {argument_bytes = 12 : i32} {

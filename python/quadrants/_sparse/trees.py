@@ -235,15 +235,31 @@ def is_visited(loop: qd.template(), n):
 
 
 @qd.func
+def has_cell(node: qd.template(), I):  # noqa: E741
+    """Whether the index `I` is within the shape of a node."""
+    is_within = True
+    for k in qd.static(range(len(node._own_shape))):
+        first = qd.static(node._own_first[k] if node._own_first else 0)
+        is_within &= first <= I[k] < first + qd.static(node._own_shape[k])
+    return is_within
+
+
+@qd.func
 def find(node: qd.template(), I):  # noqa: E741
     """Returns the number of the cell `I` of a node, or of the list at `I`."""
-    if qd.static(_options.current["check_out_of_bound"]):
-        for k in qd.static(range(len(node._own_shape))):
-            first = qd.static(node._own_first[k] if node._own_first else 0)
-            assert first <= I[k] < first + qd.static(node._own_shape[k]), (
-                f"an index is out of range for the cells of {node._kind} {node._own_shape}"
-            )
+    assert has_cell(node, I), f"an index is out of range for the cells of {node._kind} {node._own_shape}"
     return number_of(node._own_digits, node._cells.own_counter, I)
+
+
+@qd.func
+def find_to_read(node: qd.template(), I):  # noqa: E741
+    """Returns what `find` does; for an index out of range -1, outside of debug mode."""
+    number = qd.cast(-1, node._cells.own_counter)
+    if qd.static(_options.current["check_out_of_bound"]):
+        number = find(node, I)
+    elif has_cell(node, I):
+        number = number_of(node._own_digits, node._cells.own_counter, I)
+    return number
 
 
 @qd.func
@@ -254,7 +270,10 @@ def is_active(node: qd.template(), I):  # noqa: E741
     qd.static(host.check_node(node, len(I)))
     if qd.static(node._cells is None):
         return True
-    return node._cells.has_content(find(node, I))
+    number, answer = find_to_read(node, I), False
+    if number >= 0:
+        answer = node._cells.has_content(number)
+    return answer
 
 
 @qd.func
@@ -277,7 +296,10 @@ def deactivate(node: qd.template(), I):  # noqa: E741
 def length(node: qd.template(), I):  # noqa: E741
     """Return the number of elements, an i32, of the list at the index `I` of a `dynamic` node, without the axis of the list."""
     qd.static(host.check_node(node, len(I), True))
-    return node._cells.length(find(node, I))
+    number, count = find_to_read(node, I), 0
+    if number >= 0:
+        count = node._cells.length(number)
+    return count
 
 
 @qd.func

@@ -226,19 +226,19 @@ llvm::SmallVector<llvm::Value *, 4> Memory::getStrides(const Tensor &tensor) {
   return strides;
 }
 
-/// The tile of an index that begins at `first`, or of the rest of one that was split.
-Component Memory::getTile(const Component &index, int64_t first, int64_t length, bool isRest) {
+/// The tile of an index, whose axis begins at `first`, or of the rest of one that was split. A neighbor before the first cell of a tile is
+/// in the tile before.
+Component Memory::getTile(const Component &index, Type type, int64_t first, int64_t length, bool isRest) {
   Component from = index.kind.isUniform() ? index : in.makeVarying(in.toVector(index));
   llvm::Type *integer = from.value->getType();
-  // A neighbor before the first cell of a tile is in the tile before.
-  if (isRest && llvm::isPowerOf2_64(uint64_t(length))) return {builder.CreateAShr(from.value, llvm::Log2_64(uint64_t(length))), from.kind};
-  if (isRest) {
-    llvm::Value *divisor = llvm::ConstantInt::get(integer, uint64_t(length)), *quotient = builder.CreateSDiv(from.value, divisor);
-    llvm::Value *remainder = builder.CreateSub(from.value, builder.CreateMul(quotient, divisor));
-    return {builder.CreateAdd(quotient, builder.CreateAShr(remainder, integer->getScalarSizeInBits() - 1)), from.kind};
-  }
   llvm::Value *place = first ? builder.CreateSub(from.value, llvm::ConstantInt::get(integer, uint64_t(first), true)) : from.value;
-  return {builder.CreateUDiv(place, llvm::ConstantInt::get(integer, uint64_t(length))), from.kind};
+  llvm::Value *divisor = llvm::ConstantInt::get(integer, uint64_t(length));
+  if (!type.isSignedInteger()) return {builder.CreateUDiv(place, divisor), from.kind};
+  if (llvm::isPowerOf2_64(uint64_t(length))) return {builder.CreateAShr(place, llvm::Log2_64(uint64_t(length))), from.kind};
+  llvm::Value *quotient = builder.CreateSDiv(place, divisor);
+  if (!isRest) return {quotient, from.kind}; // an index out of range need not find the right tile
+  llvm::Value *remainder = builder.CreateSub(place, builder.CreateMul(quotient, divisor));
+  return {builder.CreateAdd(quotient, builder.CreateAShr(remainder, integer->getScalarSizeInBits() - 1)), from.kind};
 }
 
 MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types) {
@@ -275,8 +275,8 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
                   tiling.length + 1 >= in.usedLanes && tiling.jump > 0;
     SplitTile parts = split(size_t(tiling.axis), tiling.length);
     if (parts.tiles) sum.add({parts.tiles}, indexType, builder.getInt64(uint64_t(tiling.jump)));
-    Component tile =
-        getTile(parts.tiles ? Component{parts.rest, index.kind} : index, type.getFirst(tiling.axis), tiling.length, parts.tiles);
+    Component rest = parts.tiles ? Component{parts.rest, index.kind} : index;
+    Component tile = getTile(rest, indexType, parts.tiles ? 0 : type.getFirst(tiling.axis), tiling.length, parts.tiles);
     sum.add(tile, indexType, builder.getInt64(uint64_t(tiling.jump)));
   }
   sum.finish(place, hasTwoRuns);

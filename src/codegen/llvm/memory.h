@@ -35,7 +35,7 @@ public:
 private:
   // addresses.cpp
   llvm::Value *loadNumber(const Tensor &tensor, int64_t position);
-  Component getTile(const Component &index, int64_t first, int64_t length, bool isRest);
+  Component getTile(const Component &index, mlir::Type type, int64_t first, int64_t length, bool isRest);
 
   // memory.cpp
   struct Access;

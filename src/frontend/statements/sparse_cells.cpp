@@ -92,7 +92,10 @@ void SparseCells::activate(const Operand &given) {
   auto *components = given.find<Components>();
   const Operand &whole = components ? components->places.empty() ? components->whole : components->places[0] : given;
   auto *place = whole.find<Place>();
-  if (place && place->sparse && !place->sparse->isVisited) activate(*place->sparse);
+  if (!place || !place->sparse || place->sparse->isVisited) return;
+  // An index out of range would lead to the record of another cell, or to none.
+  if (ir::ElementOp element = ir::findElement(place->ref)) element->setAttr(ir::kChecked, builder.getUnitAttr());
+  activate(*place->sparse);
 }
 
 void SparseCells::activate(const SparseElement &element) {

@@ -1,9 +1,11 @@
 // check_bounds.cpp: assertions before accesses that may be out of bounds
 //
 // In:   the frontend's IR.
-// Out:  a qd.assert before each element and run-time component whose indices are not known to be within bounds.
+// Out:  a qd.assert before each element and run-time component whose indices are not known to be within bounds; without debug mode only
+//       before elements marked kChecked.
 // Here: first, while loops and their bounds are as the user wrote them: an index needs no check if the bounds of its loop keep it, or its
 //       sum with a constant, within the container.
+#include "ir/attributes.h"
 #include "passes/checks/assert_text.h"
 #include "passes/checks/index_range.h"
 
@@ -17,6 +19,7 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
+#define GEN_PASS_DECL_CHECKBOUNDS
 #define GEN_PASS_DEF_CHECKBOUNDS
 #include "passes/passes.h.inc"
 
@@ -24,12 +27,12 @@ namespace {
 
 class Checker {
 public:
-  explicit Checker(ModuleOp module) : module(module), builder(module.getContext()) {}
+  Checker(ModuleOp module, bool checksAll) : module(module), checksAll(checksAll), builder(module.getContext()) {}
 
   void run() {
     SmallVector<Operation *> found;
     module.walk([&](Operation *op) {
-      if (isa<ElementOp, ComponentOp, ExtractAtOp>(op)) found.push_back(op);
+      if (checksAll ? isa<ElementOp, ComponentOp, ExtractAtOp>(op) : isa<ElementOp>(op) && op->hasAttr(kChecked)) found.push_back(op);
     });
     for (Operation *op : found) {
       builder.setInsertionPoint(op);
@@ -120,11 +123,14 @@ private:
   }
 
   ModuleOp module;
+  const bool checksAll;
   OpBuilder builder;
 };
 
 struct CheckBoundsPass : impl::CheckBoundsBase<CheckBoundsPass> {
-  void runOnOperation() override { Checker(getOperation()).run(); }
+  using Base = impl::CheckBoundsBase<CheckBoundsPass>;
+  using Base::Base;
+  void runOnOperation() override { Checker(getOperation(), all).run(); }
 };
 
 } // namespace

@@ -469,3 +469,100 @@ def test_imports_of_vectors_with_an_offset(arch):
     assert [i for i in range(40) if qd.is_active(node, [i])] == [3, 39]
     np.testing.assert_array_equal(v.to_numpy(), array)
     assert v[-5].to_list() == [0, 5]
+
+
+def make_tree(kind, extent, block):
+    """Returns a field of two axes, or of one for lists, and the number of axes."""
+    x = qd.field(qd.i32)
+    if kind == "dynamic":
+        qd.root.dynamic(qd.i, extent * block, chunk_size=block).place(x)
+        return x, 1
+    if kind == "bitmasked":
+        qd.root.bitmasked(qd.ij, extent * block).place(x)
+    elif kind == "hash":
+        qd.root.hash(qd.ij, extent).dense(qd.ij, block).place(x)
+    else:
+        qd.root.pointer(qd.ij, extent).dense(qd.ij, block).place(x)
+    return x, 2
+
+
+@pytest.mark.parametrize("extent, block", [(4, 2), (64, 8), (50, 12)])
+@pytest.mark.parametrize("kind", ["pointer", "bitmasked", "hash", "dynamic"])
+def test_reads_out_of_range_are_those_of_inactive_cells(arch, kind, extent, block):
+    x, axes = make_tree(kind, extent, block)
+    size = extent * block
+
+    @qd.kernel
+    def read(i: qd.i32) -> qd.i32:
+        if qd.static(axes == 1):
+            return x[i]
+        else:
+            return x[i, 1]
+
+    @qd.kernel
+    def add_neighbors(total: qd.types.ndarray(dtype=qd.i32, ndim=1)):
+        for i in range(size):
+            if qd.static(axes == 1):
+                total[i] = x[i - block] + x[i - 1] + x[i + 1] + x[i + size]
+            else:
+                total[i] = x[i - block, 1] + x[i - 1, 1] + x[i + 1, 1] + x[i + size, 1]
+
+    for i in range(size):
+        x[(i, 1)[:axes]] = i + 1
+    if arch == "python":  # NumPy counts negative indices from the end
+        return
+    assert [read(i) for i in (-size, -block, -1, 0, size - 1, size, size + block, 2 * size - 1)] == [0, 0, 0, 1, size, 0, 0, 0]
+    total = np.zeros(size, np.int32)
+    add_neighbors(total)
+    padded = np.zeros(3 * size, np.int32)
+    padded[size : 2 * size] = np.arange(size) + 1
+    at = np.arange(size, 2 * size)
+    np.testing.assert_array_equal(total, padded[at - block] + padded[at - 1] + padded[at + 1] + padded[np.minimum(at + size, 3 * size - 1)])
+
+
+@pytest.mark.filterwarnings("ignore:the lists of the field")
+@pytest.mark.parametrize("kind", ["pointer", "bitmasked", "hash", "dynamic"])
+def test_writes_out_of_range_raise(arch, kind):
+    x, axes = make_tree(kind, 64, 8)
+
+    @qd.kernel
+    def write(i: qd.i32):
+        if qd.static(axes == 1):
+            x[i] = 1
+        else:
+            x[i, 3] += 1
+
+    for i in (-1, -512, 512, 1_000_000_000, -1_000_000_000):
+        with pytest.raises(qd.QuadrantsAssertionError, match=rf"with indices \({i}"):
+            write(i)
+            qd.sync()
+    write(511)
+    assert x[(511, 3)[:axes]] == 1 and x.to_numpy().sum() == 1
+
+
+def test_nodes_have_no_cells_out_of_range():
+    x, block = make_blocks()
+    lists = qd.root.dense(qd.i, 3).dynamic(qd.j, 4)
+    y = qd.field(qd.i32)
+    lists.place(y)
+
+    @qd.kernel
+    def change(what: qd.template(), i: qd.i32):
+        if qd.static(what == "activate"):
+            qd.activate(block, [0, i])
+        elif qd.static(what == "deactivate"):
+            qd.deactivate(block, [i, 0])
+        else:
+            qd.append(lists, [i], 4)
+
+    @qd.kernel
+    def count(i: qd.i32) -> qd.i32:
+        return qd.is_active(block, [i, 0]) + qd.length(lists, [i])
+
+    for what in ("activate", "deactivate", "append"):
+        for i in (-1, 4, 1_000_000_000):
+            with pytest.raises(qd.QuadrantsAssertionError, match="out of range for the cells of"):
+                change(what, i)
+                qd.sync()
+    change("append", 2)
+    assert [count(i) for i in (-1_000_000_000, -1, 2, 4, 1_000_000_000)] == [0, 0, 1, 0, 0]
