@@ -108,6 +108,16 @@ static unsigned char *findElement(const TensorObject &object, const Key &key) {
   return tensor.data + layout::computeOffset(tensor.layout, place);
 }
 
+/// Does the same for the most frequent keys, None and one Python int; null for all that need more than a comparison, errors included.
+static unsigned char *findPlain(const runtime::Tensor &tensor, PyObject *key) {
+  const layout::TensorLayout &layout = tensor.layout;
+  if (key == Py_None) return layout.extents.empty() ? tensor.data : nullptr;
+  if (!PyLong_CheckExact(key) || layout.extents.size() != 1 || !layout.origin.empty() || !layout.tilings.empty()) return nullptr;
+  int overflow;
+  int64_t index = PyLong_AsLongLongAndOverflow(key, &overflow);
+  return !overflow && uint64_t(index) < uint64_t(layout.extents[0]) ? tensor.data + index * layout.strides[0] : nullptr;
+}
+
 /// The index of the element in the array that `view` returns.
 static Ref makeIndex(const TensorObject &object, const Key &key) {
   const std::vector<int64_t> &origin = object.tensor.layout.origin;
@@ -132,7 +142,11 @@ static bool isPart(const TensorObject &object, const Key &key) { return key.rank
 PyObject *getElement(PyObject *self, PyObject *keyObject) {
   return guard([&]() -> PyObject * {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
-    if (!object.tensor.data) requireAlive(self);
+    if (!object.tensor.data) {
+      requireAlive(self);
+    } else if (object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor) && !object.tensor.buffer->getMemory()) {
+      if (unsigned char *address = findPlain(object.tensor, keyObject)) return readScalar(object.tensor.layout.element.scalar, address);
+    }
     Key key;
     if (!readKey(key, keyObject) || isPart(object, key)) return makeSubview(self, keyObject);
     if (!object.tensor.data) requireAlive(self);
