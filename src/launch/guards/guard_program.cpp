@@ -138,6 +138,7 @@ Ref GuardProgram::fetch(GuardStep &step, GuardFrame &frame) {
       trackDict(reinterpret_cast<PyFunctionObject *>(function)->func_builtins, step.name.get(), frame);
     }
     break;
+  case Kind::Cell: return Ref::borrow(readCell(getFunction(object), step.index));
   default: break;
   }
   return takeStep(object, *step.path, step.name.get());
@@ -203,11 +204,6 @@ GuardResult GuardProgram::walk(Steps &list, PyObject *const *arguments, GuardFra
     case Kind::Attribute: {
       bool isUnchanged = step.members->checkedAt == frame.time && step.readAt >= step.members->changedAt;
       if (!place(step, isUnchanged ? Py_NewRef(step.found) : fetchMember(step, frame), frame)) return GuardResult::Failed;
-      break;
-    }
-    case Kind::Cell: {
-      PyObject *object = slots[step.source], *function = object && PyFunction_Check(object) ? object : getFunction(object);
-      if (!place(step, Py_XNewRef(readCell(function, step.index)), frame)) return GuardResult::Failed;
       break;
     }
     default:
