@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, assert_type
+from typing import Any
 
 import numpy as np
+from typing_extensions import assert_type
 
 import quadrants as qd
 
