@@ -215,42 +215,6 @@ def test_real_func_recurses():
     assert work(7) == 5040 + 13
 
 
-@pytest.mark.needs("checked recursion")
-def test_recursion_without_an_end_raises_in_debug_mode(on_every_backend):
-    on_every_backend(debug=True)
-
-    @qd.real_func
-    def depth(n: qd.i32) -> qd.i32:
-        s = 0
-        if n != 0:
-            s = depth(n - 1) + 1
-        return s
-
-    @qd.real_func
-    def both(n: qd.i32) -> qd.i32:
-        return both(n + 1) + both(n + 2)
-
-    @qd.kernel
-    def work(n: qd.i32) -> qd.i32:
-        return depth(n)
-
-    @qd.kernel
-    def branching() -> qd.i32:
-        return both(1)
-
-    @qd.kernel
-    def parallel(x: qd.types.ndarray(qd.i32, 1), n: qd.i32):
-        for i in x:
-            x[i] = depth(n + i % 3)
-
-    x = qd.ndarray(qd.i32, 1000)
-    for call in (lambda: work(-1), branching, lambda: parallel(x, -(2**30))):
-        with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
-            call()
-    parallel(x, 3)
-    assert work(5) == 5 and x.to_numpy().tolist() == [3 + i % 3 for i in range(1000)]
-
-
 def test_pyfunc_is_callable_from_both_scopes():
     @qd.pyfunc
     def cube(x):

@@ -7,8 +7,9 @@ import pytest
 
 import quadrants as qd
 
-# A GPU has no check: a kernel that runs out of its stack leaves a device that the process cannot use any more.
-pytestmark = [pytest.mark.usefixtures("on_every_backend"), pytest.mark.host_memory]
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+# A GPU checks in debug mode at most. Else a kernel that runs out of its stack leaves a device that the process cannot use any more.
+needs_the_host = pytest.mark.host_memory
 
 
 def is_interpreted(request):
@@ -88,6 +89,7 @@ ENDLESS = {
 }
 
 
+@needs_the_host
 @pytest.mark.parametrize("name", ENDLESS)
 def test_recursion_without_an_end_raises_and_the_next_launch_is_right(name, request):
     if name == "in a block" and is_interpreted(request):
@@ -100,6 +102,7 @@ def test_recursion_without_an_end_raises_and_the_next_launch_is_right(name, requ
     assert serial(20) == 20 and mutual(11) == 0 and x.tolist() == list(range(3, 53))
 
 
+@needs_the_host
 def test_the_error_stands_at_the_call(request):
     if is_interpreted(request):
         pytest.skip("an exception of Python's own")
@@ -109,6 +112,7 @@ def test_the_error_stands_at_the_call(request):
     assert "s = depth(n - 1) + 1" in text and "in depth" in text and "in the kernel serial:" in text
 
 
+@needs_the_host
 def test_a_thread_has_the_depth_that_its_stack_allows(request):
     if is_interpreted(request):
         pytest.skip("Python does not look at the stack")
@@ -131,7 +135,25 @@ def test_a_thread_has_the_depth_that_its_stack_allows(request):
     assert results == ["RecursionError", 50]
 
 
+@needs_the_host
 def test_ten_thousand_levels_are_fine(request):
     if is_interpreted(request):
         pytest.skip("Python allows fewer")
     assert serial(10_000) == 10_000
+
+
+@pytest.mark.needs("checked recursion")
+def test_debug_mode_raises_on_gpus_too(on_every_backend):
+    on_every_backend(debug=True)
+
+    @qd.kernel
+    def few_levels(x: A, n: qd.i32):
+        for i in x:
+            x[i] = depth(n + i % 3)
+
+    x = qd.ndarray(qd.i32, 1000)
+    for call in (lambda: serial(-1), branching, lambda: few_levels(x, -(2**30))):
+        with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
+            call()
+    few_levels(x, 3)
+    assert serial(5) == 5 and x.to_numpy().tolist() == [3 + i % 3 for i in range(1000)]
