@@ -15,6 +15,8 @@ For each number of ranks it starts them with torchrun. Their figures are the slo
     start          seconds from the start of the process, of `init` alone, and from there to the end of the first step of heat, with a
                    new ("cold") and with a used disk cache ("warm"); and kernels compiled. Parts with neighbors need kernels that copy
                    faces, which one rank alone does not
+    torch_start    the same in torch alone: import, process group, memory on the GPU, messages with the neighbors. What "start" has to
+                   add to it is ours
     particles      examples/migrating_particles.py: number and energy at the end
     training       examples/data_parallel.py: what it finds
     programs       one process with a qd.Program on each GPU: seconds for steps on all of them, over those on one
@@ -42,7 +44,8 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 import quadrants as qd
 
-CASES = ("heat", "fluid", "halo", "start", "particles", "training", "programs")
+CASES = ("heat", "fluid", "halo", "start", "torch_start", "particles", "training", "programs")
+STARTS = ("start", "torch_start")  # need processes of their own
 ROUNDS = 5
 
 
@@ -174,6 +177,31 @@ def run_start(given: Any) -> dict[str, Any]:
     return found | {"compiled": world.all_gather(qd.cache_info().compiled)}
 
 
+def run_torch_start(given: Any) -> dict[str, Any]:
+    """The first messages of a process that uses torch alone."""
+    import torch
+    import torch.distributed as dist
+
+    on_gpu = given.arch == "cuda"
+    dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    device = torch.device("cuda", rank % torch.cuda.device_count()) if on_gpu else torch.device("cpu")
+    faces = {peer: torch.zeros(2, 1 << 20, device=device) for peer in (rank - 1, rank + 1) if 0 <= peer < size}
+    if on_gpu:
+        torch.cuda.set_device(device)
+        torch.cuda.synchronize()
+    operations = [dist.P2POp(dist.isend, face[0], peer) for peer, face in faces.items()]
+    operations += [dist.P2POp(dist.irecv, face[1], peer) for peer, face in faces.items()]
+    for request in dist.batch_isend_irecv(operations) if operations else ():
+        request.wait()
+    if on_gpu:
+        torch.cuda.synchronize()
+    ages: list[Any] = [None] * size
+    dist.all_gather_object(ages, read_process_age())
+    dist.destroy_process_group()
+    return {"process_seconds": max(ages)}
+
+
 def read_process_age() -> float:
     """Returns the seconds since this process was started."""
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
@@ -236,6 +264,11 @@ def begin(given: Any, **options: Any) -> Any:
 
 def run_as_rank(given: Any) -> None:
     given.began = time.perf_counter()
+    if given.cases == ["torch_start"]:
+        found = run_torch_start(given)
+        if os.environ["RANK"] == "0":
+            Path(os.environ["BENCH_REPORT"]).write_text(json.dumps({"torch_start": found}))
+        return
     if given.cases != ["start"]:  # which begins by itself
         begin(given)
     report = {case: globals()[f"run_{case}"](given) for case in given.cases}
@@ -268,6 +301,8 @@ def compare(runs: dict[str, Any]) -> dict[str, Any]:
         for kind in ("cold", "warm") if "start" in run else ():
             found[f"start_{kind}"] = round(run["start"][kind]["process_seconds"] / one["start"][kind]["process_seconds"], 3)
             found[f"compiled_{kind}"] = sum(run["start"][kind]["compiled"])
+        if "torch_start" in run:
+            found["torch_start"] = round(run["torch_start"]["process_seconds"] / one["torch_start"]["process_seconds"], 3)
     return ratios
 
 
@@ -306,10 +341,12 @@ def main() -> None:
         # With --beside, as many processes run at a time whatever the number of ranks: all share memory and caches alike.
         groups = max(given.ranks) // ranks if given.beside else 1
         with tempfile.TemporaryDirectory() as folder:
-            others = [case for case in given.cases if case != "start"]  # it needs processes of its own
+            others = [case for case in given.cases if case not in STARTS]
             run = start_ranks(ranks, groups, folder, others) if others else {}
             if "start" in given.cases:
                 run["start"] = {kind: start_ranks(ranks, groups, folder, ["start"])["start"] for kind in ("cold", "warm")}
+            if "torch_start" in given.cases:
+                run |= start_ranks(ranks, groups, folder, ["torch_start"])
             result["runs"][str(ranks)] = run
             print(f"{ranks} ranks: {json.dumps(run)}", flush=True)
     result["ratios"] = compare(result["runs"])
