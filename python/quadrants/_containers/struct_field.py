@@ -15,6 +15,7 @@ from .._base.dtypes import to_memory_dtype
 from .._base.namespaces import forwarded
 from .._values.struct import Struct, StructType
 from .container import ContainerSpec, Copies, Shadows
+from .summaries import ArrayOperands
 
 
 class _FieldElement(UserDict[str, Any]):
@@ -30,7 +31,7 @@ class _FieldElement(UserDict[str, Any]):
         self.data[name][self._index] = value
 
 
-class StructField(Shadows, Copies):
+class StructField(Shadows, Copies, ArrayOperands):
     """A field of structs: one field for each member, available as attributes and through `field_dict`."""
 
     def __init__(
@@ -172,6 +173,14 @@ class StructField(Shadows, Copies):
             for name, array in members.items():
                 result[name] = array
         return np.array(result, dtype) if copy or dtype is not None else result
+
+    def _numbers(self) -> np.ndarray:
+        return self.__array__()
+
+    @property
+    def _part(self) -> str:  # type: ignore[override]
+        name, member = next(iter(self.field_dict.items()))
+        return f".{name}{member._part}"
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
         first = self._first_leaf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ _EDGE = 4  # rows and columns at each end of a long table
 # Functions of NumPy that change their first argument.
 _CHANGES_FIRST = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@"}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_UNARY_OPERATORS = {"neg": "-{}", "pos": "+{}", "invert": "~{}", "abs": "abs({})"}
 
 
 def to_text(container: Any, indent: str) -> str:
@@ -32,13 +34,57 @@ def _is_expensive(container: Any) -> bool:
     return not container._has_view and count * container.dtype.size > _FETCHED
 
 
-class Summaries:
-    """What containers and tensors have in common with arrays of NumPy."""
+class ArrayOperands:
+    """Containers as operands of NumPy's functions; Python's operators are refused."""
 
-    _head: Callable[[], str]  # kind, data type and shape
+    _part = ""  # of a struct: the path of a member that NumPy can compute with
 
     def _numbers(self) -> np.ndarray:
         return as_array(getattr(self, "_impl", self))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Computes with the elements as a NumPy array; results are arrays, and a container that is given as `out` receives them."""
+        is_in_place = method == "at"
+        targets = inputs[:1] if is_in_place else options.pop("out", ())
+        arrays = tuple(np.array(each._numbers()) if isinstance(each, ArrayOperands) else each for each in targets)
+        values = [each._numbers() if isinstance(each, ArrayOperands) else each for each in inputs]
+        if is_in_place:
+            values[0] = arrays[0]
+        elif targets:
+            options["out"] = arrays
+        with _explained(ufunc, inputs):
+            result = getattr(ufunc, method)(*values, **options)
+        for target, array in zip(targets, arrays, strict=True):
+            if isinstance(target, ArrayOperands):
+                target.from_numpy(array)  # type: ignore[attr-defined]
+        return result if is_in_place or not targets else targets[0] if len(targets) == 1 else targets
+
+    def __array_function__(self, function: Any, _: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Calls a function of NumPy with the elements as arrays; a container that it changes, or that is `out`, receives them."""
+        changed = [keywords.get("out"), *arguments[: function.__name__ in _CHANGES_FIRST]]
+        copies = {id(each): np.array(each._numbers()) for each in changed if isinstance(each, ArrayOperands)}
+
+        def convert(value: Any) -> Any:
+            if isinstance(value, (list, tuple)):
+                return [convert(each) for each in value]
+            if not isinstance(value, ArrayOperands) or id(value) in copies:
+                return copies.get(id(value), value)
+            array = value._numbers().view()
+            array.flags.writeable = False  # NumPy refuses to write where the container would not notice
+            return array
+
+        with _explained(function, [*arguments, *keywords.values()]):
+            result = function(*map(convert, arguments), **{name: convert(value) for name, value in keywords.items()})
+        for target in changed:
+            if isinstance(target, ArrayOperands):
+                target.from_numpy(copies[id(target)])  # type: ignore[attr-defined]
+        return next((each for each in changed if id(each) in copies and copies[id(each)] is result), result)
+
+
+class Summaries(ArrayOperands):
+    """What containers and tensors have in common with arrays of NumPy."""
+
+    _head: Callable[[], str]  # kind, data type and shape
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, **options: Any) -> Any:
         """Return the sum of all elements, or along `axis`, as `np.sum` does; so are `dtype`, `out` and further `options`.
@@ -59,43 +105,6 @@ class Summaries:
         """Return the largest element, or those along `axis`; `out` and `options` as for `np.max`."""
         return np.max(self._numbers(), axis, out, **options)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Computes with the elements as a NumPy array; results are arrays, and a container that is given as `out` receives them."""
-        is_in_place = method == "at"
-        targets = inputs[:1] if is_in_place else options.pop("out", ())
-        arrays = tuple(np.array(each._numbers()) if isinstance(each, Summaries) else each for each in targets)
-        values = [each._numbers() if isinstance(each, Summaries) else each for each in inputs]
-        if is_in_place:
-            values[0] = arrays[0]
-        elif targets:
-            options["out"] = arrays
-        result = getattr(ufunc, method)(*values, **options)
-        for target, array in zip(targets, arrays, strict=True):
-            if isinstance(target, Summaries):
-                target.from_numpy(array)  # type: ignore[attr-defined]
-        return result if is_in_place or not targets else targets[0] if len(targets) == 1 else targets
-
-    def __array_function__(self, function: Any, _: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Calls a function of NumPy with the elements as arrays; a container that it changes, or that is `out`, receives them."""
-        changed = [keywords.get("out"), *arguments[: function.__name__ in _CHANGES_FIRST]]
-        copies = {id(each): np.array(each._numbers()) for each in changed if isinstance(each, Summaries)}
-
-        def convert(value: Any) -> Any:
-            if isinstance(value, (list, tuple)):
-                return [convert(each) for each in value]
-            if not isinstance(value, Summaries) or id(value) in copies:
-                return copies.get(id(value), value)
-            array = value._numbers().view()
-            array.flags.writeable = False  # NumPy refuses to write where the container would not notice
-            return array
-
-        with _explained(function):
-            result = function(*map(convert, arguments), **{name: convert(value) for name, value in keywords.items()})
-        for target in changed:
-            if isinstance(target, Summaries):
-                target.from_numpy(copies[id(target)])  # type: ignore[attr-defined]
-        return next((each for each in changed if id(each) in copies and copies[id(each)] is result), result)
-
     def _repr_html_(self) -> str:
         """Returns a table of the values of scalars along one or two axes, and their text else, below the data type and the shape."""
         head = escape(self._head())
@@ -115,15 +124,32 @@ class Summaries:
 
 
 @contextlib.contextmanager
-def _explained(function: Any) -> Iterator[None]:
-    """Lets the error of a function that cannot change a container say what to write."""
+def _explained(function: Any, operands: Iterable[Any]) -> Iterator[None]:
+    """Lets the error of a function that cannot change a container, or compute with structs, say what to write."""
+    name = f"np.{function.__name__}"
     try:
         yield
+    except TypeError:
+        if not (parts := _list_parts(operands)):
+            raise
+        raise TypeError(f"{name} cannot compute with structs: call it for each member, as in {name}(x{parts[0]})") from None
     except ValueError as error:
         if "read-only" not in str(error):
             raise
-        name = function.__name__
-        raise ValueError(f"np.{name} cannot change a container here: pass it as out=, or x.from_numpy(np.{name}(x.to_numpy()))") from None
+        part = [*_list_parts(operands), ""][0]
+        how = f"x{part}.from_numpy({name}(x{part}.to_numpy()))"
+        raise ValueError(f"{name} cannot change a container here: pass it as out=, or {how}") from None
+
+
+def _list_parts(operands: Iterable[Any]) -> list[str]:
+    """Returns the paths of a member of each struct among the operands."""
+    parts = []
+    for each in operands:
+        if isinstance(each, (list, tuple)):
+            parts += _list_parts(each)
+        elif isinstance(each, ArrayOperands) and each._part:
+            parts.append(each._part)
+    return parts
 
 
 def escape(text: str) -> str:
@@ -137,7 +163,7 @@ def _to_row(tag: str, cells: list[Any]) -> str:
     return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
 
 
-def _refuse(symbol: str, is_reflected: bool) -> Callable[[Any, Any], Any]:
+def _refuse(symbol: str, is_reflected: bool = False) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
         if isinstance(other, (np.ndarray, np.generic)):
             return NotImplemented  # NumPy computes it, in the same order of the operands
@@ -145,12 +171,26 @@ def _refuse(symbol: str, is_reflected: bool) -> Callable[[Any, Any], Any]:
         left, right = names[::-1] if is_reflected else names
         raise TypeError(
             f"unsupported operand type(s) for {symbol}: {left!r} and {right!r}: containers have no arithmetic of their own; write a kernel,"
-            f" or compute with NumPy: x.to_numpy() {symbol} 1"
+            f" or compute with NumPy: x{self._part}.to_numpy() {symbol} 1"
+        )
+
+    return operator
+
+
+def _refuse_unary(form: str) -> Callable[[Any], Any]:
+    def operator(self: Any) -> Any:
+        raise TypeError(
+            f"bad operand type for {form.format('x')}: {type(self).__name__!r}: containers have no arithmetic of their own; write a kernel,"
+            f" or compute with NumPy: {form.format(f'x{self._part}.to_numpy()')}"
         )
 
     return operator
 
 
 for _name, _symbol in _OPERATORS.items():
-    setattr(Summaries, f"__{_name}__", _refuse(_symbol, False))
-    setattr(Summaries, f"__r{_name}__", _refuse(_symbol, True))
+    setattr(ArrayOperands, f"__{_name}__", _refuse(_symbol))
+    setattr(ArrayOperands, f"__r{_name}__", _refuse(_symbol, is_reflected=True))
+for _name, _symbol in _COMPARISONS.items():
+    setattr(ArrayOperands, f"__{_name}__", _refuse(_symbol))
+for _name, _form in _UNARY_OPERATORS.items():
+    setattr(ArrayOperands, f"__{_name}__", _refuse_unary(_form))

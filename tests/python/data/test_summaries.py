@@ -99,6 +99,56 @@ def test_operators_say_what_to_write(make):
         x -= 1
 
 
+@pytest.mark.parametrize("make", MAKERS)
+def test_comparisons_and_unary_operators_say_what_to_write(make):
+    x = filled(make)
+    assert (np.zeros((2, 3)) < x).tolist() == (NUMBERS > 0).tolist() and (x >= np.float32(2)).sum() == 3
+    with pytest.raises(TypeError, match=r"for <: .* x.to_numpy\(\) < 1"):
+        x < 1  # noqa: B015
+    for refuse, how in ((lambda: -x, "-x.to_numpy()"), (lambda: abs(x), "abs(x.to_numpy())"), (lambda: ~x, "~x.to_numpy()")):
+        with pytest.raises(TypeError, match="bad operand type") as caught:
+            refuse()
+        assert str(caught.value).endswith(f"compute with NumPy: {how}")
+
+
+Inner = qd.types.struct(min=qd.f32, n=qd.i32)
+STRUCTS = [
+    lambda: qd.types.struct(inner=Inner, v=qd.types.vector(2, qd.f32)).field(shape=3),
+    lambda: qd.types.struct(inner=Inner, v=qd.types.vector(2, qd.f32)).ndarray(3),
+]
+
+
+@pytest.mark.parametrize("make", STRUCTS)
+def test_functions_of_numpy_on_structs(make):
+    s = make()
+    s.v.from_numpy(np.arange(6.0).reshape(3, 2))
+    s.inner.min.fill(2)  # a member may have the name of a function
+    joined = np.concatenate([s, s])
+    assert joined.shape == (6,) and joined["inner"]["min"].sum() == 12 and np.shape(s) == (3,)
+    assert np.sum(s.v) == 15 and np.add.reduce(s.inner.min) == 6
+    changed = np.asarray(s).copy()
+    changed["v"] += 1
+    np.copyto(s, changed)
+    assert np.sum(s.v) == 21
+
+
+@pytest.mark.parametrize("make", STRUCTS)
+def test_functions_of_numpy_that_do_not_know_structs_say_what_to_write(make):
+    s = make()
+    for name in ("sum", "mean", "max", "sin", "abs", "cumsum", "dot", "stack"):
+        arguments = [[s, np.ones(3)]] if name == "stack" else [s, s] if name == "dot" else [s]
+        with pytest.raises(
+            TypeError, match=r"np\.\w+ cannot compute with structs: call it for each member, as in np\.\w+\(x\.inner\.min\)"
+        ):
+            getattr(np, name)(*arguments)
+    for refuse in (lambda: np.ones(3) + s, lambda: np.add(s, 1), lambda: np.add.reduce(s), lambda: np.ones(3) < s):
+        with pytest.raises(TypeError, match="cannot compute with structs"):
+            refuse()
+    for refuse in (lambda: s + 1, lambda: 2 * s, lambda: -s, lambda: s < 1, lambda: s @ s):
+        with pytest.raises(TypeError, match=r"compute with NumPy: -?x.inner.min.to_numpy\(\)"):
+            refuse()
+
+
 def test_short_and_long_texts():
     assert repr(filled(MAKERS[1])) == "<qd.ndarray of i32, shape (2, 3):\n[[ 1  5  2]\n [-3  4  0]]>"
     assert repr(qd.field(qd.f32, shape=())) == "<qd.field of f32, shape (): 0.>"
