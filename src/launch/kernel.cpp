@@ -135,12 +135,12 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
     if (TapeContext *tape = TapeContext::findCallHandler()) return callTaped(*tape, self, arguments, count, names);
     if (!names && count == kernel.plainCount && kernel.epoch == getState().epoch && !kernel.specializations->empty()) {
-      // A copy of the reference: reading a member may run Python code that resets the runtime.
-      std::shared_ptr<Specialization> latest = kernel.specializations->latest();
+      Specialization &latest = *kernel.specializations->latest();
+      Specialization::Use use(latest); // reading a member may run Python code that resets the runtime
       PyObject *result;
       Ref all = kernel.defaults ? bindArguments(kernel, arguments, count, names) : Ref();
       PyObject *const *items = all ? &PyTuple_GET_ITEM(all.get(), 0) : arguments;
-      if (latest->launch(kernel, items, result) == GuardResult::Passed) return result;
+      if (latest.launch(kernel, items, result) == GuardResult::Passed) return result;
     }
     return callGeneral(self, arguments, count, names);
   });

@@ -37,6 +37,10 @@ using runtime::KernelRun;
 static constexpr uint64_t kLongMicroseconds = 300;
 // If it took longer than this, the next one runs on a separate thread while the main thread handles signals. The thread costs about 30 µs.
 static constexpr uint64_t kWatchedMicroseconds = 10000;
+// Of launches shorter than this only each 16th is timed: to read the clock twice takes 20 ns, a third of a launch of an empty kernel. One
+// that becomes long in between is not noticed before the watchdog thread sees it, after 100 ms at most.
+static constexpr uint64_t kShortMicroseconds = 30;
+static constexpr unsigned kUntimedLaunches = 15;
 static constexpr auto kSignalInterval = std::chrono::milliseconds(50);
 
 /// Cheap clock for distinguishing long launches from short ones: about 8 ns, against 25 for the system's clock.
@@ -190,10 +194,15 @@ void Specialization::hold(Frame &frame) {
   frame.held = std::move(held);
 }
 
+void Specialization::destroy(Specialization &version) { std::default_delete<Specialization>()(&version); }
+
 std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact, const Roots &roots, bool isFresh,
                                                      std::string &guardFailure,
                                                      const std::function<void(const artifact::Artifact &)> &beforeLoading) {
-  auto made = std::make_shared<Specialization>();
+  std::shared_ptr<Specialization> made(std::make_unique<Specialization>().release(), [](Specialization *version) {
+    version->isDropped = true;
+    if (version->uses == 0) destroy(*version);
+  });
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports source locations also depends on the location of the kernel itself.
   if (isFresh && (!made->artifact.sites.empty() || !made->artifact.warnings.empty()))
@@ -227,6 +236,8 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
     frame.guards.fused->begin();
   }
   GuardResult fit = guards->read(arguments, frame.guards);
+  if (isDropped) [[unlikely]]
+    return GuardResult::Failed; // reading a member has run Python code that evicted this version
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 
@@ -312,20 +323,36 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
   run.context.launch_index = state.launches++ - state.seededAt;
   lastLaunch = state.launches;
   if (state.memory) run.stream = currentStream;
-  uint64_t begin = readTicks();
+  bool isTimed = untimedLaunches == 0;
+  uint64_t ticks = 0;
   if (lastMicroseconds > kWatchedMicroseconds && Watchdog::isMainThread()) {
+    uint64_t begin = readTicks();
     observer.runWatched(*code);
+    ticks = readTicks() - begin;
   } else {
     if (lastMicroseconds > kLongMicroseconds) observer.releaseGil();
     Watchdog watchdog(run);
+    isTimed |= !watchdog.isWatching() || TapeContext::isAnyActive();
+    uint64_t begin = isTimed ? readTicks() : 0;
     code->run(run);
+    if (isTimed)
+      ticks = readTicks() - begin;
+    else if (watchdog.hasSeen())
+      ticks = UINT64_MAX;
   }
-  uint64_t ticks = readTicks() - begin;
   observer.takeGilBack();
   // From here on the GIL is held again.
-  lastMicroseconds = ticks / getTicksPerMicrosecond();
+  if (isTimed || ticks) [[unlikely]]
+    noteDuration(ticks / getTicksPerMicrosecond());
+  else
+    --untimedLaunches;
   result = observer.wasInterrupted ? nullptr : finish(kernel, run, run.context.result);
   return GuardResult::Passed;
+}
+
+void Specialization::noteDuration(uint64_t microseconds) {
+  lastMicroseconds = microseconds;
+  untimedLaunches = microseconds < kShortMicroseconds ? kUntimedLaunches : 0;
 }
 
 PyObject *Specialization::finish(KernelObject &kernel, KernelRun &run, unsigned char *block) {

@@ -19,10 +19,10 @@
 namespace qd::launch {
 
 static constexpr auto kInterval = std::chrono::milliseconds(50);
-static constexpr uintptr_t kSeen = 1;
 
 constinit std::atomic<uintptr_t> Watchdog::current{0};
-constinit std::atomic<bool> Watchdog::isAwake{false}, Watchdog::isAsking{false};
+constinit std::atomic<Watchdog::ThreadState> Watchdog::thread{ThreadState::Asleep};
+constinit std::atomic<bool> Watchdog::isAsking{false};
 void *Watchdog::mainThread = isMainThread() ? __builtin_thread_pointer() : nullptr; // another thread may import the package
 
 bool Watchdog::isMainThread() {
@@ -44,7 +44,8 @@ struct Watchdog::Thread {
 
   void run() {
     // Takes 10 ms and more in a process of several threads, so the first launch does not wait for it.
-    if (!orderThreads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) return; // isAwake stays set, and no launch wakes this thread
+    if (!orderThreads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) return; // it stays absent, and no launch wakes it
+    thread.store(ThreadState::Awake, std::memory_order_relaxed);
     for (int idle = 0;;) {
       std::this_thread::sleep_for(kInterval);
       uintptr_t seen = current.load(std::memory_order_relaxed);
@@ -66,11 +67,11 @@ private:
   void sleep() {
     std::unique_lock lock(mutex);
     isWoken = false;
-    isAwake.store(false, std::memory_order_relaxed);
+    thread.store(ThreadState::Asleep, std::memory_order_relaxed);
     orderThreads();
-    // A launch that has not seen the change of the flag has stored its address before.
+    // A launch that has not seen the change of the state has stored its address before.
     if (!current.load(std::memory_order_relaxed)) woken.wait(lock, [&] { return isWoken; });
-    isAwake.store(true, std::memory_order_relaxed);
+    thread.store(ThreadState::Awake, std::memory_order_relaxed);
   }
 
   static void ask(uintptr_t seen) {
@@ -95,11 +96,12 @@ void Watchdog::wake() noexcept {
     known->woken.notify_one();
     return;
   }
-  isAwake = true; // tried once: without the thread, signals wait until the launch is over
+  thread = ThreadState::Absent; // tried once: without the thread, signals wait until the launch is over
   // A forked child has one thread, which is its main thread.
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
     Thread::started = nullptr;
-    isAwake = isAsking = false;
+    thread = ThreadState::Asleep;
+    isAsking = false;
     current = 0;
     mainThread = __builtin_thread_pointer();
   });

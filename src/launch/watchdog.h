@@ -21,7 +21,7 @@ public:
     before = current.load(std::memory_order_relaxed);
     current.store(reinterpret_cast<uintptr_t>(&run.context.failed), std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!isAwake.load(std::memory_order_relaxed)) [[unlikely]]
+    if (thread.load(std::memory_order_relaxed) == ThreadState::Asleep) [[unlikely]]
       wake();
   }
   ~Watchdog() {
@@ -33,11 +33,18 @@ public:
   Watchdog(const Watchdog &) = delete;
   Watchdog &operator=(const Watchdog &) = delete;
 
+  /// Whether the watchdog thread sees this launch if it takes 100 ms or longer.
+  bool isWatching() const { return isOnMain && thread.load(std::memory_order_relaxed) == ThreadState::Awake; }
+  /// Whether it has seen it.
+  bool hasSeen() const { return current.load(std::memory_order_relaxed) & kSeen; }
+
   /// Whether the caller is the main thread of the process.
   static bool isMainThread();
 
 private:
   struct Thread;
+  enum class ThreadState : uint8_t { Asleep, Awake, Absent }; ///< Absent: not ready yet, or this system has none
+  static constexpr uintptr_t kSeen = 1;                       ///< mark in `current`
   static void wake() noexcept;
 
   uintptr_t before = 0; ///< the enclosing launch: signal handlers may launch kernels
@@ -46,7 +53,8 @@ private:
   static void *mainThread;
   static std::atomic<uintptr_t>
       current; ///< address of `failed` of the launch on the main thread, 0 for none; odd once the watchdog thread has seen it
-  static std::atomic<bool> isAwake, isAsking;
+  static std::atomic<ThreadState> thread;
+  static std::atomic<bool> isAsking;
 };
 
 } // namespace qd::launch

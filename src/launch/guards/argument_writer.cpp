@@ -83,6 +83,20 @@ static bool fitsLimits(const artifact::Input &input, const int64_t *extents) {
   return true;
 }
 
+/// Passes a container that does not lie in the memory of the program's device. A separate function, because others need none of its stack.
+[[gnu::noinline]] static void passAsHostArray(const TensorInput &input, const runtime::Tensor &tensor, QdTensorArgument &argument,
+                                              GuardFrame &frame) {
+  if (runtime::DeviceMemory *own = tensor.buffer->getMemory()) {
+    runtime::DeviceMemory *memory = getState().memory.get();
+    throw support::Error(support::ErrorKind::Value, "a container that the kernel reads is on " + own->getName() +
+                                                        ", and the current program runs on " + (memory ? memory->getName() : "the CPU") +
+                                                        ": copy it with copy_from() into one that was made in this program");
+  }
+  // Memory of the processor, from another program or an array of another library: passed like an array of the host.
+  frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), tensor.data + tensor.range.begin,
+                              tensor.data + tensor.range.end, input.isWritten});
+}
+
 GuardResult ArgumentWriter::writeTensor(TensorInput &input, PyObject *&object, GuardFrame &frame) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != input.type.get()) {
     object = unwrap(object);
@@ -104,16 +118,8 @@ GuardResult ArgumentWriter::writeTensor(TensorInput &input, PyObject *&object, G
   if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return GuardResult::Failed;
   if (input.hasExtentLimits && !fitsLimits(*input.input, tensor.layout.extents.data())) return GuardResult::Failed;
   QdTensorArgument &argument = getArgument(input, frame);
-  runtime::DeviceMemory *memory = getState().memory.get();
-  if (tensor.buffer->getMemory() != memory) [[unlikely]] {
-    if (runtime::DeviceMemory *own = tensor.buffer->getMemory())
-      throw support::Error(support::ErrorKind::Value, "a container that the kernel reads is on " + own->getName() +
-                                                          ", and the current program runs on " + (memory ? memory->getName() : "the CPU") +
-                                                          ": copy it with copy_from() into one that was made in this program");
-    // Memory of the processor, from another program or an array of another library: passed like an array of the host.
-    frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), tensor.data + tensor.range.begin,
-                                tensor.data + tensor.range.end, input.isWritten});
-  }
+  if (tensor.buffer->getMemory() != getState().memory.get()) [[unlikely]]
+    passAsHostArray(input, tensor, argument, frame);
   store(input, argument, tensor.data, tensor.layout.extents.data(), tensor.layout.strides.data());
   return GuardResult::Passed;
 }
