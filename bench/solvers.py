@@ -66,6 +66,30 @@ def bench_matrix():
     measure("SciPy: product with a vector", lambda: matrix @ x)
 
 
+def bench_factorizations():
+    """A 2-D Poisson problem, by each library that is installed; prints the relative residual, too."""
+    if not hasattr(qd.linalg.SparseMatrix, "from_scipy"):
+        return
+    import scipy.sparse
+
+    n = 4 * options.size
+    one = scipy.sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n))
+    source = scipy.sparse.kronsum(one, one).tocsr()
+    matrix, b = qd.linalg.SparseMatrix.from_scipy(source), qd.ndarray(qd.f64, n * n)
+    b.fill(1.0)
+    for engine in ("cudss", "cupy", "cholmod", "superlu"):
+        kind = "LU" if engine == "cupy" else "LLT"
+        try:
+            solver = qd.linalg.SparseSolver(qd.f64, kind, engine=engine)
+        except (ImportError, RuntimeError) as problem:
+            print(f"{engine}: {problem}")
+            continue
+        found = []
+        measure(f"{engine}: {kind} of a {n}^2 Poisson problem", lambda: (solver.compute(matrix), qd.sync()), 2)
+        measure(f"{engine}: solution", lambda: (found.append(solver.solve(b)), qd.sync()))
+        print(f"{engine}: relative residual {np.linalg.norm(source @ found[0].to_numpy() - 1.0) / n:.1e}")
+
+
 def bench_conjugate_gradients():
     """100 iterations on a 3-D Poisson problem."""
     n = options.size
@@ -127,6 +151,7 @@ def bench_cupy(n):
 
 
 bench_matrix()
+bench_factorizations()
 bench_conjugate_gradients()
 if options.out:
     with open(options.out, "w") as file:

@@ -204,3 +204,44 @@ def multiply(offsets: Array, columns: Array, values: Array, x: Array, y: Array):
         for i in range(offsets[row], offsets[row + 1]):
             total += values[i] * x[columns[i]]
         y[row] = total
+
+
+@qd.func
+def _find_entry(offsets, columns, values, row, column):
+    """Returns an entry, 0 if it is not stored."""
+    begin, end = offsets[row], offsets[row + 1]
+    while begin < end:
+        middle = begin + (end - begin) // 2
+        if columns[middle] < column:
+            begin = middle + 1
+        else:
+            end = middle
+    found = values.dtype(0)
+    if begin < offsets[row + 1] and columns[begin] == column:
+        found = values[begin]
+    return found
+
+
+@qd.kernel
+def _measure_symmetry(offsets: Array, columns: Array, values: Array, found: Array):
+    """Stores the largest absolute value of an entry, of a difference between the matrix and its transpose, and a number of others."""
+    for row in range(offsets.shape[0] - 1):
+        largest, difference, strange = values.dtype(0), values.dtype(0), values.dtype(0)
+        for i in range(offsets[row], offsets[row + 1]):
+            value = values[i]
+            if qd.math.isnan(value) or qd.math.isinf(value):
+                strange += 1
+            largest = qd.max(largest, qd.abs(value))
+            if columns[i] != row:
+                difference = qd.max(difference, qd.abs(value - _find_entry(offsets, columns, values, columns[i], row)))
+        qd.atomic_max(found[0], largest)
+        qd.atomic_max(found[1], difference)
+        qd.atomic_add(found[2], strange)
+
+
+def measure_symmetry(rows: Rows) -> tuple[float, float, float]:
+    """Returns the largest absolute value of a square matrix, of its difference from its transpose, and the number of infinities and NaN."""
+    found = qd.ndarray(rows.values.dtype, 3)
+    _measure_symmetry(rows.offsets, rows.columns, rows.values, found)
+    largest, difference, strange = found.to_numpy().tolist()
+    return largest, difference, strange

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,12 @@ import quadrants as qd
 
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError, QuadrantsShapeError, QuadrantsTypeError
-from .compressed_rows import multiply
+from .compressed_rows import measure_symmetry, multiply
+from .engines import ENGINES, ORDERINGS, Engine, NoFactors, choose_engine
 from .matrix_free import LinearOperator, conjugate_gradients, find_product
-from .sparse_matrix import SparseMatrix, check_dtype, import_scipy, read_vector
+from .sparse_matrix import SparseMatrix, check_dtype, read_vector
 
 SOLVER_TYPES = ("LLT", "LDLT", "LU")
-ORDERINGS = {"AMD": "MMD_AT_PLUS_A", "COLAMD": "COLAMD"}
-"""Names of orderings, and what SuperLU offers of their kind."""
 
 
 def read_right_side(matrix: SparseMatrix, b: Any) -> np.ndarray:
@@ -35,35 +32,51 @@ def read_right_side(matrix: SparseMatrix, b: Any) -> np.ndarray:
 class SparseSolver:
     """Solve systems with a sparse matrix by factorization: `compute(A)`, then `solve(b)` for any number of right sides.
 
-    SuperLU, a part of SciPy, factorizes; "LLT" and "LDLT" use CHOLMOD if the package scikit-sparse is installed, and otherwise factorize
-    without pivots, with the ordering of the matrix.
+    A library factorizes: on CUDA devices cuDSS (packages nvmath-python and torch), else CuPy for "LDLT" and "LU". On the processor, and on
+    GPUs without these, CHOLMOD (scikit-sparse) for "LLT" and "LDLT", else SuperLU, a part of SciPy. The attribute `engine` has its name.
 
     Args:
         dtype: type of the entries, f32 or f64; that of the matrix.
         solver_type: "LLT" for symmetric positive definite matrices, "LDLT" for symmetric ones, "LU" for all.
-        ordering: "AMD" or "COLAMD": how rows and columns are permuted to keep the factors sparse.
+        ordering: "AMD" or "COLAMD": how rows and columns are permuted to keep the factors sparse. cuDSS and CHOLMOD have their own.
+        engine: the library: "cudss", "cupy", "cholmod" or "superlu"; by default the first of them that is installed and fits.
     Raises:
-        QuadrantsRuntimeError: another solver type or ordering.
+        QuadrantsRuntimeError: another solver type or ordering, or an engine that does not fit.
+        ValueError: no such engine.
+        ImportError: the engine is not installed.
     """
 
-    def __init__(self, dtype: Any = qd.f32, solver_type: str = "LLT", ordering: str = "AMD"):
+    def __init__(self, dtype: Any = qd.f32, solver_type: str = "LLT", ordering: str = "AMD", *, engine: str | None = None):
         if solver_type not in SOLVER_TYPES or ordering not in ORDERINGS:
             raise QuadrantsRuntimeError(
                 f"The solver type {solver_type} with {ordering} is not supported for "
                 f"now. Only {list(SOLVER_TYPES)} with {list(ORDERINGS)} are supported."
             )
+        if engine is not None and engine not in (names := [each.name for each in ENGINES]):
+            raise ValueError(f"engine must be one of {', '.join(map(repr, names))}, got {engine!r}")
         self.dtype = check_dtype(dtype)
         self.solver_type, self.ordering = solver_type, ordering
+        self.engine = None if engine is None else choose_engine(engine, solver_type).name
+        self._engine: Engine | None = None
         self._matrix: SparseMatrix | None = None
-        self._solve: Any = None
-        self._solve_transposed: Any = None  # None: as `_solve`
         self._failure = ""
 
     def analyze_pattern(self, sparse_matrix: SparseMatrix) -> None:
-        """Check that the solver takes `sparse_matrix`, a square `SparseMatrix` of its dtype; `factorize` then computes the factors.
+        """Check that the solver takes `sparse_matrix`, a square `SparseMatrix` of its dtype, and analyze where it has entries.
 
-        Raises `QuadrantsTypeError` for another type, `QuadrantsRuntimeError` for another dtype or a matrix that is not square.
+        Raises `QuadrantsTypeError` for another type, `QuadrantsRuntimeError` for another dtype or a matrix that is not square, and
+        `ImportError` without SciPy or another engine.
         """
+        self._check(sparse_matrix)
+        self._make_engine().analyze(sparse_matrix)
+
+    def _make_engine(self) -> Engine:
+        if self._engine is None:
+            chosen = choose_engine(self.engine, self.solver_type)
+            self.engine, self._engine = chosen.name, chosen(self.solver_type, self.ordering)
+        return self._engine
+
+    def _check(self, sparse_matrix: SparseMatrix) -> None:
         if not isinstance(sparse_matrix, SparseMatrix):
             raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(sparse_matrix)}")
         if sparse_matrix.dtype is not self.dtype:
@@ -78,58 +91,26 @@ class SparseSolver:
         `solve` raises.
 
         Raises `QuadrantsRuntimeError` if the dtype is another one, or if the matrix is not square, not finite or, for LLT and LDLT, not
-        symmetric, and `ImportError` without SciPy.
+        symmetric, and `ImportError` without SciPy or another engine.
         """
-        self.analyze_pattern(sparse_matrix)
-        import_scipy("SparseSolver")
-        compressed = sparse_matrix.to_scipy().tocsc()
-        if not np.isfinite(compressed.data).all():
+        self._check(sparse_matrix)
+        engine = self._make_engine()
+        largest, difference, strange = measure_symmetry(sparse_matrix.rows)
+        if strange:
             raise QuadrantsRuntimeError("the matrix has entries that are not finite")
-        is_symmetric = self.solver_type != "LU"
-        if is_symmetric and not _is_symmetric(compressed):
+        if self.solver_type != "LU" and difference > 8 * np.finfo(to_numpy_dtype(self.dtype)).eps * largest:
             raise QuadrantsRuntimeError(f"{self.solver_type} needs a symmetric matrix: use solver_type='LU'")
-        self._matrix, self._failure, self._solve_transposed = sparse_matrix, "", None
+        self._matrix, self._failure = sparse_matrix, ""
         try:
-            self._solve = self._find_cholmod(compressed) if is_symmetric else None
-            self._solve = self._solve or self._factorize_with_superlu(compressed)
-        except RuntimeError as error:  # what SuperLU raises for a singular matrix
-            self._solve, self._failure = None, f"the matrix is singular: {error}"
+            engine.factorize(sparse_matrix)
+        except NoFactors as problem:
+            self._failure = str(problem)
 
     compute = factorize
 
-    def _find_cholmod(self, compressed: Any) -> Any:
-        """Returns the solving function of CHOLMOD, or None without it."""
-        try:
-            cholmod = importlib.import_module("sksparse.cholmod")
-        except ImportError:
-            return None
-        try:
-            factor = cholmod.cholesky(compressed, mode="auto" if self.solver_type == "LDLT" else "supernodal")
-        except cholmod.CholmodNotPositiveDefiniteError:
-            return self._fail_definite()
-        return lambda b: factor(b).astype(b.dtype)
-
-    def _fail_definite(self) -> None:
-        self._failure = "the matrix is not positive definite: use solver_type='LDLT' or 'LU'"
-
-    def _factorize_with_superlu(self, compressed: Any) -> Any:
-        if self._failure:
-            return None
-        from scipy.sparse.linalg import splu
-
-        if self.solver_type != "LLT":
-            factors = splu(compressed, permc_spec=ORDERINGS[self.ordering])
-            self._solve_transposed = functools.partial(factors.solve, trans="T")
-            return factors.solve
-        factors = splu(compressed, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-        # Without row exchanges U has the pivots of the symmetric elimination, which are positive for such matrices only.
-        if (factors.perm_r != factors.perm_c).any() or (factors.U.diagonal() <= 0).any():
-            return self._fail_definite()
-        return factors.solve
-
     def info(self) -> bool:
         """Return whether the last factorization succeeded."""
-        return self._solve is not None
+        return self._matrix is not None and not self._failure
 
     def solve(self, b: Any) -> Any:
         """Return x with A x = b, where `b` is a vector, or a matrix of right sides in columns: an ndarray for an ndarray, else a NumPy
@@ -137,30 +118,30 @@ class SparseSolver:
 
         Raises `QuadrantsRuntimeError` before `compute`, and if the factorization failed.
         """
-        return self._apply(b, self._solve)
+        return self._apply(b, is_transposed=False)
 
     def solve_transposed(self, b: Any) -> Any:
         """Return x with Aᵀ x = b, from the same factors; `b`, the result and what is raised are those of `solve`."""
-        return self._apply(b, self._solve_transposed or self._solve)
+        return self._apply(b, is_transposed=True)
 
-    def _apply(self, b: Any, solve: Any) -> Any:
-        if self._matrix is None:
+    def _apply(self, b: Any, is_transposed: bool) -> Any:
+        if self._matrix is None or self._engine is None:
             raise QuadrantsRuntimeError("Please call compute() before calling solve().")
-        if self._solve is None:
+        if self._failure:
             raise QuadrantsRuntimeError(f"the system cannot be solved: {self._failure}")
-        x = solve(read_right_side(self._matrix, b).astype(to_numpy_dtype(self.dtype)))
-        if not isinstance(b, qd.Ndarray):
-            return x
-        result = qd.ndarray(self.dtype, x.shape)
-        result.from_numpy(np.ascontiguousarray(x))
-        return result
+        if not self._engine.is_for_cuda:
+            x = self._engine.solve(read_right_side(self._matrix, b).astype(to_numpy_dtype(self.dtype)), is_transposed)
+            return to_ndarray(self.dtype, x) if isinstance(b, qd.Ndarray) else x
+        is_ready = isinstance(b, qd.Ndarray) and b.dtype is self.dtype and not b.element_shape and b.shape == (self._matrix.n,)
+        x = self._engine.solve(b if is_ready else to_ndarray(self.dtype, read_right_side(self._matrix, b)), is_transposed)
+        return x if isinstance(b, qd.Ndarray) else x.to_numpy()
 
 
-def _is_symmetric(compressed: Any) -> bool:
-    """Whether a matrix equals its transpose but for rounding errors."""
-    difference = abs(compressed - compressed.T)
-    largest = abs(compressed).max() if compressed.nnz else 0.0
-    return difference.nnz == 0 or difference.max() <= 8 * np.finfo(compressed.dtype).eps * largest
+def to_ndarray(dtype: Any, values: np.ndarray) -> Any:
+    """Returns a copy as an ndarray."""
+    made = qd.ndarray(dtype, values.shape)
+    made.from_numpy(np.ascontiguousarray(values, to_numpy_dtype(dtype)))
+    return made
 
 
 class SparseCG:
@@ -200,9 +181,7 @@ class SparseCG:
     def _to_ndarray(self, values: np.ndarray) -> Any:
         if values.ndim != 1:
             raise QuadrantsShapeError(f"the right side must be a vector, got the shape {values.shape}")
-        made = qd.ndarray(self._matrix.dtype, values.shape[0])
-        made.from_numpy(np.ascontiguousarray(values, to_numpy_dtype(self._matrix.dtype)))
-        return made
+        return to_ndarray(self._matrix.dtype, values)
 
     def solve(self) -> tuple[Any, bool]:
         """Return x, an ndarray if b is one, else a NumPy array, and whether the residual is at most `atol`."""

@@ -118,7 +118,7 @@ class SparseMatrix:
         import torch
 
         parts = [part.to_torch(copy=copy) for part in (self.rows.offsets, self.rows.columns, self.rows.values)]
-        return torch.sparse_csr_tensor(*parts, size=self.shape)
+        return torch.sparse_csr_tensor(*parts, size=self.shape, check_invariants=False)
 
     def to_cupy(self) -> Any:
         """Return the matrix as `cupyx.scipy.sparse.csr_matrix`, which shares the memory of this matrix on CUDA."""
