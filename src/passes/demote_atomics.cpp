@@ -1,7 +1,8 @@
 // demote_atomics.cpp: atomics without concurrent accesses become plain loads and stores
 //
 // In:   tasks.
-// Out:  no atomics in serial tasks, on locals of an iteration, or on elements that only one iteration updates.
+// Out:  no atomics in serial tasks, on locals of an iteration, on elements that only one iteration updates, or on those of a shared array
+//       that only one thread updates.
 // Here: before reductions are privatized: that pass handles the remaining atomics. Plain accesses to neighboring elements vectorize.
 #include "passes/demote_atomics.h"
 
@@ -116,6 +117,49 @@ template <typename Op> bool belongToOneIteration(const SmallVector<Op, 2> &atomi
   return true;
 }
 
+/// What tells the threads of a block apart in an index: their number, or the loop's index modulo at least as many as they are.
+struct ThreadIndex {
+  unsigned axis = 0;
+  int64_t modulus = 0; ///< 0: the number of the thread
+  int64_t shift = 0;
+
+  bool operator==(const ThreadIndex &) const = default;
+};
+
+/// The axis whose index differs between the threads of a block that run an iteration at the same time, and how. Empty if there is none.
+std::optional<ThreadIndex> findThreadIndex(ElementOp element, ForOp loop) {
+  for (auto [axis, index] : llvm::enumerate(element.getIndices())) {
+    Value value = index;
+    while (auto cast = value.getDefiningOp<CastOp>()) {
+      auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
+      if (!from || !to || to.getWidth() < from.getWidth()) break;
+      value = cast.getOperand();
+    }
+    if (value.getDefiningOp<ThreadOp>()) return ThreadIndex{unsigned(axis)};
+    auto binary = value.getDefiningOp<BinaryOp>();
+    std::optional<int64_t> number = binary ? findInteger(binary.getRhs()) : std::nullopt;
+    if (!number || loop.getRank() != 1 || !loop.getStep().empty() || !loop.getBlockDim()) continue;
+    bool isMask = binary.getBinaryKind() == BinaryKind::bit_and && llvm::isPowerOf2_64(uint64_t(*number) + 1);
+    if (!isMask && binary.getBinaryKind() != BinaryKind::mod) continue;
+    int64_t modulus = isMask ? *number + 1 : *number;
+    std::optional<ShiftedIndex> shifted = matchShiftedIndex(binary.getLhs(), &loop.getBody().front());
+    if (shifted && modulus >= int64_t(*loop.getBlockDim())) return ThreadIndex{unsigned(axis), modulus, shifted->shift};
+  }
+  return std::nullopt;
+}
+
+/// Whether the elements of a shared array that atomics update are each one thread's.
+bool belongToOneThread(const SmallVector<AtomicOp, 2> &atomics, ForOp loop) {
+  std::optional<ThreadIndex> first;
+  for (AtomicOp atomic : atomics) {
+    ElementOp element = findElement(atomic.getRef());
+    std::optional<ThreadIndex> found = element ? findThreadIndex(element, loop) : std::nullopt;
+    if (!found || (first && *first != *found)) return false;
+    first = found;
+  }
+  return true;
+}
+
 } // namespace
 
 void demoteOwnUpdates(ModuleOp module, const DenseSet<uint32_t> *containers) {
@@ -164,6 +208,7 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
     for (auto &[root, atomics] : accesses.atomics) {
       bool isOwn = root.kind == Root::Kind::Local || (root.kind == Root::Kind::Tensor && !accesses.exchanged.contains(root) &&
                                                       belongToOneIteration(atomics, &loop.getBody().front()));
+      if (root.kind == Root::Kind::Shared) isOwn = !accesses.exchanged.contains(root) && belongToOneThread(atomics, loop);
       if (isOwn) llvm::for_each(atomics, demoteAtomic);
     }
     for (auto &[root, exchanges] : accesses.packed)

@@ -123,3 +123,57 @@ qd.kernel @serial_and_local [] attributes {argument_bytes = 0 : i32} {
     }
   }
 }
+
+// -----
+
+// The element of a shared array that a thread has to itself: by its number, or by the loop's index modulo the size of a block.
+// CHECK-LABEL: qd.kernel @own_shared_element
+// CHECK-NOT: qd.atomic
+// CHECK-LABEL: qd.kernel @shared_element_of_several
+// CHECK-COUNT-3: qd.atomic
+qd.kernel @own_shared_element [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %thread_sums = qd.shared 0 : !qd.tensor<f32, [64], [], 4>
+    %sums = qd.shared 1 : !qd.tensor<f32, [64], [], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 640 : si32
+    %value = qd.constant 1.0 : f32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) attributes {block_dim = 64 : i32} {
+    ^body(%i: si32):
+      %thread = qd.thread : si32
+      %own = qd.element %thread_sums[%thread] : !qd.tensor<f32, [64], [], 4>, si32 -> !qd.ref<f32>
+      %a = qd.atomic add %own, %value : !qd.ref<f32>
+      %size = qd.constant 64 : si32
+      %number = qd.binary mod %i, %size : si32, si32 -> si32
+      %place = qd.element %sums[%number] : !qd.tensor<f32, [64], [], 4>, si32 -> !qd.ref<f32>
+      %b = qd.atomic add %place, %value : !qd.ref<f32>
+      %mask = qd.constant 63 : si32
+      %same = qd.binary bit_and %i, %mask : si32, si32 -> si32
+      %again = qd.element %sums[%same] : !qd.tensor<f32, [64], [], 4>, si32 -> !qd.ref<f32>
+      %c = qd.atomic max %again, %value : !qd.ref<f32>
+      qd.yield
+    }
+  }
+}
+qd.kernel @shared_element_of_several [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %sums = qd.shared 0 : !qd.tensor<f32, [64], [], 4>
+    %neighbors = qd.shared 1 : !qd.tensor<f32, [64], [], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 640 : si32
+    %value = qd.constant 1.0 : f32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) attributes {block_dim = 64 : i32} {
+    ^body(%i: si32):
+      %size = qd.constant 32 : si32
+      %number = qd.binary mod %i, %size : si32, si32 -> si32
+      %place = qd.element %sums[%number] : !qd.tensor<f32, [64], [], 4>, si32 -> !qd.ref<f32>
+      %a = qd.atomic add %place, %value : !qd.ref<f32>
+      %thread = qd.thread : si32
+      %own = qd.element %neighbors[%thread] : !qd.tensor<f32, [64], [], 4>, si32 -> !qd.ref<f32>
+      %b = qd.atomic add %own, %value : !qd.ref<f32>
+      %next = qd.element %neighbors[%zero] : !qd.tensor<f32, [64], [], 4>, si32 -> !qd.ref<f32>
+      %c = qd.atomic add %next, %value : !qd.ref<f32>
+      qd.yield
+    }
+  }
+}

@@ -26,6 +26,8 @@ constexpr int64_t kUnrolledSize = 64;
 /// Maximum size of an unrolled loop: its loads wait together, but it still fits the instruction cache.
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMaxUnrolledRounds = 16;
+/// Iterations of a loop of one thread whose first loads wait together.
+constexpr unsigned kSearchRounds = 4;
 
 /// Nests up to this size are emitted twice.
 constexpr double kVersionedSize = 64;
@@ -145,9 +147,27 @@ static bool loads(Operation *op, bool orShared) {
   });
 }
 
+/// Whether an operation runs on one thread of a grid: in a serial task, or in a parallel loop of one iteration.
+static bool isOfOneThread(Operation *op) {
+  auto task = op->getParentOfType<ir::TaskOp>();
+  if (!task || !task.getParallel()) return task != nullptr;
+  auto loop = op->getParentOfType<ir::ForOp>();
+  while (loop && !loop.getParallel()) loop = loop->getParentOfType<ir::ForOp>();
+  if (!loop || loop.getRank() != 1) return false;
+  std::optional<int64_t> lower = ir::findInteger(loop.getLower()[0]), upper = ir::findInteger(loop.getUpper()[0]);
+  return lower && upper && *upper - *lower <= 1;
+}
+
+/// Whether a thread without others beside it looks through containers: the loop loads before it branches, and writes to none of them.
+static bool isSearch(ir::ForOp loop) {
+  return isOfOneThread(loop) && !ir::containsOp(loop, ir::writesContainer) &&
+         llvm::any_of(loop.getBody().front(), [](Operation &op) { return loads(&op, /*orShared=*/true); });
+}
+
 /// Number of iterations of an inner loop to unroll; 0: LLVM decides. Loops with a short body are unrolled on targets whose threads have no
 /// other work while they wait: completely, if they have a small constant number of iterations, which LLVM's own limits would reject. Loads
-/// in branches do not wait together: unrolling would only make such loops longer to begin and end.
+/// in branches do not wait together: unrolling would only make such loops longer to begin and end, unless a thread without others beside it
+/// loads before it branches.
 unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
   int64_t size = std::max<int64_t>(module.functions.getSize(op.getBody()), 1);
   if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
@@ -157,7 +177,7 @@ unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
   std::optional<int64_t> step = op.getStep().empty() ? 1 : ir::findInteger(op.getStep().back());
   auto isLoad = [](Operation *inner) { return loads(inner, /*orShared=*/true); };
   if (ir::containsOp(op, [&](Operation *inner) { return isa<ir::IfOp>(inner) && ir::containsOp(inner, isLoad); }))
-    return lower && upper ? 0 : 1;
+    return lower && upper ? 0 : isSearch(op) ? kSearchRounds : 1;
   if (lower && upper && step == 1 && *upper - *lower <= kUnrolledTotal / size) return *upper - *lower > 1 ? unsigned(*upper - *lower) : 0;
   return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / size))), 4u, kMaxUnrolledRounds);
 }

@@ -282,6 +282,45 @@ def test_loops_that_load_under_an_if_are_not_unrolled() -> None:
     assert ptx.count("ld.global") == 2 and ".minnctapersm" not in ptx
 
 
+def test_one_thread_that_searches_loads_several_elements_at_a_time() -> None:
+    near, x, found = qd.field(qd.i32, 100_000), qd.field(qd.f32, 100_000), qd.field(qd.f32, ())
+
+    @qd.kernel
+    def kernel(begin: qd.i32, end: qd.i32) -> None:
+        for _ in range(1):
+            total = 0.0
+            for k in range(begin, end):
+                if near[k] != 7:
+                    total += x[near[k]]
+            found[None] = total
+
+    # Four iterations, and one of those that are left over, each with a load of `near` and one of `x`.
+    assert make_ptx(kernel, 0, 5).count("ld.global") == 10
+
+
+def test_elements_of_shared_arrays_that_one_thread_updates_need_no_atomics() -> None:
+    x, sums = qd.field(qd.f32, 4096), qd.field(qd.f32, 4096 // 64)
+
+    @qd.kernel
+    def kernel() -> None:
+        qd.loop_config(block_dim=64)
+        for i in x:
+            part = qd.simt.block.SharedArray((64,), qd.f32)
+            thread = i % 64
+            part[thread] = x[i]
+            qd.simt.block.sync()
+            width = 32
+            while width > 0:
+                if thread < width:
+                    part[thread] += part[thread + width]
+                qd.simt.block.sync()
+                width //= 2
+            if thread == 0:
+                sums[i // 64] = part[0]
+
+    assert "atom.shared" not in make_ptx(kernel)
+
+
 def test_registers_are_limited_where_many_threads_help() -> None:
     long, short = qd.field(qd.f32, 1 << 22), qd.field(qd.f32, 4096)
 
