@@ -7,6 +7,8 @@
 #include "runtime/thread_pool.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #if defined(__x86_64__)
@@ -15,8 +17,11 @@
 
 namespace qd::runtime {
 
-// From `kLargeBytes` on, waking threads pays off; from `kUncachedBytes` on, the caches cannot hold source and target.
-static constexpr size_t kLargeBytes = size_t(1) << 20, kUncachedBytes = size_t(32) << 20;
+// From `kSharedBytes` on, threads that are awake help; from `kLargeBytes` on, waking them pays off; from `kUncachedBytes` on, the caches
+// cannot hold source and target.
+static constexpr size_t kSharedBytes = 128 << 10, kLargeBytes = size_t(1) << 20, kUncachedBytes = size_t(32) << 20;
+// Copies with less time between them are in quick succession; idle threads spin longer.
+static constexpr auto kPause = std::chrono::microseconds(20), kWakeInterval = std::chrono::microseconds(1000);
 // Chunks are small enough that all threads get some. For large blocks they are whole huge pages, because two threads that first touch the
 // same page wait for each other.
 static constexpr size_t kChunks = 16, kMinChunk = 256 << 10, kMaxChunk = size_t(4) << 20;
@@ -38,16 +43,19 @@ void copyPastCaches(void *target, const void *source, size_t bytes) {
 #endif
 }
 
-void copyMemory(void *to, const void *from, size_t bytes) {
-  if (bytes < kLargeBytes) {
-    memcpy(to, from, bytes);
-    return;
-  }
+/// Bytes that a thread copies at a time. Of a block that the caches can hold, each thread takes one part: it has that part in its cache if
+/// the block is copied again.
+static size_t getChunk(size_t bytes) {
+  if (bytes < kUncachedBytes) return std::max(bytes / size_t(getThreadCount()), kSharedBytes / 2);
+  return std::clamp(bytes / kChunks, kMinChunk, kMaxChunk);
+}
+
+static void copyInParts(void *to, const void *from, size_t bytes) {
   struct Copy {
     char *to;
     const char *from;
     size_t bytes, chunk;
-  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kChunks, kMinChunk, kMaxChunk)};
+  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, getChunk(bytes)};
   const volatile int32_t stop = 0;
   ChunkedWork work{};
   work.run = [](void *data, int64_t number) {
@@ -61,6 +69,32 @@ void copyMemory(void *to, const void *from, size_t bytes) {
   work.chunks = int64_t((bytes + copy.chunk - 1) / copy.chunk);
   work.stop = &stop;
   runChunks(work, 0);
+}
+
+/// Copies a block for which alone threads are not woken. They take part if they are awake. Copies in quick succession wake them, but only
+/// once in `kWakeInterval`, because on a busy machine they come too late.
+static void copySmall(void *to, const void *from, size_t bytes) {
+  using Clock = std::chrono::steady_clock;
+  // If threads mix these up, that costs time only.
+  static std::atomic<Clock::time_point> lastEnd{Clock::time_point()}, lastWake{Clock::time_point()};
+  const Clock::time_point now = Clock::now();
+  bool isShared = isHelperSpinning();
+  if (!isShared && now - lastEnd.load(std::memory_order_relaxed) < kPause &&
+      now - lastWake.load(std::memory_order_relaxed) > kWakeInterval) {
+    lastWake.store(now, std::memory_order_relaxed);
+    isShared = true;
+  }
+  isShared ? copyInParts(to, from, bytes) : void(memcpy(to, from, bytes));
+  lastEnd.store(Clock::now(), std::memory_order_relaxed);
+}
+
+void copyMemory(void *to, const void *from, size_t bytes) {
+  if (bytes < kSharedBytes)
+    memcpy(to, from, bytes);
+  else if (bytes < kLargeBytes)
+    copySmall(to, from, bytes);
+  else
+    copyInParts(to, from, bytes);
 }
 
 void clearMemory(void *to, size_t bytes) {

@@ -5,8 +5,8 @@
 
 namespace qd::runtime {
 
-/// As memcpy. From a megabyte on, all threads take part. From some tens of megabytes on, stores bypass the caches, which such a copy would
-/// only flush: a stored line is then not read first, which saves a third of the traffic.
+/// As memcpy. From a megabyte on, all threads take part; from 128 KB on those that are awake. From some tens of megabytes on, stores bypass
+/// the caches, which such a copy would only flush: a stored line is then not read first, which saves a third of the traffic.
 void copyMemory(void *to, const void *from, size_t bytes);
 
 /// memcpy on this thread with stores that bypass the caches. On processors without such stores, a plain memcpy.

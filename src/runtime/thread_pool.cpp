@@ -75,6 +75,7 @@ class ThreadPool {
 public:
   void run(const ChunkedWork &work, int helpers);
   std::atomic<int> threadCount{1};
+  std::atomic<int> spinning{0}; ///< idle threads that do not sleep yet
 
 private:
   void serve(int number);
@@ -102,15 +103,18 @@ void ThreadPool::serve(int number) {
     Job *job = findJob();
     if (!job) {
       lock.unlock();
+      spinning.fetch_add(1, std::memory_order_relaxed);
       Clock::time_point end = Clock::now() + kIdleSpin;
       do {
         for (int i = 0; i < 16 && openJobs.load(std::memory_order_relaxed) == 0; ++i) pauseBriefly();
       } while (openJobs.load(std::memory_order_relaxed) == 0 && Clock::now() < end);
+      spinning.fetch_sub(1, std::memory_order_relaxed);
       lock.lock();
-      while (!(job = findJob())) {
+      if (!(job = findJob())) {
         ++sleeping;
         jobArrived.wait(lock);
         --sleeping;
+        continue; // if it has come too late for the job, it spins again: more jobs may follow
       }
     }
     --job->helpersWanted;
@@ -133,6 +137,7 @@ void ThreadPool::startThreads(int wanted) {
 
 void ThreadPool::run(const ChunkedWork &work, int helpers) {
   Job job{work, helpers};
+  int sleepers;
   {
     std::lock_guard lock(mutex);
     try {
@@ -142,14 +147,14 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
     }
     job.nextJob = jobs;
     jobs = &job;
-    openJobs.fetch_add(1, std::memory_order_relaxed);
-    if (sleeping > 0) {
-      if (helpers >= sleeping)
-        jobArrived.notify_all();
-      else
-        for (int i = 0; i < helpers; ++i) jobArrived.notify_one();
-    }
+    sleepers = sleeping;
   }
+  // Without the mutex: a thread that sees the job or wakes takes it at once.
+  openJobs.fetch_add(1, std::memory_order_relaxed);
+  if (sleepers > helpers)
+    for (int i = 0; i < helpers; ++i) jobArrived.notify_one();
+  else if (sleepers > 0)
+    jobArrived.notify_all();
   Clock::time_point polled = Clock::now();
   auto pollNow = [&] {
     if (work.poll && Clock::now() - polled > kPollInterval) {
@@ -220,6 +225,11 @@ void setThreadCount(int count) {
   wantedThreads.store(count, std::memory_order_relaxed);
   // Threads beyond the new number sleep; jobs request no more helpers than the number allows.
   if (ThreadPool *current = pool.load(std::memory_order_acquire)) current->threadCount = getThreadCount();
+}
+
+bool isHelperSpinning() {
+  ThreadPool *current = pool.load(std::memory_order_acquire);
+  return current && getThreadCount() > 1 && current->spinning.load(std::memory_order_relaxed) > 0;
 }
 
 void runChunks(const ChunkedWork &work, int maxThreads) {

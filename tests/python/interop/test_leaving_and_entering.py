@@ -293,6 +293,17 @@ def test_much_is_copied_to_the_last_byte(shift):
         qd.from_dlpack(np.broadcast_to(np.uint8(0), count)).from_numpy(source)
 
 
+@pytest.mark.parametrize("count", [(128 << 10) - 1, (128 << 10) + 1, (300 << 10) + 7, (1 << 20) + 5, (2 << 20) - 3])
+def test_copies_in_quick_succession_are_complete(count):
+    """Threads share copies of some hundred kilobytes only if these follow each other."""
+    sources = [np.random.default_rng(seed).integers(0, 256, count, np.uint8) for seed in range(2)]
+    array, out = qd.ndarray(qd.u8, count), np.empty(count, np.uint8)
+    for turn in range(40):
+        array.from_numpy(sources[turn % 2])
+        array.to_numpy(out=out)
+        assert np.array_equal(out, sources[turn % 2])
+
+
 @pytest.mark.needs("exported memory")
 def test_reversed_arrays_leave_for_torch_as_copies():
     torch = pytest.importorskip("torch")
