@@ -135,7 +135,7 @@ def register(text: str) -> tuple[int, int, int, int] | None:
 
 
 def float_bits(text: str, kind: str) -> int:
-    form = {"f64": "<d", "f16": "<e"}.get(kind, "<f")
+    form = "<d" if kind.endswith("64") else {"f16": "<e"}.get(kind, "<f")  # operations on bits of 64 take doubles, too
     return int.from_bytes(struct.pack(form, float(text)), "little")
 
 
@@ -310,9 +310,7 @@ class Decoder:
 
     def transfer(self, op: Op, space: str, is_load: bool, kind: str, operands: list[str], tail: str) -> None:
         half = WHOLE
-        if match := re.fullmatch(r"(short_|ubyte_|sbyte_)?d16_(hi_)?(\w+)", kind) or re.fullmatch(
-            r"(short|ubyte|sbyte|byte)_d16(_hi)?()", kind
-        ):
+        if match := re.fullmatch(r"(short|ubyte|sbyte|byte)_d16(_hi)?()", kind) or re.fullmatch(r"()d16_(hi_)?(\w+)", kind):
             half = HIGH_HALF if match[2] else LOW_HALF
             kind = (match[3] or match[1]).strip("_")
         size = SIZES[kind]

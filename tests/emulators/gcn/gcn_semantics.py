@@ -88,6 +88,8 @@ OVERRIDES = {
     "V_MAC_F32": "D0.f32 = S0.f32 * S1.f32 + D0.f32",
     "V_MADMK_F32": "D0.f32 = S0.f32 * SIMM32.f32 + S1.f32",
     "V_MADAK_F32": "D0.f32 = S0.f32 * S1.f32 + SIMM32.f32",
+    "V_MAD_LEGACY_U16": "D0.u16 = S0.u16 * S1.u16 + S2.u16",
+    "V_MAD_LEGACY_I16": "D0.u16 = S0.u16 * S1.u16 + S2.u16",
     "V_SAD_U32": "D0.u32 = (S0.u32 > S1.u32 ? S0.u32 - S1.u32 : S1.u32 - S0.u32) + S2.u32",
     "V_BFI_B32": "D0.u32 = (S0.u32 & S1.u32) | (~S0.u32 & S2.u32)",
 }

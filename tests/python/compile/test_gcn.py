@@ -184,6 +184,27 @@ def test_halves_of_registers(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_halves_in_memory(target: str) -> None:
+    """The high half of a register is stored; a load keeps the other half."""
+    lanes = Lanes(target)
+    address = ctypes.c_uint64()
+    assert lanes.machine.hipMalloc(ctypes.byref(address), ctypes.c_size_t(1024)) == 0
+    lanes.set_pair(2, address.value + np.arange(64, dtype=np.uint64) * np.uint64(4))
+    lanes.v[1], lanes.v[4], lanes.v[5] = 0x8234_5678 + np.arange(64), 0xAAAA_BBBB, 0xCCCC_DDDD
+    old = not target.startswith(("gfx11", "gfx12"))
+    byte = "sbyte_d16" if old else "d16_i8"
+    high = "short_d16_hi" if old else "d16_hi_b16"
+    lanes.run(f"global_store_{high} v[2:3], v1, off", f"global_load_{high} v4, v[2:3], off", f"global_load_{byte} v5, v[2:3], off offset:1")
+    assert lanes.machine.hipFree(address) == 0
+    assert (lanes.v[4] == 0x8234_BBBB).all()
+    assert (lanes.v[5] == 0xCCCC_FF82).all()
+    if target.startswith("gfx9"):
+        lanes.v[0] = 0xABCD_0000
+        lanes.run("v_mad_legacy_u16 v0, v1, 3, v4")
+        assert (lanes.v[0] == ((lanes.v[1] & 0xFFFF) * 3 + 0xBBBB & 0xFFFF)).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_lanes_reach_what_their_family_reaches(target: str) -> None:
     lanes = Lanes(target)
     lanes.v[1] = np.arange(64) * 10
@@ -208,6 +229,18 @@ def test_scalars_and_masks(target: str) -> None:
     assert list(lanes.v[0][:3]) == [0, 1, 2]
     assert (int(lanes.s[7]), lanes.wave.scc) == (0, 1)
     assert int(lanes.s[8]) == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_constants_have_the_width_of_the_operation(target: str) -> None:
+    """Random program 5004: of 1.0 as 64 bits only the 32 of a float were there."""
+    lanes = Lanes(target)
+    lanes.run("s_mov_b64 s[4:5], 1.0", "s_mov_b32 s6, 1.0", "s_mov_b64 s[8:9], -2", *["v_mov_b64 v[2:3], 1.0"] * (target == "gfx942"))
+    assert lanes.s[4:6].copy().view(np.float64) == 1.0
+    assert lanes.s[6:7].view(np.float32) == 1.0
+    assert lanes.s[8:10].copy().view(np.int64) == -2
+    if target == "gfx942":
+        assert (lanes.get_pair(2, np.float64) == 1.0).all()
 
 
 def test_an_unknown_instruction_stops_with_address_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:

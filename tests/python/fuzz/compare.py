@@ -123,6 +123,7 @@ def _tail(text: bytes | None) -> str:
 
 def serve() -> None:
     """The other side of `run_apart`."""
+    os.environ.pop("QD_ARCH", None)  # it would take the interpreter's place, too: both outcomes would be those of the same code
     options, paths, answer = pickle.loads(sys.stdin.buffer.read())
     found = {backend: run_on(backend, options, [Path(path) for path in paths], verbose=True) for backend in BACKENDS}
     Path(answer).write_bytes(pickle.dumps(found))
