@@ -187,7 +187,7 @@ EXPORT void gcn_add_kernel(Code *code, const char *name, u64 descriptor, size_t 
 EXPORT size_t gcn_op_size(void) { return sizeof(Op); }
 EXPORT size_t gcn_wave_size(void) { return sizeof(Wave); }
 /// Runs one instruction; for tests.
-EXPORT int gcn_step(Wave *wave, const Op *op) { return op->run(wave, op); }
+EXPORT int gcn_step(Wave *wave, const Op *op) { return step(wave, op); }
 
 EXPORT int hipModuleLoadData(Code **out, const void *image) {
   std::lock_guard lock(mutex);

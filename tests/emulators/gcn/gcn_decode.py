@@ -243,6 +243,11 @@ class Decoder:
             op.d, op.run = operand(operands[0]), self.address("clock")
         elif name == "s_getreg_b32":
             op.d, op.run = operand(operands[0]), self.address("zero")
+        elif match := re.fullmatch(r"s_set_gpr_idx_(on|off)", name):
+            if match[1] == "on":
+                op.s[0] = operand(operands[0])
+                op.number[0] = sum(1 << i for i, place in enumerate(("SRC0", "SRC1", "SRC2", "DST")) if place in operands[1])
+            op.run = self.address("index")
         elif NOTHING.match(name):
             op.run = self.address("nothing")
         else:
@@ -253,6 +258,8 @@ class Decoder:
         plain = re.sub(r"_e(32|64)$", "", name)
         if plain == "ds_bpermute_b32":
             op.number[0], op.number[1] = field(tail, "offset"), self.reach
+        elif match := re.fullmatch(r"v_movrel(s|d|sd)_b32", plain):
+            op.number[0] = {"s": 1, "d": 8, "sd": 9}[match[1]]
         elif match := re.fullmatch(r"v_permlane(x?16|64)_b32", plain):
             op.number[0] = {"16": 16, "x16": 17, "64": 64}[match[1]]
         elif plain not in ("v_readlane_b32", "v_readfirstlane_b32", "v_writelane_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32",
@@ -261,10 +268,8 @@ class Decoder:
         op.d = operand(operands[0])
         for i, word in enumerate(operands[1:]):
             op.s[i] = operand(word)
-        kind = plain.split("_")[1]
-        op.run = self.address(
-            "bpermute" if "bpermute" in plain else "permlane" if "permlane" in plain else "move" if "accvgpr" in plain else kind
-        )
+        kinds = {"bpermute": "bpermute", "permlane": "permlane", "movrel": "move_indexed", "accvgpr": "move"}
+        op.run = self.address(next((kind for part, kind in kinds.items() if part in plain), plain.split("_")[1]))
         return True
 
     def memory(self, op: Op, name: str, operands: list[str], tail: str) -> bool:

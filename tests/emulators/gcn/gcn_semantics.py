@@ -78,7 +78,7 @@ OVERRIDES = {
     "S_PACK_LH_B32_B16": "D0.u32 = S0.u16 | (S1.u32 & 0xffff0000u)",
     "S_PACK_HH_B32_B16": "D0.u32 = S0.u32 >> 16 | (S1.u32 & 0xffff0000u)",
     "S_PACK_HL_B32_B16": "D0.u32 = S0.u32 >> 16 | (u32)S1.u16 << 16",
-    "V_PACK_B32_F16": "D0.u32 = S0.u16 | (u32)S1.u16 << 16",
+    "V_PACK_B32_F16": "D0.u32 = bitsOf(S0.f16) | bitsOf(S1.f16) << 16",
     "S_BCNT0_I32_B32": "D0.i32 = 32 - __builtin_popcount(S0.u32); w->scc = D0.i32 != 0",
     "S_BCNT0_I32_B64": "D0.i32 = 64 - __builtin_popcountll(S0.u64); w->scc = D0.i32 != 0",
     "S_FMAC_F32": "D0.f32 = fmaf(S0.f32, S1.f32, D0.f32)",

@@ -40,6 +40,8 @@ struct DeviceRange {
   u64 begin;
 };
 u64 codeBase(const Wave *w);
+/// Runs an instruction, whose registers may be indexed.
+int step(Wave *w, const Op *op);
 /// Runs a grid; returns a status of HIP.
 int launchGrid(const Code &code, const Kernel &kernel, const void *arguments, size_t bytes, unsigned blocks, unsigned threads,
                unsigned sharedBytes, bool together);

@@ -232,8 +232,35 @@ int op_swap(Wave *w, const Op *op) {
     if (exec >> l & 1) std::swap(w->v[op->d.index][l], w->v[op->s[0].index][l]);
   return kNext;
 }
+}
+/// Runs an instruction with other registers.
+static int runIndexed(Wave *w, const Op *op, u32 index, u32 places) {
+  Op moved = *op;
+  for (int i = 0; i < 3; ++i)
+    if (places >> i & 1 && moved.s[i].kind == kVector) moved.s[i].index += u16(index);
+  if (places & 8 && moved.d.kind == kVector) moved.d.index += u16(index);
+  return moved.run(w, &moved);
+}
+extern "C" {
+/// The following instructions count registers from s[0] on; number[0]: bits for sources and the result.
+int op_index(Wave *w, const Op *op) {
+  u32 index = u32(read(w, op->s[0], 0)) & 255, places = u32(op->number[0]);
+  w->s[124] = index | places << 12;
+  w->indexing = places ? index | places << 8 : 0;
+  return kNext;
+}
+/// A move of one register that M0 counts from.
+int op_move_indexed(Wave *w, const Op *op) {
+  Op move = *op;
+  move.run = op_move;
+  return runIndexed(w, &move, w->s[124], u32(op->number[0]));
+}
+}
+int step(Wave *w, const Op *op) { return w->indexing ? runIndexed(w, op, w->indexing & 255, w->indexing >> 8) : op->run(w, op); }
 
 //--- Control ---
+
+extern "C" {
 
 int op_nothing(Wave *, const Op *) { return kNext; }
 int op_barrier(Wave *, const Op *) { return kBarrier; }
@@ -293,7 +320,7 @@ static void start(Grid &grid, Block &block, unsigned number) {
     memset(w.s, 0xcd, sizeof w.s);
     w.block = &block;
     w.pc = kernel.entry;
-    w.scc = w.done = 0;
+    w.scc = w.done = w.indexing = 0;
     w.scratch = block.scratch.data() + perWave * n;
     w.scratchBytes = kernel.scratchBytes;
     int at = 0;
@@ -320,7 +347,7 @@ static int run(const Code &code, Wave &w, u64 turn) {
   for (u64 i = 0; i < turn; ++i) {
     const Op *op = code.find(w.pc);
     if (!op) return faulty = w.pc, kUnknown;
-    int result = op->run(&w, op);
+    int result = step(&w, op);
     if (result == kNext)
       w.pc = op->at + op->bytes;
     else if (result == kBarrier)

@@ -85,6 +85,7 @@ struct Wave {
   Block *block;
   char *scratch;
   u32 scratchBytes;
+  u32 indexing; ///< registers are counted from this number on, 0 to 255; bits 8 to 10 and 11: those of the sources and the result
 };
 /// What an instruction returns: go on, stop at a barrier, end, a jump was taken, illegal address, unknown instruction.
 enum { kNext, kBarrier, kEnd, kJump, kFault, kUnknown };

@@ -20,7 +20,7 @@ TARGETS = ("gfx906", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 class Wave(ctypes.Structure):
     _fields_ = [("v", ctypes.c_uint32 * 64 * 512), ("s", ctypes.c_uint32 * 132), ("pc", ctypes.c_uint64),
                 ("scc", ctypes.c_uint32), ("done", ctypes.c_uint32), ("block", ctypes.c_void_p),
-                ("scratch", ctypes.c_void_p), ("scratch_bytes", ctypes.c_uint32)]  # fmt: skip
+                ("scratch", ctypes.c_void_p), ("scratch_bytes", ctypes.c_uint32), ("indexing", ctypes.c_uint32)]  # fmt: skip
 
 
 class Lanes:
@@ -219,6 +219,20 @@ def test_lanes_reach_what_their_family_reaches(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_registers_by_index(target: str) -> None:
+    lanes = Lanes(target)
+    for i in range(8):
+        lanes.v[i] = 10 * i
+    if target.startswith("gfx9"):
+        reading = ["s_set_gpr_idx_on s4, gpr_idx(SRC0)", "v_mov_b32_e32 v0, v1", "s_set_gpr_idx_off"]
+        writing = ["s_set_gpr_idx_on s4, gpr_idx(DST)", "v_mov_b32_e32 v2, v7", "s_set_gpr_idx_off"]
+    else:
+        reading, writing = ["s_mov_b32 m0, s4", "v_movrels_b32 v0, v1"], ["v_movreld_b32 v2, v7"]
+    lanes.run("s_mov_b32 s4, 3", *reading, *writing, "v_mov_b32 v3, v7")
+    assert [int(lanes.v[i][5]) for i in range(8)] == [40, 10, 20, 70, 40, 70, 60, 70]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_scalars_and_masks(target: str) -> None:
     lanes = Lanes(target)
     lanes.v[1] = np.arange(64)
@@ -239,6 +253,9 @@ def test_constants_have_the_width_of_the_operation(target: str) -> None:
     assert lanes.s[4:6].copy().view(np.float64) == 1.0
     assert lanes.s[6:7].view(np.float32) == 1.0
     assert lanes.s[8:10].copy().view(np.int64) == -2
+    lanes.v[1] = 0x3800
+    lanes.run("v_pack_b32_f16 v0, 1.0, -v1" if target != "gfx1100" else "v_pack_b32_f16 v0, 1.0, -v1.l")
+    assert (lanes.v[0] == 0xB800_3C00).all()
     if target == "gfx942":
         assert (lanes.get_pair(2, np.float64) == 1.0).all()
 
