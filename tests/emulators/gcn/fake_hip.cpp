@@ -158,8 +158,11 @@ static bool decode(Code *code) {
   auto run = reinterpret_cast<int (*)(const char *, void *)>(dlsym(RTLD_DEFAULT, "PyRun_SimpleStringFlags"));
   Dl_info own;
   if (!ensure || !run || !dladdr(reinterpret_cast<void *>(&decode), &own)) return false;
-  std::string text = "import sys\nif '" HERE "' not in sys.path: sys.path.append('" HERE "')\nimport gcn_decode\ngcn_decode.load('" +
-                     std::string(own.dli_fname) + "', " + std::to_string(reinterpret_cast<u64>(code)) + ", '" + findTarget() + "')\n";
+  const char *moved = getenv("GCN_SOURCES"); // a packed emulator (gcn_pack.py) is not where it was built
+  std::string here = moved ? moved : HERE;
+  std::string text = "import sys\nif '" + here + "' not in sys.path: sys.path.append('" + here +
+                     "')\nimport gcn_decode\ngcn_decode.load('" + std::string(own.dli_fname) + "', " +
+                     std::to_string(reinterpret_cast<u64>(code)) + ", '" + findTarget() + "')\n";
   int state = ensure(), failed = run(text.c_str(), nullptr);
   release(state);
   return !failed;

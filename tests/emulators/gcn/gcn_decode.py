@@ -62,7 +62,8 @@ class UnknownInstruction(Exception):
 
 @cache
 def _llvm() -> Any:
-    llvm = ctypes.CDLL("libLLVM-22.so", ctypes.RTLD_LOCAL)
+    pack = os.environ.get("GCN_PACK")
+    llvm = ctypes.CDLL(f"{pack}/libdisassembler.so" if pack else "libLLVM-22.so", ctypes.RTLD_LOCAL)
     for part in ("TargetInfo", "TargetMC", "Disassembler"):
         getattr(llvm, f"LLVMInitializeAMDGPU{part}")()
     llvm.LLVMCreateDisasmCPUFeatures.restype = ctypes.c_void_p
@@ -420,7 +421,9 @@ class Decoder:
         op.scale = 1 if "mul:2" in tail else 2 if "mul:4" in tail else 3 if "div:2" in tail else 0
         # On gfx9 most results of 16 bits clear the other half (GCNSubtarget::zeroesHigh16BitsOfDest); later families keep it.
         op.zeroes = int(self.family == "cdna" and "FMAC" not in key and "MIX" not in key)
-        if is_mixed:
+        if key.startswith("V_DOT"):
+            op.number[1] = sum(bit << i for i, bit in enumerate(bits_field(tail, "neg_lo", 3, 0)))
+        elif is_mixed:
             op.number[0] = sum(bit << i for i, bit in enumerate(bits_field(tail, "op_sel", 3, 0)))
             op.number[1] = sum(bit << i for i, bit in enumerate(bits_field(tail, "op_sel_hi", 3, 0)))
             op.result_bits = 32

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-FLAGS = "-std=c++20 -O1 -w -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fwrapv -shared -fPIC".split()
+FLAGS = "-std=c++20 -O1 -w -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fwrapv -fPIC".split()
 
 OVERRIDES = {
     "V_LDEXP_F64": "D0.f64 = ldexp(S0.f64, S1.i32)",
@@ -90,6 +90,12 @@ OVERRIDES = {
     "V_MADAK_F32": "D0.f32 = S0.f32 * S1.f32 + SIMM32.f32",
     "V_MAD_LEGACY_U16": "D0.u16 = S0.u16 * S1.u16 + S2.u16",
     "V_MAD_LEGACY_I16": "D0.u16 = S0.u16 * S1.u16 + S2.u16",
+    "V_MAD_LEGACY_F16": "D0.f16 = S0.f16 * S1.f16 + S2.f16",
+    "V_FMA_LEGACY_F16": "D0.f16 = fma(S0.f16, S1.f16, S2.f16)",
+    "V_MAC_F16": "D0.f16 = S0.f16 * S1.f16 + D0.f16",
+    "V_MADMK_F16": "D0.f16 = S0.f16 * SIMM32.f16 + S1.f16",
+    "V_MADAK_F16": "D0.f16 = S0.f16 * S1.f16 + SIMM32.f16",
+    "V_CVT_PKRTZ_F16_F32": "D0.u32 = bitsOf((f16)S0.f32) | bitsOf((f16)S1.f32) << 16",
     "V_SAD_U32": "D0.u32 = (S0.u32 > S1.u32 ? S0.u32 - S1.u32 : S1.u32 - S0.u32) + S2.u32",
     "V_BFI_B32": "D0.u32 = (S0.u32 & S1.u32) | (~S0.u32 & S2.u32)",
 }
@@ -104,6 +110,17 @@ for _bits in ("F16", "F32", "F64"):
     OVERRIDES[f"V_FMAC_{_bits}"] = f"D0.{_kind} = ({_kind})fma{_call}(({_wide})S0.{_kind}, ({_wide})S1.{_kind}, ({_wide})D0.{_kind})"
 OVERRIDES["V_FMA_F16"] = "D0.f16 = (f16)fma((f64)S0.f16, (f64)S1.f16, (f64)S2.f16)"
 OVERRIDES["V_FMAC_F16"] = "D0.f16 = (f16)fma((f64)S0.f16, (f64)S1.f16, (f64)D0.f16)"
+for _name, _size, _signs in (
+    ("V_DOT4_U32_U8", 8, "0"),
+    ("V_DOT4_I32_I8", 8, "3"),
+    ("V_DOT4_I32_IU8", 8, "op->number[1]"),
+    ("V_DOT2_U32_U16", 16, "0"),
+    ("V_DOT2_I32_I16", 16, "3"),
+    ("V_DOT8_U32_U4", 4, "0"),
+    ("V_DOT8_I32_I4", 4, "3"),
+    ("V_DOT8_I32_IU4", 4, "op->number[1]"),
+):
+    OVERRIDES[_name] = f"D0.u32 = dot(S0.u32, S1.u32, S2.u32, {_size}, {_signs})"
 for _bits, _signed in (("32", "u"), ("64", "u"), ("32", "i"), ("64", "i")):
     _body = f"bfe{_signed}(S0.{_signed}{_bits}, S1.u32 & {int(_bits) - 1}, S1.u32 >> 16 & 127, {_bits})"
     OVERRIDES[f"S_BFE_{_signed.upper()}{_bits}"] = f"D0.u64 = {_body}; w->scc = D0.u{_bits} != 0"
@@ -130,6 +147,8 @@ _MIXED = "(f32)fmaf(MIX(0), MIX(1), MIX(2))"
 OVERRIDES |= {
     "V_FMA_MIX_F32": f"D0.f32 = {_MIXED}",
     "V_MAD_MIX_F32": f"D0.f32 = {_MIXED}",
+    "V_MAD_MIXLO_F16": f"put(D0, 15, 0, bitsOf((f16){_MIXED}))",
+    "V_MAD_MIXHI_F16": f"put(D0, 31, 16, bitsOf((f16){_MIXED}))",
     "V_FMA_MIXLO_F16": f"put(D0, 15, 0, bitsOf((f16){_MIXED}))",
     "V_FMA_MIXHI_F16": f"put(D0, 31, 16, bitsOf((f16){_MIXED}))",
 }
@@ -247,15 +266,32 @@ def _open(path: Path) -> Any:
     return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
 
 
-def _compile(sources: list[str], library: Path) -> bool:
-    source = library.with_suffix(f".{os.getpid()}.cpp")
+def make_source(family: str, name: str, variant: str) -> str:
+    """The function of an instruction under its name; raises `KeyError`."""
+    return f'extern "C" int {name}_{variant or "plain"}(Wave *w, const Op *op) {make_function(family, name, variant)}'
+
+
+def list_instructions(family: str) -> list[tuple[str, str]]:
+    """All that the pseudocode or we describe, apart from accesses to memory."""
+    names = {name for name, text in load_pseudocode(family).items() if "MEM[" not in text and name[:2] in ("V_", "S_")} | set(OVERRIDES)
+    return sorted([(name, "") for name in names] + [(name, "clamp") for name in SATURATED if name in names])
+
+
+def compile_functions(sources: list[str], made: Path, *options: str) -> bool:
+    source = made.with_suffix(f".{os.getpid()}.cpp")
     source.write_text('#include "machine.h"\nusing namespace std;\n' + "\n".join(sources) + "\n")
-    made = source.with_suffix(".so")
-    compiled = subprocess.run(["clang++-22", *FLAGS, "-I", HERE, source, "-o", made], capture_output=True, text=True)
+    unfinished = source.with_suffix(".part")
+    command = ["clang++-22", *FLAGS, *(options or ["-shared"]), "-I", HERE, source, "-o", unfinished]
+    compiled = subprocess.run(command, capture_output=True, text=True)
     source.unlink()
     if compiled.returncode == 0:
-        made.replace(library)
+        unfinished.replace(made)
     return compiled.returncode == 0
+
+
+def _find_packed(library: Any, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    places = {key: getattr(library, f"{key[0]}_{key[1] or 'plain'}", None) for key in wanted}
+    return {key: ctypes.cast(place, ctypes.c_void_p).value or 0 for key, place in places.items() if place}
 
 
 _known: dict[tuple[str, str, str], int] = {}
@@ -269,6 +305,8 @@ def _load_common() -> dict[str, set[tuple[str, str]]]:
 
 def find_functions(family: str, wanted: set[tuple[str, str]], folder: Path) -> dict[tuple[str, str], int]:
     """The addresses of the functions of instructions; those that no translation exists for are missing."""
+    if pack := os.environ.get("GCN_PACK"):
+        return _find_packed(_open(Path(pack) / f"{family}.so"), wanted)
     if common := _load_common().pop(family, None):
         find_functions(family, common, folder)
     missing = sorted(key for key in wanted if (family, *key) not in _known)
@@ -276,15 +314,14 @@ def find_functions(family: str, wanted: set[tuple[str, str]], folder: Path) -> d
         sources, names = [], []
         for name, variant in missing:
             try:
-                code = make_function(family, name, variant)
+                sources.append(make_source(family, name, variant))
             except KeyError:
                 continue
             names.append((name, variant))
-            sources.append(f'extern "C" int {name}_{variant or "plain"}(Wave *w, const Op *op) {code}')
         header = (HERE / "machine.h").read_text()
         key = hashlib.blake2b("\n".join([header, *sources]).encode(), digest_size=12).hexdigest()
         library = folder / f"{family}_{key}.so"
-        if not library.exists() and not _compile(sources, library):
+        if not library.exists() and not compile_functions(sources, library):
             # A text that the translation does not cover: its instruction stays unknown, the others do not.
             if len(missing) == 1:
                 return {key: _known[(family, *key)] for key in wanted if (family, *key) in _known}

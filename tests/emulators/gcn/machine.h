@@ -349,3 +349,12 @@ static inline u64 bfei(i64 x, int at, int n, int width) {
   i64 y = i64(u64(x) << (64 - at - n)) >> (64 - n);
   return width == 32 ? u32(y) : u64(y);
 }
+/// The sum of products of parts of words, `size` bits each; bits 0 and 1 of `signs`: those of a and b have signs.
+static inline u32 dot(u32 a, u32 b, u32 sum, int size, i64 signs) {
+  auto part = [&](u32 x, int at, bool isSigned) {
+    x = x << (32 - size - at);
+    return isSigned ? u32(i32(x) >> (32 - size)) : x >> (32 - size);
+  };
+  for (int at = 0; at < 32; at += size) sum += part(a, at, signs & 1) * part(b, at, signs & 2);
+  return sum;
+}

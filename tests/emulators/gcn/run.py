@@ -19,6 +19,7 @@ def main() -> None:
         sys.exit(problem)
     _, target, script, *arguments = sys.argv
     os.environ |= {"QD_ARCH": "amdgpu", "QD_AMDGPU_DRIVER": str(build()), "GCN_TARGET": target, "QD_OFFLINE_CACHE": "0"}
+    os.environ["GCN_SOURCES"] = str(Path(__file__).parent.resolve())
     if script == "-m":
         sys.argv = arguments
         sys.path[0] = os.getcwd()

@@ -205,6 +205,23 @@ def test_halves_in_memory(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_products_of_bytes(target: str) -> None:
+    """LLVM makes them of sums of products of i8 and u8."""
+    lanes = Lanes(target)
+    lanes.v[1:4] = np.random.default_rng(5).integers(0, 2**32, (3, 64), np.uint32)
+    a, b = (lanes.v[i].copy().view(np.int8).reshape(64, 4).astype(np.int64) for i in (1, 2))
+    expected = lanes.v[3] + np.sum((a % 256) * (b % 256), axis=1)
+    signed = lanes.v[3] + np.sum(a * b, axis=1)
+    if target in ("gfx1100", "gfx1201"):
+        dot = "v_dot4_i32_iu8 v4, v1, v2, v3 neg_lo:[1,1,0]"
+    else:
+        dot = "v_dot4_i32_i8 v4, v1, v2, v3"
+    lanes.run("v_dot4_u32_u8 v0, v1, v2, v3", dot)
+    np.testing.assert_array_equal(lanes.v[0], expected.astype(np.uint32))
+    np.testing.assert_array_equal(lanes.v[4], signed.astype(np.uint32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_lanes_reach_what_their_family_reaches(target: str) -> None:
     lanes = Lanes(target)
     lanes.v[1] = np.arange(64) * 10
@@ -277,6 +294,18 @@ def test_an_unknown_instruction_stops_with_address_and_name(tmp_path: Path, monk
             x.to_numpy()
     assert "gcn: unknown instruction at 0x" in (text := capfd.readouterr().err)
     assert "v_cvt_off_f32_i4" in text
+
+
+def test_a_pack_has_the_instructions_that_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gcn_pack
+    import gcn_semantics
+
+    wanted = {("S_MOV_B32", ""), ("S_TRAP", ""), ("V_ADD_U32", "clamp")}
+    monkeypatch.setattr(gcn_semantics, "list_instructions", lambda family: sorted(wanted))
+    gcn_pack.compile_family("cdna", tmp_path)
+    monkeypatch.setenv("GCN_PACK", str(tmp_path))
+    found = gcn_semantics.find_functions("cdna", wanted | {("V_ADD_F32", "")}, tmp_path)
+    assert set(found) == wanted - {("S_TRAP", "")}
 
 
 @qd.kernel
