@@ -220,6 +220,8 @@ def to_cpp(text: str) -> str:
     text = re.sub(r"\bfor (\w+) in (\w+) : (\w+) do", r"for (int \1 = \2; \1 <= \3; ++\1) {", text)
     text = re.sub(r"\bSCC(\.u\d+)?\b", "w->scc", text)
     text = re.sub(r"\babs\(", "fabs(", text)
+    text = re.sub(r"\b(S\d)\.u24\b", r"(\1.u32 & 0xffffffu)", text)
+    text = re.sub(r"\b(S\d)\.i24\b", r"((i32)(\1.u32 << 8) >> 8)", text)
     return "\n".join(line if re.search(r"[{};]\s*$", line) or not line.strip() else line + ";" for line in text.split("\n"))
 
 

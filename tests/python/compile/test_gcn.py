@@ -93,6 +93,9 @@ OF_WORDS: list[tuple[Any, Any, Callable[..., Any]]] = [
     (f"v_mul_lo_u32 v0, {A}, {B}", np.uint32, lambda a, b, c: a * b),
     (f"v_mul_hi_u32 v0, {A}, {B}", np.uint32, lambda a, b, c: (a.astype(np.uint64) * b >> np.uint64(32)).astype(np.uint32)),
     (f"v_mul_hi_i32 v0, {A}, {B}", np.int32, lambda a, b, c: (a.astype(np.int64) * b >> 32).astype(np.int32)),
+    (f"v_mul_u32_u24 v0, {A}, {B}", np.uint32, lambda a, b, c: (a & np.uint32(0xFFFFFF)) * (b & np.uint32(0xFFFFFF))),
+    (f"v_mul_i32_i24 v0, {A}, {B}", np.int32, lambda a, b, c: (a << 8 >> 8) * (b << 8 >> 8)),
+    (f"v_mad_u32_u24 v0, {A}, {B}, {C}", np.uint32, lambda a, b, c: (a & np.uint32(0xFFFFFF)) * (b & np.uint32(0xFFFFFF)) + c),
     (f"v_and_b32 v0, {A}, {B}", np.uint32, lambda a, b, c: a & b),
     (f"v_xor_b32 v0, {A}, {B}", np.uint32, lambda a, b, c: a ^ b),
     (f"v_bfi_b32 v0, {A}, {B}, {C}", np.uint32, lambda a, b, c: (a & b) | (~a & c)),
@@ -387,3 +390,22 @@ def test_the_same_programs_without_mistakes(target: str, monkeypatch: pytest.Mon
     with amd_emulation.running(target, monkeypatch):
         assert is_right(reverse_in_blocks)
         assert is_right(add_up)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+def test_addresses_of_remainders(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random program 200257: LLVM 22 multiplied 32 bits of a remainder where it had computed 24."""
+    with amd_emulation.running(target, monkeypatch):
+        table, x, y = qd.field(qd.i64, shape=(17, 5)), qd.ndarray(qd.u64, 64), qd.ndarray(qd.i64, 64)
+
+        @qd.kernel
+        def kernel(x: qd.types.ndarray(qd.u64, 1), y: qd.types.ndarray(qd.i64, 1)) -> None:
+            for i in x:
+                y[i] = table[qd.cast(x[i] % 17, qd.i32), qd.cast(x[i] % 5, qd.i32)]
+
+        values = np.arange(85, dtype=np.int64).reshape(17, 5)
+        large = np.uint64(2**63 - 70) + np.arange(64, dtype=np.uint64)
+        table.from_numpy(values)
+        x.from_numpy(large)
+        kernel(x, y)
+        np.testing.assert_array_equal(y.to_numpy(), values[(large % np.uint64(17)).astype(int), (large % np.uint64(5)).astype(int)])
