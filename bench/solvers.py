@@ -66,6 +66,25 @@ def bench_matrix():
     measure("SciPy: product with a vector", lambda: matrix @ x)
 
 
+def bench_blocks():
+    """The product of a matrix of 3x3 blocks, the stiffness of springs of a grid of points, and a vector."""
+    if not hasattr(qd.linalg, "BlockSparseMatrix"):
+        return
+    import scipy.sparse
+
+    n = max(options.size // 2, 4)
+    one = scipy.sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n))
+    springs = scipy.sparse.kronsum(scipy.sparse.kronsum(one, one), one)
+    source = scipy.sparse.kron(springs, np.ones((3, 3))).astype(np.float32).tocsr()
+    plain, x = qd.linalg.SparseMatrix.from_scipy(source), qd.ndarray(qd.f32, source.shape[0])
+    x.fill(1.0)
+    blocks, peer, ones = qd.linalg.BlockSparseMatrix(plain), source.tobsr((3, 3)), np.ones(source.shape[0], np.float32)
+    measure(f"product, {source.nnz} entries by rows", lambda: (plain @ x, qd.sync()), 9)
+    measure("product, 3x3 blocks", lambda: (blocks @ x, qd.sync()), 9)
+    measure("SciPy: product, csr_matrix", lambda: source @ ones, 9)
+    measure("SciPy: product, bsr_matrix", lambda: peer @ ones, 9)
+
+
 def bench_factorizations():
     """A 2-D Poisson problem, by each library that is installed; prints the relative residual, too."""
     if not hasattr(qd.linalg.SparseMatrix, "from_scipy"):
@@ -151,6 +170,7 @@ def bench_cupy(n):
 
 
 bench_matrix()
+bench_blocks()
 bench_factorizations()
 bench_conjugate_gradients()
 if options.out:

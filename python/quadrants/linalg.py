@@ -478,6 +478,7 @@ def randn(dt: qd.template() = None):
 
 # Solvers of large systems are loaded when one of their names is first used.
 _SOLVERS = {
+    "block_matrix": "BlockSparseMatrix",
     "builder": "SparseMatrixBuilder",
     "differentiable": "solve_sparse",
     "matrix_free": "LinearOperator MatrixFreeBICGSTAB MatrixFreeCG",

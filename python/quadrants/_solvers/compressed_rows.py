@@ -206,6 +206,17 @@ def multiply(offsets: Array, columns: Array, values: Array, x: Array, y: Array):
         y[row] = total
 
 
+@qd.kernel
+def count_unsorted(offsets: Array, columns: Array) -> qd.i32:
+    """Returns the number of entries that do not come behind the one before them in their row."""
+    found = 0
+    for row in range(offsets.shape[0] - 1):
+        for i in range(offsets[row] + 1, offsets[row + 1]):
+            if columns[i] <= columns[i - 1]:
+                found += 1
+    return found
+
+
 @qd.func
 def _find_entry(offsets, columns, values, row, column):
     """Returns an entry, 0 if it is not stored."""

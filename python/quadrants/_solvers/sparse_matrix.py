@@ -11,7 +11,7 @@ import quadrants as qd
 
 from .._base.dtypes import find_dtype, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsShapeError, QuadrantsTypeError
-from .compressed_rows import Rows, compress, multiply
+from .compressed_rows import Rows, compress, count_unsorted, multiply
 
 STORAGE_FORMATS = ("col_major", "row_major")
 
@@ -96,15 +96,47 @@ class SparseMatrix:
     # Exchange
 
     @classmethod
-    def from_scipy(cls, matrix: Any) -> SparseMatrix:
+    def from_scipy(cls, matrix: Any, copy: bool = True) -> SparseMatrix:
         """Return the sparse matrix with the entries of `matrix`, a matrix or array of `scipy.sparse`, in f32 or f64 (other types become
-        f64). Raises `ImportError` without SciPy.
+        f64). With `copy` (a bool) False it shares the memory of a CSR matrix whose rows are sorted, if types and device allow.
+
+        Raises `ImportError` without SciPy.
         """
         compressed = import_scipy("SparseMatrix.from_scipy").csr_matrix(matrix)
-        compressed.sum_duplicates()
+        if not compressed.has_canonical_format:
+            compressed = compressed.copy()  # the caller's matrix stays as it is
+            compressed.sum_duplicates()
         kind = qd.f32 if compressed.dtype == np.float32 else qd.f64
-        offsets, columns = (_to_ndarray(qd.i32, part) for part in (compressed.indptr, compressed.indices))
-        return cls(*map(int, compressed.shape), dtype=kind, rows=Rows(offsets, columns, _to_ndarray(kind, compressed.data)))
+        arrays = (qd.i32, compressed.indptr), (qd.i32, compressed.indices), (kind, compressed.data)
+        return cls(*map(int, compressed.shape), dtype=kind, rows=Rows(*(make_part(*each, copy=copy) for each in arrays)))
+
+    @classmethod
+    def from_torch(cls, tensor: Any, copy: bool = True) -> SparseMatrix:
+        """Return the sparse matrix with the entries of `tensor`, a tensor of torch in CSR layout, in f32 or f64. With `copy` (a bool)
+        False it shares the tensor's memory if the indices are i32 and kernels run on its device.
+
+        Raises `QuadrantsTypeError` for another layout, `RuntimeError` for another dtype, `ValueError` unless the columns of rows ascend.
+        """
+        if str(getattr(tensor, "layout", "")) != "torch.sparse_csr":
+            raise QuadrantsTypeError(f"the tensor must have the layout torch.sparse_csr, use its to_sparse_csr(); got {type(tensor)}")
+        return cls._from_arrays(tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape, copy)
+
+    @classmethod
+    def from_cupy(cls, matrix: Any, copy: bool = True) -> SparseMatrix:
+        """Return the sparse matrix with the entries of `matrix`, a `csr_matrix` of `cupyx.scipy.sparse` in f32 or f64. With `copy` (a
+        bool) False it shares the memory of the matrix on CUDA.
+
+        Raises `RuntimeError` for another dtype, `ValueError` unless the columns of rows ascend.
+        """
+        return cls._from_arrays(matrix.indptr, matrix.indices, matrix.data, matrix.shape, copy)
+
+    @classmethod
+    def _from_arrays(cls, offsets: Any, columns: Any, values: Any, shape: Any, copy: bool) -> SparseMatrix:
+        kind = check_dtype(values.dtype)
+        rows = Rows(*(make_part(*each, copy=copy) for each in ((qd.i32, offsets), (qd.i32, columns), (kind, values))))
+        if count_unsorted(rows.offsets, rows.columns):
+            raise ValueError("the columns of each row must ascend, each of them once: sort the entries and add up duplicates first")
+        return cls(*map(int, shape), dtype=kind, rows=rows)
 
     def to_scipy(self, copy: bool = True) -> Any:
         """Return the matrix as `scipy.sparse.csr_matrix`; with `copy` (a bool) False it shares the memory of this matrix if
@@ -288,6 +320,19 @@ def _to_ndarray(dtype: Any, values: Any) -> Any:
     made = qd.ndarray(dtype, len(values))
     if len(values):
         made.from_numpy(np.ascontiguousarray(values, to_numpy_dtype(dtype)))
+    return made
+
+
+def make_part(dtype: Any, values: Any, copy: bool = True) -> Any:
+    """Returns an array of another library as an ndarray: a view if `copy` is False and memory and type allow, else a copy."""
+    if not copy and find_dtype(values.dtype) is dtype and 0 not in values.shape:
+        try:
+            return qd.from_dlpack(values)
+        except (TypeError, ValueError, BufferError):  # on another device, read-only, or not packed
+            pass
+    made = qd.ndarray(dtype, tuple(values.shape))
+    if 0 not in values.shape:
+        made.from_numpy(values)
     return made
 
 

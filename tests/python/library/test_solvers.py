@@ -213,16 +213,17 @@ def laplacian(size, dtype, wind=0.0):
 @pytest.mark.parametrize("ordering", ["AMD", "COLAMD"])
 @pytest.mark.parametrize("kind", ["LLT", "LDLT", "LU"])
 @pytest.mark.parametrize("name", TYPES)
-def test_factorizations(name, kind, ordering):
+def test_factorizations(backend, name, kind, ordering):
     dtype, numpy_type, _ = TYPES[name]
-    source = laplacian(64, numpy_type, 0.3 if kind == "LU" else 0)
+    size = 64 if backend == "cpu" else 10  # the interpreter checks the symmetry
+    source = laplacian(size, numpy_type, 0.3 if kind == "LU" else 0)
     solver = linalg.SparseSolver(dtype, kind, ordering)
     matrix = linalg.SparseMatrix.from_scipy(source)
     solver.analyze_pattern(matrix)
     solver.factorize(matrix)
     assert solver.info()
-    b = np.random.default_rng(8).standard_normal(64 * 64).astype(numpy_type)
-    array = qd.ndarray(dtype, 64 * 64)
+    b = np.random.default_rng(8).standard_normal(size * size).astype(numpy_type)
+    array = qd.ndarray(dtype, size * size)
     array.from_numpy(b)
     x = solver.solve(b)
     # the reference's own acceptance: residual 1e-5 in f32 relative to the right side, 1e-10 in f64
