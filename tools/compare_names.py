@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Lists the public names of the reference that are missing here: tools/compare_names.py path/to/reference/python
+
+Public are the names without an underscore of modules outside of `lang`, but for what a module imports: modules, names of other packages,
+and names that the package itself has. `docs/guide/names.md` says why those in OBSOLETE are missing. Fails if there are others.
+"""
+
+import contextlib
+import importlib
+import inspect
+import io
+import json
+import pkgutil
+import subprocess
+import sys
+
+OBSOLETE = {
+    "profiler.kernel_metrics": "*", "profiler.kernel_profiler": "StatisticalResult default_cupti_metrics", "types.annotations": "T",
+    "types.primitive_types": "integer_type_ids real_type_ids type_ids", "types.enums": "BoundaryMode to_boundary_enum",
+    "types.compound_types": "CompoundType", "types.ndarray_type": "CompoundType Layout NdarrayTypeMetadata matrix to_boundary_enum vector",
+    "tools.diagnose": "main", "linalg": "QuadrantsRuntimeError QuadrantsTypeError",
+}  # fmt: skip
+
+
+def list_names():
+    """Returns the public names of each public module of the package that this interpreter has."""
+    import quadrants as qd
+
+    def is_own(module, name):
+        value = getattr(module, name)
+        if inspect.ismodule(value) or name.startswith("_") or name == "TYPE_CHECKING":
+            return False
+        if module is not qd and getattr(qd, name, getattr(qd.types, name, None)) is value:
+            return False
+        return getattr(value, "__module__", None) is None or value.__module__.split(".")[0] == "quadrants"
+
+    found = {}
+    for each in [qd.__name__, *(one.name for one in pkgutil.walk_packages(qd.__path__, "quadrants.", onerror=lambda name: None))]:
+        path = each.removeprefix("quadrants").removeprefix(".")
+        if path.split(".")[0] != "lang" and not any(part.startswith("_") for part in path.split(".")):
+            module = importlib.import_module(each)
+            found[path] = [name for name in dir(module) if is_own(module, name)]
+    return found
+
+
+def find_missing(expected):
+    """Returns the names of `expected` that this package lacks, as paths."""
+    missing = []
+    for path, names in expected.items():
+        module = importlib.import_module(f"quadrants.{path}".rstrip(".")) if path != "tools.diagnose" else None
+        skipped = OBSOLETE.get(path, "").split()
+        missing += [f"{path}.{name}" for name in names if not hasattr(module, name) and not {name, "*"} & {*skipped}]
+    return missing
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:  # the reference runs this, too
+        with contextlib.redirect_stdout(io.StringIO()):
+            names = list_names()
+        print(json.dumps(names))
+    else:
+        names = json.loads(subprocess.check_output([sys.argv[1], __file__], text=True).splitlines()[-1])
+        missing = find_missing(names)
+        print(f"{sum(map(len, names.values()))} public names in {len(names)} modules, {len(missing)} missing", *missing, sep="\n")
+        sys.exit(bool(missing))
