@@ -89,7 +89,8 @@ public:
       throw support::Error(support::ErrorKind::Value, "amdgpu: there is no GPU '" + processor +
                                                           "', or no code can be generated for it: names are gfx906 to gfx1201, or native");
     // Both, so that the families whose subgroups have 32 threads by default run pairs of them.
-    features = "+wavefrontsize64,-wavefrontsize32";
+    // Without products of four bytes: LLVM 22 takes a + (b * b << 1) for a + b * b + 1 (llvm-project#198412).
+    features = "+wavefrontsize64,-wavefrontsize32,-dot7-insts";
     for (; !settings.empty(); settings = settings.split(':').second) {
       llvm::StringRef setting = settings.split(':').first;
       if (setting.size() > 1) features += "," + setting.take_back().str() + setting.drop_back().str();

@@ -409,3 +409,18 @@ def test_addresses_of_remainders(target: str, monkeypatch: pytest.MonkeyPatch) -
         x.from_numpy(large)
         kernel(x, y)
         np.testing.assert_array_equal(y.to_numpy(), values[(large % np.uint64(17)).astype(int), (large % np.uint64(5)).astype(int)])
+
+
+@pytest.mark.parametrize("target", ["gfx906", "gfx942", "gfx1030", "gfx1100", "gfx1201"])
+def test_sums_of_squares_of_bytes(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random program 200138: LLVM 22 took a shift for a sum when it looked for products of four bytes."""
+    with amd_emulation.running(target, monkeypatch):
+        x, y = qd.ndarray(qd.i32, 1), qd.ndarray(qd.u16, 1)
+
+        @qd.kernel
+        def kernel(x: qd.types.ndarray(qd.i32, 1), y: qd.types.ndarray(qd.u16, 1)) -> qd.u8:
+            a, b = qd.cast(x[0], qd.i8), qd.cast(y[0], qd.i8)
+            return qd.cast(qd.math.ffs(qd.Vector([a, b, a]).norm_sqr()), qd.u8)
+
+        x[0], y[0] = 2, 3
+        assert kernel(x, y) == 1  # of 17; it was 2, of 2 * 2 + 3 * 3 + 1
