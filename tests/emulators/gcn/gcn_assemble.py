@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from gcn_decode import disassemble
+from gcn_decode import disassemble, read_object
 
 
 def assemble(target: str, *lines: str) -> bytes:
@@ -54,3 +54,17 @@ def edit(target: str, code: bytes, pattern: str, replacement: str, which: int | 
     if edited == code:
         raise LookupError(f"no instruction matches {pattern}")
     return edited
+
+
+def halve_waves(code: bytes) -> bytes:
+    """A code object whose first kernel asks for waves of 32 threads: bit 10 of the properties in its descriptor."""
+    table, size, count = struct.unpack_from("<Q", code, 32)[0], *struct.unpack_from("<HH", code, 54)
+    segments = [struct.unpack_from("<IIQQQQQQ", code, table + size * i) for i in range(count)]
+    memory = bytearray(max(segment[3] + segment[6] for segment in segments if segment[0] == 1))
+    for segment in segments:
+        if segment[0] == 1:
+            memory[segment[3] : segment[3] + segment[5]] = code[segment[2] : segment[2] + segment[5]]
+    _, symbols, kernels = read_object(bytes(memory))
+    at = symbols[kernels[0][".name"] + ".kd"] + 57
+    (place,) = (segment[2] + at - segment[3] for segment in segments if segment[0] == 1 and 0 <= at - segment[3] < segment[5])
+    return code[:place] + bytes([code[place] | 4]) + code[place + 1 :]

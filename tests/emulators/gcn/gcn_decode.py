@@ -557,6 +557,13 @@ def find_folder() -> Path:
     return folder
 
 
+def check_wave_size(kernel: dict[str, Any], memory: bytes, descriptor: int) -> None:
+    """Raises `ValueError` for waves of 32 threads, by the description or by the descriptor, which the driver goes by."""
+    described, chosen = kernel[".wavefront_size"], 32 if memory[descriptor + 57] & 4 else 64
+    if (described, chosen) != (64, 64):
+        raise ValueError(f"gcn: {kernel['.name']}: waves of {chosen} threads, described as {described}; all code is for 64")
+
+
 def load(machine: str, code: int, target: str) -> None:
     """Gives the driver in the library `machine` the records and kernels of a code object that it has mapped."""
     library = ctypes.CDLL(machine)
@@ -577,6 +584,7 @@ def load(machine: str, code: int, target: str) -> None:
     records = (Op * len(ops))(*ops)
     library.gcn_set_ops(ctypes.c_void_p(code), records, ctypes.c_size_t(len(ops)), b"\0".join(text.encode() for text in texts) + b"\0")
     for kernel in kernels:
+        check_wave_size(kernel, memory, symbols[kernel[".name"] + ".kd"])
         explicit = max((a[".offset"] + a[".size"] for a in kernel[".args"] if not a[".value_kind"].startswith("hidden_")), default=0)
         descriptor = ctypes.c_uint64(symbols[kernel[".name"] + ".kd"])
         library.gcn_add_kernel(ctypes.c_void_p(code), kernel[".name"].encode(), descriptor, ctypes.c_size_t(explicit))

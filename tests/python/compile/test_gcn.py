@@ -385,6 +385,18 @@ def test_mistakes_in_the_code_are_noticed(number: int, monkeypatch: pytest.Monke
     assert edits
 
 
+def describe_halves(code: bytes) -> bytes:
+    return code.replace(b".wavefront_size\x40", b".wavefront_size\x20")
+
+
+@pytest.mark.parametrize("plant", [gcn.assemble.halve_waves, describe_halves], ids=["descriptor", "description"])
+@pytest.mark.parametrize("target", ["gfx1030", "gfx1100", "gfx1201"])
+def test_waves_of_another_size_are_noticed(target: str, plant: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    with amd_emulation.running(target, monkeypatch, plant), pytest.raises(RuntimeError, match="hipError"):
+        is_right(reverse_in_blocks)
+    assert "waves of " in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
 def test_the_same_programs_without_mistakes(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with amd_emulation.running(target, monkeypatch):
