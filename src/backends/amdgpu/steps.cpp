@@ -7,6 +7,7 @@
 #include "support/error.h"
 
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
@@ -44,6 +45,19 @@ void boundQuotients(llvm::Module &module) {
     quotient->setHasApproxFunc(false);
     quotient->setHasAllowReciprocal(false);
     quotient->setMetadata(llvm::LLVMContext::MD_fpmath, llvm::MDBuilder(module.getContext()).createFPMath(2.5f));
+  }
+}
+
+/// LLVM 22 rounds products to f16 by v_fma_mixlo_f16 with an addend of 0, which makes 0 of -0: the product passes an empty assembly text,
+/// so that the two operations stay apart.
+void keepSignsOfProducts(llvm::Module &module) {
+  for (llvm::FPTruncInst *rounding : collect<llvm::FPTruncInst>(module)) {
+    auto *product = llvm::dyn_cast<llvm::BinaryOperator>(rounding->getOperand(0));
+    if (!product || product->getOpcode() != llvm::Instruction::FMul || product->hasNoSignedZeros()) continue;
+    llvm::Type *type = product->getType();
+    if (!rounding->getType()->getScalarType()->isHalfTy() || !type->getScalarType()->isFloatTy()) continue;
+    auto *text = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "", "=v,0", /*hasSideEffects=*/false);
+    rounding->setOperand(0, llvm::IRBuilder<>(rounding).CreateCall(text, {product}));
   }
 }
 

@@ -11,6 +11,9 @@ void describeAtomics(llvm::Module &module, bool fastMath);
 /// Keeps approximate quotients within 2.5 ulp for all operands.
 void boundQuotients(llvm::Module &module);
 
+/// Keeps the sign of products that are 0 where they are rounded to f16.
+void keepSignsOfProducts(llvm::Module &module);
+
 /// Throws if the module contains an operation that LLVM cannot select for this device: it would end the process.
 void checkSelectable(const llvm::Module &module);
 

@@ -126,6 +126,7 @@ public:
     inferAddressSpaces(module, machine->getTargetIRAnalysis());
     boundQuotients(module);
     if (!emission.finishOptimizing()) return mlir::success();
+    keepSignsOfProducts(module);
     checkSelectable(module);
     stages.begin("machine code");
     if (stages.wants("asm")) {

@@ -436,3 +436,19 @@ def test_sums_of_squares_of_bytes(target: str, monkeypatch: pytest.MonkeyPatch) 
 
         x[0], y[0] = 2, 3
         assert kernel(x, y) == 1  # of 17; it was 2, of 2 * 2 + 3 * 3 + 1
+
+
+@pytest.mark.parametrize("target", ["gfx906", "gfx942", "gfx1100", "gfx1201"])
+def test_products_rounded_to_halves_keep_the_sign_of_zero(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random program 200801: LLVM 22 adds 0 to them."""
+    with amd_emulation.running(target, monkeypatch, fast_math=False):
+        x, y = qd.ndarray(qd.f32, 64), qd.ndarray(qd.f16, 64)
+
+        @qd.kernel
+        def kernel(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f16, 1)) -> None:
+            for i in x:
+                y[i] = qd.cast(x[i] * 0.0, qd.f16)
+
+        x.fill(-1.0)
+        kernel(x, y)
+        assert np.signbit(y.to_numpy()).all()
