@@ -18,7 +18,7 @@ OBSOLETE = {
     "profiler.kernel_metrics": "*", "profiler.kernel_profiler": "StatisticalResult default_cupti_metrics", "types.annotations": "T",
     "types.primitive_types": "integer_type_ids real_type_ids type_ids", "types.enums": "BoundaryMode to_boundary_enum",
     "types.compound_types": "CompoundType", "types.ndarray_type": "CompoundType Layout NdarrayTypeMetadata matrix to_boundary_enum vector",
-    "tools.diagnose": "main", "linalg": "QuadrantsRuntimeError QuadrantsTypeError",
+    "math.mathimpl": "cfg", "tools.diagnose": "main", "linalg": "QuadrantsRuntimeError QuadrantsTypeError",
 }  # fmt: skip
 
 
@@ -32,7 +32,8 @@ def list_names():
             return False
         if module is not qd and getattr(qd, name, getattr(qd.types, name, None)) is value:
             return False
-        return getattr(value, "__module__", None) is None or value.__module__.split(".")[0] == "quadrants"
+        home = getattr(value, "__module__", None)  # modules of packages have their own names, packages those of their modules
+        return home is None or (home == module.__name__ if module.__name__.count(".") > 1 else home.split(".")[0] == "quadrants")
 
     found = {}
     for each in [qd.__name__, *(one.name for one in pkgutil.walk_packages(qd.__path__, "quadrants.", onerror=lambda name: None))]:
@@ -59,7 +60,8 @@ if __name__ == "__main__":
             names = list_names()
         print(json.dumps(names))
     else:
-        names = json.loads(subprocess.check_output([sys.argv[1], __file__], text=True).splitlines()[-1])
+        command = [sys.argv[1], "-E", __file__]  # -E: PYTHONPATH leads to this package
+        names = json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
         missing = find_missing(names)
         print(f"{sum(map(len, names.values()))} public names in {len(names)} modules, {len(missing)} missing", *missing, sep="\n")
         sys.exit(bool(missing))
