@@ -90,7 +90,8 @@ public:
                                                           "', or no code can be generated for it: names are gfx906 to gfx1201, or native");
     // Both, so that the families whose subgroups have 32 threads by default run pairs of them.
     // Without products of four bytes: LLVM 22 takes a + (b * b << 1) for a + b * b + 1 (llvm-project#198412).
-    features = "+wavefrontsize64,-wavefrontsize32,-dot7-insts";
+    // Without names for halves of registers (gfx11): LLVM 22 loses elements of vectors of f16 that a loop leaves unchanged.
+    features = "+wavefrontsize64,-wavefrontsize32,-dot7-insts,-real-true16";
     for (; !settings.empty(); settings = settings.split(':').second) {
       llvm::StringRef setting = settings.split(':').first;
       if (setting.size() > 1) features += "," + setting.take_back().str() + setting.drop_back().str();

@@ -452,3 +452,19 @@ def test_products_rounded_to_halves_keep_the_sign_of_zero(target: str, monkeypat
         x.fill(-1.0)
         kernel(x, y)
         assert np.signbit(y.to_numpy()).all()
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100", "gfx1201"])
+def test_halves_that_a_loop_leaves_unchanged_are_stored(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random program 300275: LLVM 22 stored 0 for two of four halves on gfx11."""
+    with amd_emulation.running(target, monkeypatch, fast_math=False):
+        x = qd.Matrix.ndarray(2, 2, qd.f16, shape=64)
+
+        @qd.kernel
+        def kernel(a: qd.f64, b: qd.f64, x: qd.types.ndarray(qd.types.matrix(2, 2, qd.f16), 1)) -> None:
+            for i in x:
+                x[i] = qd.Matrix([[qd.cast(x[i][0, 0], qd.f64) + 1.0, a / b], [a % b, qd.cast(x[i][1, 1], qd.f64) + 2.0]])
+
+        x.fill(0)
+        kernel(7.5, 2.0, x)
+        np.testing.assert_array_equal(x.to_numpy(), np.tile([[1, 3.75], [1.5, 2]], (64, 1, 1)))
