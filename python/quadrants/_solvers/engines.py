@@ -176,7 +176,7 @@ class CuPy(Engine):
         return qd.from_dlpack(self._cupy.ascontiguousarray(x))
 
 
-ENGINES: tuple[type[Engine], ...] = (CuDss, CuPy, Cholmod, SuperLu)
+ENGINES: tuple[type[Engine], ...] = (CuDss, Cholmod, SuperLu, CuPy)
 """In the order of preference: the first that is installed and knows the solver type is chosen, those for CUDA only there."""
 
 

@@ -39,7 +39,7 @@ class SparseSolver:
         dtype: type of the entries, f32 or f64; that of the matrix.
         solver_type: "LLT" for symmetric positive definite matrices, "LDLT" for symmetric ones, "LU" for all.
         ordering: "AMD" or "COLAMD": how rows and columns are permuted to keep the factors sparse. cuDSS and CHOLMOD have their own.
-        engine: the library: "cudss", "cupy", "cholmod" or "superlu"; by default the first of them that is installed and fits.
+        engine: the library: "cudss", "cholmod", "superlu" or "cupy"; by default the first of them that is installed and fits.
     Raises:
         QuadrantsRuntimeError: another solver type or ordering, or an engine that does not fit.
         ValueError: no such engine.
