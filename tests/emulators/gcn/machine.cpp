@@ -34,7 +34,7 @@ static char *locate(Wave *w, const Op *op, int l, size_t size) {
   u64 own = read(w, op->s[0], l), base = read(w, op->s[1], 0);
   i64 offset = op->number[0];
   switch (op->number[2]) {
-  case kLds: return inBlock(w, u32(own) + u64(offset), size);
+  case kLds: return inBlock(w, u32(own + u64(offset)), size); // the sum has 32 bits
   case kScratch: return inScratch(w, u32(own + base + u64(offset)), size, l);
   case kBuffer: return inScratch(w, u32(own + u64(offset) + u32(read(w, op->s[2], 0)) / kLanes), size, l);
   }
@@ -88,7 +88,7 @@ int op_load2(Wave *w, const Op *op) {
     if (!(exec >> l & 1)) continue;
     u32 base = u32(read(w, op->s[0], l)), got[4];
     for (int i = 0; i < 2; ++i) {
-      char *a = inBlock(w, base + u64(op->number[i ? 3 : 0]), size);
+      char *a = inBlock(w, u32(base + u64(op->number[i ? 3 : 0])), size);
       if (!a) return kFault;
       memcpy(got + i * size / 4, a, size);
     }
@@ -102,7 +102,7 @@ int op_store2(Wave *w, const Op *op) {
   for (int l = 0; l < kLanes; ++l) {
     if (!(exec >> l & 1)) continue;
     for (int i = 0; i < 2; ++i) {
-      char *a = inBlock(w, u32(read(w, op->s[0], l)) + u64(op->number[i ? 3 : 0]), size);
+      char *a = inBlock(w, u32(read(w, op->s[0], l) + u64(op->number[i ? 3 : 0])), size);
       if (!a) return kFault;
       for (size_t k = 0; k < size / 4; ++k) memcpy(a + 4 * k, &w->v[op->s[2 + i].index + k][l], 4);
     }

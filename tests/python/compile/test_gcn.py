@@ -468,3 +468,20 @@ def test_halves_that_a_loop_leaves_unchanged_are_stored(target: str, monkeypatch
         x.fill(0)
         kernel(7.5, 2.0, x)
         np.testing.assert_array_equal(x.to_numpy(), np.tile([[1, 3.75], [1.5, 2]], (64, 1, 1)))
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+def test_offsets_of_shared_memory_from_below_zero(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random program 300516: the address in the register is negative, and its sum with the offset is not."""
+    with amd_emulation.running(target, monkeypatch):
+        x = qd.ndarray(qd.u64, 17)
+
+        @qd.kernel
+        def kernel(x: qd.types.ndarray(qd.u64, 1)) -> None:
+            for i in range(-qd.i64(2**63 - 1) + 17, -qd.i64(2**63 - 1), -1):
+                for j in range(3):
+                    qd.atomic_max(x[i + qd.i64(2**63 - 1) - 1], qd.cast(j, qd.u64))
+
+        x.fill(0)
+        kernel(x)
+        assert (x.to_numpy() == 2).all()
