@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _runtime
 from .._base.dtypes import import_torch
-from .._base.errors import QuadrantsTypeError
+from .._base.errors import QuadrantsRuntimeError, QuadrantsTypeError
 from .._containers import foreign as _foreign
 from .._language.parameters import Parameter
 from ._operator import ARRAY_KINDS, Operator
@@ -28,7 +29,8 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
         y = square(x)  # a new tensor; y.sum().backward() fills x.grad
 
     The operator takes the other parameters of the kernel, tensors and numbers, and allocates the outputs, zeroed. Its gradient is the
-    gradient of the kernel (`kernel.grad`); torch refuses second derivatives. Numbers have no gradient.
+    gradient of the kernel (`kernel.grad`). Numbers have no gradient. `torch.func.grad`, `vjp` and `jacrev` work; `torch.vmap` launches the
+    kernel once for each row.
 
     Args:
         kernel: a kernel whose parameters are arrays and scalars.
@@ -40,6 +42,7 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
         A function of the remaining parameters that returns a tensor, or a tuple of them.
     Raises:
         QuadrantsTypeError: there is no such parameter, or torch has no corresponding type.
+        QuadrantsRuntimeError: when it is differentiated twice, or in forward mode.
     """
     return _TorchOperator.decorate("torch_op", kernel, outputs)
 
@@ -90,12 +93,83 @@ class _TorchOperator(Operator):
                 torch.zeros_like(output) if gradient is None else gradient.contiguous()
                 for gradient, output in zip(gradients, outputs, strict=True)
             ]
-            found = iter(backward(whole, list(outputs), *inputs))
+            found = iter(choose_backward(*whole, *outputs, *inputs))
             results = [next(found) if position in self.arrays else None for position in range(len(inputs))]
             return tuple(result if needs else None for result, needs in zip(results, ctx.needs_input_grad, strict=True))
 
+        def call_backward(*values: Any) -> list[Any]:
+            count = len(self.sources)
+            return backward(list(values[:count]), list(values[count : 2 * count]), *values[2 * count :])
+
         forward.register_autograd(differentiate, setup_context=save)
-        return self.wrap(forward)
+        backward.register_autograd(self.refuse_second, setup_context=_save_nothing)
+        for operator in (forward, backward):
+            operator.register_vmap(functools.partial(_map_rows, operator))
+        choose_backward = self.transform(call_backward, _save_nothing, self.refuse_second)
+        call = self.wrap(self.transform(forward, save, differentiate))
+        call.operator = forward  # type: ignore[attr-defined]
+        return call
+
+    def transform(self, operator: Any, save: Callable[..., None], differentiate: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns `operator` with what `torch.func` and `torch.vmap` need, which they do not find in operators."""
+        torch = import_torch()
+
+        class Transformed(torch.autograd.Function):  # type: ignore[misc]
+            generate_vmap_rule = True
+
+            @staticmethod
+            def forward(*inputs: Any) -> tuple[Any, ...]:
+                return tuple(operator(*inputs))
+
+            setup_context = staticmethod(save)
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+                return differentiate(ctx, gradients)
+
+            jvp = staticmethod(self.refuse_forward)
+
+        def choose(*inputs: Any) -> Any:
+            if torch.compiler.is_compiling() or not _has_transform(torch):
+                return operator(*inputs)
+            return Transformed.apply(*inputs)
+
+        return choose
+
+    def refuse_second(self, *_: Any) -> Any:
+        """Raises what a derivative of the gradient is answered with."""
+        raise QuadrantsRuntimeError(
+            f"{self.kernel.__name__}: second derivatives are not available. Write the gradient as a kernel, and make it an operator, too"
+        )
+
+    def refuse_forward(self, *_: Any) -> Any:
+        """Raises what forward mode is answered with."""
+        raise QuadrantsRuntimeError(
+            f"{self.kernel.__name__}: operators have no forward mode (jvp) in torch. Use reverse mode (torch.func.vjp, jacrev, backward), "
+            "or qd.ad.FwdMode on fields"
+        )
+
+
+def _save_nothing(ctx: Any, inputs: Any, output: Any) -> None:
+    """Saves nothing, for a derivative that is refused."""
+
+
+def _has_transform(torch: Any) -> bool:
+    """Whether a transform of `torch.func`, or forward mode, is active."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
+
+
+def _map_rows(operator: Any, info: Any, dims: Any, *inputs: Any) -> tuple[list[Any], list[int]]:
+    """Calls an operator for each index of the axis that `torch.vmap` maps over, and stacks the results."""
+
+    def take(value: Any, dim: Any, index: int) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [take(part, own, index) for part, own in zip(value, dim, strict=True)]
+        return value if dim is None else value.select(dim, index)
+
+    rows = [operator(*(take(value, dim, k) for value, dim in zip(inputs, dims, strict=True))) for k in range(info.batch_size)]
+    stacked = [import_torch().stack(parts) for parts in zip(*rows, strict=True)]
+    return stacked, [0] * len(stacked)
 
 
 def _schema_type(parameter: Parameter) -> str:
