@@ -411,7 +411,8 @@ class Decoder:
             index = 1 if re.search(r"(AMK|ADMK)", key) else 2
             op.number[2] = operand(words.pop(index), kinds[0]).value
         for i, word in enumerate(words):
-            op.s[i] = operand(word, "f32" if is_mixed else kinds[i])
+            is_pair_of_floats = is_packed and kinds[i].endswith("64") and "." in word  # such a constant is of one word
+            op.s[i] = operand(word, "f32" if is_mixed or is_pair_of_floats else kinds[i])
             if kinds[i] == "f16" and is_packed and op.s[i].kind == CONSTANT:
                 op.s[i] = operand(word, "f16")
         if key.startswith("S_CMPK") or key.startswith("S_CMOVK"):

@@ -278,6 +278,8 @@ def test_constants_have_the_width_of_the_operation(target: str) -> None:
     assert (lanes.v[0] == 0xB800_3C00).all()
     if target == "gfx942":
         assert (lanes.get_pair(2, np.float64) == 1.0).all()
+        lanes.run("v_mov_b32 v4, 2.0", "v_mov_b32 v5, 3.0", "v_pk_add_f32 v[6:7], v[4:5], 1.0 op_sel_hi:[1,0]")
+        assert (lanes.v[6].view(np.float32) == 3.0).all() and (lanes.v[7].view(np.float32) == 4.0).all()
 
 
 def test_an_unknown_instruction_stops_with_address_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
