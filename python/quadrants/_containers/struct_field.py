@@ -15,7 +15,7 @@ from .._base.dtypes import to_memory_dtype
 from .._base.namespaces import forwarded
 from .._values.struct import Struct, StructType
 from .container import ContainerSpec, Copies, Shadows
-from .summaries import ArrayOperands
+from .summaries import ArrayOperands, escape
 
 
 class _FieldElement(UserDict[str, Any]):
@@ -192,6 +192,11 @@ class StructField(Shadows, Copies, ArrayOperands):
     def __repr__(self) -> str:
         members = ", ".join(f"{name}={element!r}" for name, element in self._type.members.items())
         return f"<qd.Struct.field of {members}, {f'shape {self.shape}' if self._first_leaf._is_placed() else 'not placed'}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the table of each member, below the members and the shape."""
+        parts = [f"<p><b>{name}</b></p>{member._repr_html_()}" for name, member in self.field_dict.items()]
+        return f"<p><code>{escape(repr(self)[1:-1])}</code></p>{''.join(parts)}"
 
 
 class StructNdarray(StructField):

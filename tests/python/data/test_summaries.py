@@ -169,6 +169,14 @@ def test_tables():
     assert "<code>Tensor(shape=(2,), dtype=f32, backend=NDARRAY)</code>" in qd.tensor(qd.f32, 2)._repr_html_()
 
 
+def test_tables_of_structs():
+    x = qd.Struct.field({"m": qd.f32, "p": qd.types.struct(q=qd.i32)}, shape=2)
+    x.p.q[1] = 7
+    table = x._repr_html_()
+    assert table.startswith("<p><code>qd.Struct.field of m=f32, ")
+    assert "<b>m</b>" in table and "<b>q</b>" in table and "<tr><td></td><td>0</td><td>7</td></tr>" in table
+
+
 def test_texts_change_nothing():
     declared = qd.field(qd.f32, name="later")
     qd.root.dense(qd.i, 3).place(declared)
