@@ -155,7 +155,7 @@ static bool isOfOneThread(Operation *op) {
   while (loop && !loop.getParallel()) loop = loop->getParentOfType<ir::ForOp>();
   if (!loop || loop.getRank() != 1) return false;
   std::optional<int64_t> lower = ir::findInteger(loop.getLower()[0]), upper = ir::findInteger(loop.getUpper()[0]);
-  return lower && upper && *upper - *lower <= 1;
+  return lower && upper && *lower <= *upper && uint64_t(*upper) - uint64_t(*lower) <= 1;
 }
 
 /// Whether a thread without others beside it looks through containers: the loop loads before it branches, and writes to none of them.
