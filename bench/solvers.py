@@ -5,6 +5,7 @@ those of SciPy and, with --arch cuda, of CuPy. Each figure is the minimum of sev
 """
 
 import argparse
+import functools
 import importlib
 import json
 import time
@@ -86,27 +87,27 @@ def bench_blocks():
 
 
 def bench_factorizations():
-    """A 2-D Poisson problem, by each library that is installed; prints the relative residual, too."""
+    """A 2-D and a 3-D Poisson problem, by each library that is installed; prints the relative residual, too."""
     if not hasattr(qd.linalg.SparseMatrix, "from_scipy"):
         return
     import scipy.sparse
 
-    n = 4 * options.size
-    one = scipy.sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n))
-    source = scipy.sparse.kronsum(one, one).tocsr()
-    matrix, b = qd.linalg.SparseMatrix.from_scipy(source), qd.ndarray(qd.f64, n * n)
-    b.fill(1.0)
-    for engine in ("cudss", "cupy", "cholmod", "superlu"):
-        kind = "LU" if engine == "cupy" else "LLT"
-        try:
-            solver = qd.linalg.SparseSolver(qd.f64, kind, engine=engine)
-        except (ImportError, RuntimeError) as problem:
-            print(f"{engine}: {problem}")
-            continue
-        found = []
-        measure(f"{engine}: {kind} of a {n}^2 Poisson problem", lambda: (solver.compute(matrix), qd.sync()), 2)
-        measure(f"{engine}: solution", lambda: (found.append(solver.solve(b)), qd.sync()))
-        print(f"{engine}: relative residual {np.linalg.norm(source @ found[0].to_numpy() - 1.0) / n:.1e}")
+    for n, axes in ((4 * options.size, 2), (options.size // 3, 3)):
+        one = scipy.sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n))
+        source = functools.reduce(scipy.sparse.kronsum, [one] * axes).tocsr()
+        matrix, b = qd.linalg.SparseMatrix.from_scipy(source), qd.ndarray(qd.f64, n**axes)
+        b.fill(1.0)
+        for engine in ("cudss", "cupy", "cholmod", "superlu"):
+            kind = "LU" if engine == "cupy" else "LLT"
+            try:
+                solver = qd.linalg.SparseSolver(qd.f64, kind, engine=engine)
+            except (ImportError, RuntimeError) as problem:
+                print(f"{engine}: {problem}")
+                continue
+            found = []
+            measure(f"{engine}: {kind} of a {n}^{axes} Poisson problem", lambda: (solver.compute(matrix), qd.sync()), 2)
+            measure(f"{engine}: solution", lambda: (found.append(solver.solve(b)), qd.sync()))
+            print(f"{engine}: relative residual {np.linalg.norm(source @ found[0].to_numpy() - 1.0) / n ** (axes / 2):.1e}")
 
 
 def bench_conjugate_gradients():

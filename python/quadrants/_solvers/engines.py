@@ -22,10 +22,17 @@ from .sparse_matrix import SparseMatrix
 ORDERINGS = {"AMD": "MMD_AT_PLUS_A", "COLAMD": "COLAMD"}
 """Names of orderings, and what SuperLU offers of their kind."""
 NOT_DEFINITE = "the matrix is not positive definite: use solver_type='LDLT' or 'LU'"
+NEEDS_EXCHANGES = "the matrix is singular, or rows must be exchanged, which CHOLMOD does not do: use engine='superlu'"
 
 
 class NoFactors(Exception):
     """A matrix has no factors of the kind that was asked for. The text says why."""
+
+
+def check_solution(residual: Any, problem: str) -> None:
+    """Raises if the residual of a system with a right side of numbers up to 1 shows that it is not solved."""
+    if not bool(abs(residual).max() <= 1e-3):
+        raise NoFactors(problem)
 
 
 class Engine:
@@ -35,6 +42,7 @@ class Engine:
     packages: ClassVar[str]  # what to install
     modules: ClassVar[tuple[str, ...]]  # what is imported
     solver_types: ClassVar[tuple[str, ...]] = ("LLT", "LDLT", "LU")
+    default_types: ClassVar[tuple[str, ...]] = solver_types  # for which it is chosen without being named
     is_for_cuda: ClassVar[bool] = False
 
     def __init__(self, solver_type: str, ordering: str):
@@ -77,29 +85,36 @@ class SuperLu(Engine):
 
 
 class Cholmod(Engine):
-    """CHOLMOD, through scikit-sparse."""
+    """CHOLMOD, through scikit-sparse 0.4 or 0.5. It exchanges no rows, so of LDLT it is not the default."""
 
-    name, packages, modules = "cholmod", "scikit-sparse", ("sksparse.cholmod",)
-    solver_types = ("LLT", "LDLT")
+    name, packages, modules = "cholmod", "scikit-sparse", ("scipy.sparse", "sksparse.cholmod")
+    solver_types, default_types = ("LLT", "LDLT"), ("LLT",)
 
     def factorize(self, matrix: SparseMatrix) -> None:
         """Computes the factors of a symmetric matrix."""
         cholmod = importlib.import_module("sksparse.cholmod")
-        mode = "auto" if self.solver_type == "LDLT" else "supernodal"
+        columns = matrix.to_scipy(copy=False).T  # the same arrays, as compressed columns of the equal transpose
+        is_definite = self.solver_type == "LLT"
         try:
-            self._factor = cholmod.cholesky(matrix.to_scipy(copy=False).tocsc(), mode=mode)
+            if hasattr(cholmod, "cho_factor"):  # 0.5
+                self._solve = (cholmod.cho_factor if is_definite else cholmod.ldl_factor)(columns).solve
+            else:
+                self._solve = cholmod.cholesky(columns, mode="supernodal" if is_definite else "simplicial")
         except cholmod.CholmodNotPositiveDefiniteError:
-            raise NoFactors(NOT_DEFINITE) from None
+            raise NoFactors(NOT_DEFINITE if is_definite else NEEDS_EXCHANGES) from None
+        if not is_definite:
+            b = np.cos(np.arange(matrix.n))
+            check_solution(columns @ self._solve(b) - b, NEEDS_EXCHANGES)
 
     def solve(self, b: np.ndarray, is_transposed: bool) -> np.ndarray:
         """Solves; the matrix is its own transpose."""
-        return self._factor(b).astype(b.dtype)
+        return self._solve(b).astype(b.dtype)
 
 
 class CuDss(Engine):
     """cuDSS, through nvmath-python; torch describes the memory of matrix and vectors to it."""
 
-    name, packages, modules = "cudss", "nvmath-python[cu12] and torch", ("nvmath.sparse.advanced", "torch")
+    name, packages, modules = "cudss", "nvmath-python[cu12] or nvmath-python[cu13], and torch", ("nvmath.sparse.advanced", "torch")
     is_for_cuda = True
     _rows: Any = None
     _free: Any = None
@@ -127,14 +142,9 @@ class CuDss(Engine):
         if int(found.info) != 0:
             raise NoFactors(NOT_DEFINITE if self.solver_type == "LLT" else "the matrix is singular")
         if int(found.npivots) != 0:
-            self._check_solution()
-
-    def _check_solution(self) -> None:
-        """Raises if a system is not solved: cuDSS replaces pivots that are too small, which a regular matrix may have, too."""
-        b = self._torch.cos(self._torch.arange(len(self._b), device=self._b.device)).to(self._b.dtype)
-        residual = self._csr @ self._run(b) - b
-        if not bool(residual.abs().max() <= 1e-3):
-            raise NoFactors("the matrix is singular")
+            # cuDSS replaces pivots that are too small, which a regular matrix may have, too.
+            b = self._torch.arange(len(self._b), device=self._b.device).cos().to(self._b.dtype)
+            check_solution(self._csr @ self._run(b) - b, "the matrix is singular")
 
     def _run(self, b: Any) -> Any:
         # The library takes columns, and plans for the shape of the right side.
@@ -159,7 +169,7 @@ class CuPy(Engine):
     """SuperLU and cuSPARSE, through CuPy: factors are computed on the processor, and the triangular systems solved on the GPU."""
 
     name, packages, modules = "cupy", "cupy-cuda12x and scipy", ("cupyx.scipy.sparse.linalg", "cupy")
-    solver_types = ("LDLT", "LU")
+    solver_types = default_types = ("LDLT", "LU")
     is_for_cuda = True
 
     def factorize(self, matrix: SparseMatrix) -> None:
@@ -197,7 +207,7 @@ def _is_installed(engine: type[Engine]) -> bool:
 def choose_engine(name: str | None, solver_type: str) -> type[Engine]:
     """Returns the engine of this name, or the first that fits. Raises `ImportError` if it is not installed."""
     if name is None:
-        fitting = (each for each in ENGINES if solver_type in each.solver_types and (is_on_cuda() or not each.is_for_cuda))
+        fitting = (each for each in ENGINES if solver_type in each.default_types and (is_on_cuda() or not each.is_for_cuda))
         for engine in fitting:
             if _is_installed(engine):
                 return engine

@@ -33,7 +33,7 @@ class SparseSolver:
     """Solve systems with a sparse matrix by factorization: `compute(A)`, then `solve(b)` for any number of right sides.
 
     A library factorizes: on CUDA devices cuDSS (packages nvmath-python and torch), else CuPy for "LDLT" and "LU". On the processor, and on
-    GPUs without these, CHOLMOD (scikit-sparse) for "LLT" and "LDLT", else SuperLU, a part of SciPy. The attribute `engine` has its name.
+    GPUs without these, CHOLMOD (scikit-sparse) for "LLT", else SuperLU, a part of SciPy. The attribute `engine` has its name.
 
     Args:
         dtype: type of the entries, f32 or f64; that of the matrix.

@@ -1,6 +1,7 @@
 """Which library factorizes, and what its engine hands to it; stand-ins with the functions of the libraries compute with SciPy."""
 
 import enum
+import importlib
 import sys
 import types
 
@@ -13,6 +14,19 @@ from quadrants._solvers import engines
 
 sparse = pytest.importorskip("scipy.sparse", reason="SciPy factorizes")
 scipy_linalg = pytest.importorskip("scipy.sparse.linalg")
+
+
+def is_importable(name):
+    try:
+        return bool(importlib.import_module(name))
+    except ImportError:
+        return False
+
+
+# Libraries that are installed are tested, too, those for CUDA with QD_ARCH=cuda.
+LIBRARIES = {"cholmod": "sksparse.cholmod", "cudss": "nvmath.sparse.advanced", "cupy": "cupyx.scipy.sparse.linalg"}
+INSTALLED = {engine for engine, name in LIBRARIES.items() if is_importable(name)}
+MODULES = {name: module for name, module in sys.modules.items() if name.split(".")[0] in {"sksparse", "nvmath", "cupy", "cupyx"}}
 
 
 @pytest.fixture(autouse=True)
@@ -110,19 +124,51 @@ def cupy(install):
     install("cupyx.scipy.sparse.linalg", {"splu": splu})
 
 
+class NotDefinite(Exception):
+    pass
+
+
+class Factor:
+    """As CHOLMOD: rows are eliminated in their order, and a pivot that is zero, or not positive for LLT, is an error."""
+
+    def __init__(self, matrix, is_definite):
+        left, rest = np.eye(matrix.shape[0]), matrix.toarray().astype(np.float64)
+        for k, row in enumerate(rest):
+            if row[k] == 0 or (is_definite and row[k] < 0):
+                raise NotDefinite
+            left[k + 1 :, k] = rest[k + 1 :, k] / row[k]
+            rest[k + 1 :] -= np.outer(left[k + 1 :, k], row)
+        self.left, self.right = left, rest
+
+    def __call__(self, b):
+        return np.linalg.solve(self.right, np.linalg.solve(self.left, b))
+
+    solve = __call__
+
+
+def install_cholmod(install, **functions):
+    install("sksparse", {})
+    install("sksparse.cholmod", {"CholmodNotPositiveDefiniteError": NotDefinite, **functions})
+
+
 @pytest.fixture
 def cholmod(install):
-    class NotDefinite(Exception):
-        pass
+    install_cholmod(install, cholesky=lambda matrix, mode: Factor(matrix, {"supernodal": True, "simplicial": False}[mode]))
 
-    def cholesky(matrix, mode):
-        dense = matrix.toarray()
-        if mode == "supernodal" and np.linalg.eigvalsh(dense)[0] <= 0:
-            raise NotDefinite
-        return lambda b: np.linalg.solve(dense.astype(np.float64), b)
 
-    install("sksparse", {})
-    install("sksparse.cholmod", {"cholesky": cholesky, "CholmodNotPositiveDefiniteError": NotDefinite})
+@pytest.fixture
+def cholmod_of_scikit_sparse_05(install):
+    install_cholmod(install, cho_factor=lambda matrix: Factor(matrix, True), ldl_factor=lambda matrix: Factor(matrix, False))
+
+
+@pytest.fixture
+def real(request, install, monkeypatch):
+    """Makes the installed library importable again."""
+    engine = request.node.callspec.params.get("engine", "cholmod")
+    if engine not in INSTALLED or (engine != "cholmod" and qd.cfg.arch != qd.cuda):
+        pytest.skip(f"{LIBRARIES[engine]} is not installed, or there is no GPU")
+    for name, module in MODULES.items():
+        monkeypatch.setitem(sys.modules, name, module)
 
 
 def find_engine(solver_type):
@@ -139,30 +185,36 @@ MATRICES = {
     "LLT": lambda: from_dense([[2, -1, 0], [-1, 2, -1], [0, -1, 2]]),
     "LDLT": lambda: from_dense([[0, 1, 0], [1, 0, 2], [0, 2, -3]]),
     "LU": lambda: from_dense([[1, 2, 0], [0, 3, 0], [4, 0, 5]]),
+    "LDLT without exchanges": lambda: from_dense([[1, 2, 0], [2, 1, 2], [0, 2, -3]]),
 }
+KINDS = ("LLT", "LDLT", "LU")
 
 
 def test_the_order_of_engines_on_the_processor(request, install):
-    assert [find_engine(kind) for kind in MATRICES] == ["superlu"] * 3
+    assert [find_engine(kind) for kind in KINDS] == ["superlu"] * 3
     for name in ("nvmath", "cupy", "cholmod"):
         request.getfixturevalue(name)
-    assert [find_engine(kind) for kind in MATRICES] == ["cholmod", "cholmod", "superlu"]
+    assert [find_engine(kind) for kind in KINDS] == ["cholmod", "superlu", "superlu"]
 
 
 def test_the_order_of_engines_on_cuda(request, install, on_cuda):
-    assert [find_engine(kind) for kind in MATRICES] == ["superlu"] * 3
+    assert [find_engine(kind) for kind in KINDS] == ["superlu"] * 3
     request.getfixturevalue("cupy")
-    assert [find_engine(kind) for kind in MATRICES] == ["superlu"] * 3  # whose triangular systems are faster
+    assert [find_engine(kind) for kind in KINDS] == ["superlu"] * 3  # whose triangular systems are faster
     request.getfixturevalue("cholmod")
-    assert [find_engine(kind) for kind in MATRICES] == ["cholmod", "cholmod", "superlu"]
+    assert [find_engine(kind) for kind in KINDS] == ["cholmod", "superlu", "superlu"]
     request.getfixturevalue("nvmath")
-    assert [find_engine(kind) for kind in MATRICES] == ["cudss"] * 3
+    assert [find_engine(kind) for kind in KINDS] == ["cudss"] * 3
 
 
 ENGINES = [
     ("nvmath", "cudss", "LLT LDLT LU"),
     ("cupy", "cupy", "LDLT LU"),
     ("cholmod", "cholmod", "LLT LDLT"),
+    ("cholmod_of_scikit_sparse_05", "cholmod", "LLT LDLT"),
+    ("real", "cholmod", "LLT LDLT"),
+    ("real", "cudss", "LLT LDLT LU"),
+    ("real", "cupy", "LDLT LU"),
     ("scipy", "superlu", "LLT LU"),
 ]
 CASES = [(fixture, engine, kind) for fixture, engine, kinds in ENGINES for kind in kinds.split()]
@@ -174,7 +226,7 @@ def test_solutions(request, install, on_cuda, fixture, engine, kind, dtype):
     if fixture != "scipy":
         request.getfixturevalue(fixture)
     element = qd.f32 if dtype is np.float32 else qd.f64
-    matrix = MATRICES[kind]().astype(element)
+    matrix = MATRICES["LDLT without exchanges" if (engine, kind) == ("cholmod", "LDLT") else kind]().astype(element)
     solver = linalg.SparseSolver(element, kind, engine=engine)
     solver.analyze_pattern(matrix)
     solver.factorize(matrix)
@@ -202,7 +254,7 @@ def test_solutions(request, install, on_cuda, fixture, engine, kind, dtype):
     assert np.array_equal(vector.to_numpy(), b[:, 0]) and np.array_equal(columns.to_numpy(), b)
 
 
-@pytest.mark.parametrize("fixture, engine, kind", [case for case in CASES if case[1] != "cholmod"])
+@pytest.mark.parametrize("fixture, engine, kind", CASES)
 def test_singular_matrices(request, install, on_cuda, fixture, engine, kind):
     if fixture != "scipy":
         request.getfixturevalue(fixture)
@@ -213,6 +265,20 @@ def test_singular_matrices(request, install, on_cuda, fixture, engine, kind):
         solver.solve(np.ones(2))
     solver.compute(from_dense([[2, 1], [1, 4]]))
     np.testing.assert_allclose(solver.solve(np.ones(2)), [3 / 7, 1 / 7])
+
+
+@pytest.mark.parametrize("fixture", ["cholmod", "cholmod_of_scikit_sparse_05", "real"])
+@pytest.mark.parametrize("pivot", [0.0, 1e-20])
+def test_matrices_that_cholmod_cannot_factorize_without_exchanges(request, install, fixture, pivot):
+    request.getfixturevalue(fixture)
+    matrix = from_dense([[pivot, 1], [1, 0]])
+    solver = linalg.SparseSolver(qd.f64, "LDLT", engine="cholmod")
+    solver.compute(matrix)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="rows must be exchanged, which CHOLMOD does not do: use engine='superlu'"):
+        solver.solve(np.ones(2))
+    solver = linalg.SparseSolver(qd.f64, "LDLT")  # takes SuperLU
+    solver.compute(matrix)
+    np.testing.assert_allclose(solver.solve(np.array([1.0, 2.0])), [2, 1])
 
 
 def test_indefinite_matrices_for_llt(nvmath, cholmod, on_cuda):
@@ -250,11 +316,11 @@ def test_engines_that_do_not_fit(install, monkeypatch):
     with pytest.raises(ImportError, match="'cholmod' is not installed: install scikit-sparse"):
         linalg.SparseSolver(engine="cholmod")
     monkeypatch.setattr(engines, "is_on_cuda", lambda: True)
-    with pytest.raises(ImportError, match=r"'cudss' is not installed: install nvmath-python\[cu12\] and torch"):
+    with pytest.raises(ImportError, match=r"'cudss' is not installed: install nvmath-python\[cu12\] or nvmath-python\[cu13\], and torch"):
         linalg.SparseSolver(engine="cudss")
 
 
-@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_bad_matrices(install, kind):
     solver = linalg.SparseSolver(qd.f64, kind)
     for bad in (np.nan, np.inf):
