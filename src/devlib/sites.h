@@ -17,11 +17,12 @@ inline void leaveFailure(const QdGpuLaunch *launch, int32_t site, const uint64_t
   __atomic_store_n(&launch->state->failed, 1u, __ATOMIC_RELAXED);
 }
 
-/// Appends a record if the buffer has space.
+/// Appends a record if the buffer has space. Nothing is counted once it is full, so that the counter does not overflow.
 inline void leavePrint(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
   QdGpuPrints *prints = launch->prints;
-  uint64_t length = count + uint64_t(1), at = __atomic_fetch_add(&prints->used, length, __ATOMIC_RELAXED);
-  if (at + length > prints->capacity) return;
+  if (__atomic_load_n(&prints->used, __ATOMIC_RELAXED) > prints->capacity) return;
+  uint32_t length = count + 1, at = __atomic_fetch_add(&prints->used, length, __ATOMIC_RELAXED);
+  if (uint64_t(at) + length > prints->capacity) return;
   prints->words[at] = static_cast<uint64_t>(site);
   for (uint32_t i = 0; i < count; ++i) prints->words[at + 1 + i] = values[i];
 }

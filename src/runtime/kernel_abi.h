@@ -115,8 +115,8 @@ typedef struct QdGpuFailure {
 
 /* Printed records. A record is a word with the number of the site, followed by its operands. Records that do not fit are dropped. */
 typedef struct QdGpuPrints {
-  uint64_t used;     /* words of all records, dropped ones included; the host resets it to 0 */
-  uint64_t capacity; /* words */
+  uint32_t used;     /* words of all records, and of the first ones that are dropped; the host resets it to 0 */
+  uint32_t capacity; /* words */
   uint64_t words[];
 } QdGpuPrints;
 

@@ -8,11 +8,11 @@
 // CHECK-NOT: addrspacecast
 // CHECK: atomicrmw xchg ptr {{.*}}, i64 {{.*}} syncscope("device")
 // CHECK-NOT: addrspacecast
-// CHECK: call i32 @vulkan.shuffle(i32
+// CHECK: call i32 @grid.shuffle(i32
 // CHECK-NOT: addrspacecast
 // CHECK: fence syncscope("device") acq_rel
 // CHECK: "block-size"="128"
-// BINARY: QDVS
+// BINARY: QDEN
 // BINARY: qd_task_0
 // BINARY: main
 qd.kernel @sum [] attributes {argument_bytes = 24 : i32} {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ LACKING = {
     "cuda": {"forked children"},
     "amdgpu": {"forked children", "checked recursion"},
     "vulkan": {"recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"},
+    "metal": {"recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"},
 }
 
 
@@ -44,6 +46,18 @@ def list_lacking(arch: str, words: set[str]) -> set[str]:
 
         lacking |= {"long loops"} if vulkan_device.ends_long_loops() else set()
     return lacking
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skips tests of what no device of the backend has, which the compiler refuses by name."""
+    try:
+        return (yield)
+    except Exception as error:
+        refused = re.search(r"this device has no (f64|atomic operations on 64 bits)", str(error))
+        if refused and os.environ.get("QD_ARCH") == "metal" and not isinstance(error, AssertionError):
+            pytest.skip(f"metal has no {refused[1]}")
+        raise
 
 
 def leave_out_the_interpreter(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -78,7 +92,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 # Tests of these folders are about the host, or about processors that they name themselves.
-NAME_THEIR_PROCESSOR = {"cache", "compile", "docs", "frontend", "fuzz", "init", "interpreter", "launch", "packaging", "tools", "vulkan"}
+NAME_THEIR_PROCESSOR = {
+    "cache",
+    "compile",
+    "docs",
+    "frontend",
+    "fuzz",
+    "init",
+    "interpreter",
+    "launch",
+    "packaging",
+    "tools",
+    "vulkan",
+    "metal",
+}
 
 
 @pytest.fixture(autouse=True)

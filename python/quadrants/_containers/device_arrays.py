@@ -18,8 +18,9 @@ from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
 from .axes import row_major_strides
 
-CPU, CUDA, VULKAN, ROCM = 1, 2, 7, 10  # DLPack's device types
+CPU, CUDA, VULKAN, METAL, ROCM = 1, 2, 7, 8, 10  # DLPack's device types
 _READABLE = (CPU, 3)  # memory of the processor, and memory that it shares with a GPU
+_UNSHARED = (VULKAN, METAL)  # memory that no other library uses
 _ON_GPU = (CUDA, 13, ROCM)
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned memory of cuda", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed memory of cuda"}
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes, with NumPy's names
@@ -40,7 +41,7 @@ class DeviceArray(NamedTuple):
     @staticmethod
     def get_own_device() -> tuple[int, int]:
         """Returns DLPack's (type, number) of the GPU that kernels run on."""
-        return {"amdgpu": ROCM, "vulkan": VULKAN}.get(_options.get("arch"), CUDA), _options.get("device_id")
+        return {"amdgpu": ROCM, "vulkan": VULKAN, "metal": METAL}.get(_options.get("arch"), CUDA), _options.get("device_id")
 
     @staticmethod
     def get_own_name() -> str:
@@ -50,7 +51,7 @@ class DeviceArray(NamedTuple):
     @staticmethod
     def is_shared() -> bool:
         """Whether other libraries use the memory of that GPU in place."""
-        return DeviceArray.get_own_device()[0] != VULKAN
+        return DeviceArray.get_own_device()[0] not in _UNSHARED
 
     def make_stand_in(self) -> np.ndarray:
         """Returns a NumPy array of this type, shape and strides, whose elements must not be read."""
@@ -183,9 +184,9 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
         array = np.array(container._fetch(), order="C")  # a type that NumPy knows only by its size, so this also works for bf16
         place = (array, array.ctypes.data, (CPU, 0))
         return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
-    if own[0] == VULKAN:  # also in place of a copy there
+    if own[0] in _UNSHARED:  # also in place of a copy there
         raise BufferError(
-            f"Zero-copy not available: the {container._noun} is in memory that only Vulkan uses; copy it with to_numpy() or to_torch()"
+            f"Zero-copy not available: the {container._noun} is in memory that no other library uses; copy it with to_numpy() or to_torch()"
         )
     shape, strides = describe_container(container)
     if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):

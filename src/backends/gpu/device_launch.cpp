@@ -19,7 +19,7 @@ using support::Error;
 using support::ErrorKind;
 
 // Size of a launch's print buffer in words; further prints are dropped.
-static constexpr size_t kPrintWords = 128 << 10;
+static constexpr uint32_t kPrintWords = 128 << 10;
 /// Maximum number of blocks with private copies of containers: each of them costs a merge, and more blocks never run at a time.
 static constexpr int64_t kMaxCopies = 2048;
 
@@ -253,16 +253,16 @@ void GpuKernel::takePrints(StreamState &streamState, runtime::KernelRun &run) {
   auto *printed = reinterpret_cast<QdGpuPrints *>(streamState.prints.get());
   if (printed->used > printed->capacity)
     support::log(support::LogLevel::Warn, "kernel " + name + " printed more in one launch than the buffer holds; the rest is dropped");
-  uint64_t used = std::min(printed->used, printed->capacity);
+  uint32_t used = std::min(printed->used, printed->capacity);
   if (used && streamState.prints.isCopied()) {
     streamState.prints.fetch(streamState.stream, sizeof *printed + used * sizeof(uint64_t));
     memory->check(memory->api.synchronizeStream(streamState.stream), "finish what was launched");
   }
-  for (uint64_t at = 0; at < used;) {
+  for (uint32_t at = 0; at < used;) {
     uint64_t site = printed->words[at];
     if (site >= sites.size() || at + 1 + sites[size_t(site)].countValues() > used) break; // a record that did not fit is not written
     run.print(int32_t(site), printed->words + at + 1);
-    at += 1 + sites[size_t(site)].countValues();
+    at += uint32_t(1 + sites[size_t(site)].countValues());
   }
   memset(printed->words, 0xff, used * sizeof(uint64_t));
   printed->used = 0;

@@ -3,8 +3,8 @@
 // In:   what backends/gpu asks of any driver.
 // Out:  commands in the device's one sequence (api_device.h); a status. Nothing throws across this table: with() makes a status of an
 // error.
+#include "backends/gpu/device_entries.h"
 #include "backends/vulkan/api_device.h"
-#include "backends/vulkan/binary.h"
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +25,7 @@ thread_local std::vector<uint8_t> lastCache;
 /// A pipeline of an entry.
 struct Function {
   VkPipeline pipeline = VK_NULL_HANDLE;
-  Binary::Entry entry; ///< without code
+  gpu::Entries::Entry entry; ///< without code
 };
 
 struct Module {
@@ -105,14 +105,14 @@ Status fill(Address to, uint32_t word, size_t bytes) {
 //--- Code ---
 
 /// Makes the pipelines of a kernel, on several threads if it has many: drivers compile them now.
-VkResult makePipelines(Module &module, const Binary &binary, VkPipelineCache cache) {
+VkResult makePipelines(Module &module, const gpu::Entries &binary, VkPipelineCache cache) {
   Device &device = *module.device;
   const PhysicalDevice &physical = device.physical;
   std::atomic<size_t> next{0};
   std::atomic<VkResult> failure{VK_SUCCESS};
   auto work = [&] {
     for (size_t i; (i = next++) < binary.entries.size();) {
-      const Binary::Entry &entry = binary.entries[i];
+      const gpu::Entries::Entry &entry = binary.entries[i];
       auto code = make<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
       code.codeSize = entry.code.size() * 4;
       code.pCode = entry.code.data();
@@ -152,7 +152,7 @@ void destroyModule(Module *module) {
 }
 
 Status loadModule(gpu::Module *result, const void *bytes) {
-  Binary binary;
+  gpu::Entries binary;
   if (!current || !binary.read(static_cast<const uint8_t *>(bytes))) return gpu::kInvalidValue;
   Device &device = *current;
   auto info = make<VkPipelineCacheCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);

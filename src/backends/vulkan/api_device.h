@@ -4,6 +4,7 @@
 // in batches. A timeline counts the batches that have ended.
 #pragma once
 
+#include "backends/gpu/device_ranges.h"
 #include "backends/vulkan/api.h"
 
 #include <chrono>
@@ -21,9 +22,9 @@ struct Block {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   Address address = 0;
   size_t bytes = 0;
-  unsigned char *host = nullptr;  ///< mapped; null: memory of the device
-  bool isWhole = false;           ///< holds one allocation
-  std::map<size_t, size_t> holes; ///< unused ranges: offset → bytes
+  unsigned char *host = nullptr; ///< mapped; null: memory of the device
+  bool isWhole = false;          ///< holds one allocation
+  gpu::FreeRanges unused;
 };
 
 /// A range of a block.

@@ -59,13 +59,10 @@ Address Device::allocate(size_t bytes) {
   Range range;
   for (auto &[address, block] : blocks.all) {
     if (block->isWhole || block->host || bytes > kLargeBytes) continue;
-    auto hole = std::find_if(block->holes.begin(), block->holes.end(), [&](auto &own) { return own.second >= bytes; });
-    if (hole == block->holes.end()) continue;
-    range = {block, hole->first};
-    size_t rest = hole->second - bytes;
-    block->holes.erase(hole);
-    if (rest) block->holes[range.offset + bytes] = rest;
-    break;
+    if (std::optional<size_t> offset = block->unused.take(bytes)) {
+      range = {block, *offset};
+      break;
+    }
   }
   if (!range.block) {
     recycle(); // blocks that commands still used may be free now
@@ -74,7 +71,7 @@ Address Device::allocate(size_t bytes) {
     if (!range.block && !isWhole) range.block = makeBlock(bytes, /*isOfHost=*/false);
     if (!range.block) return 0;
     range.block->isWhole = isWhole;
-    if (size_t rest = range.block->bytes - bytes) range.block->holes[bytes] = rest;
+    if (size_t rest = range.block->bytes - bytes) range.block->unused.put(bytes, rest);
   }
   Address address = range.block->address + range.offset;
   blocks.sizes[address] = bytes;
@@ -85,25 +82,9 @@ void Device::release(Address address) {
   auto size = blocks.sizes.find(address);
   if (size == blocks.sizes.end()) return;
   Range range = find(address);
-  size_t bytes = size->second;
+  range.block->unused.put(range.offset, size->second);
   blocks.sizes.erase(size);
-  // Join the neighbors.
-  auto &holes = range.block->holes;
-  auto after = holes.lower_bound(range.offset);
-  if (after != holes.end() && after->first == range.offset + bytes) {
-    bytes += after->second;
-    after = holes.erase(after);
-  }
-  if (after != holes.begin()) {
-    auto before = std::prev(after);
-    if (before->first + before->second == range.offset) {
-      before->second += bytes;
-      bytes = 0;
-      range.offset = before->first;
-    }
-  }
-  if (bytes) holes[range.offset] = bytes;
-  if (holes.begin()->second != range.block->bytes) return;
+  if (!range.block->unused.isWhole(range.block->bytes)) return;
   // Nothing of the block is in use. Commands that were recorded before may still use it.
   blocks.bytes -= range.block->bytes;
   blocks.all.erase(range.block->address);

@@ -4,8 +4,8 @@
 // Out:  gpu::GpuDevice, with the words that describe the device to the compiler, and artifacts that also hold what the driver made of a
 //       kernel. All else that a launch does is in backends/gpu, shared with CUDA and HIP.
 #include "backends/gpu/device.h"
+#include "backends/gpu/device_entries.h"
 #include "backends/vulkan/api.h"
-#include "backends/vulkan/binary.h"
 #include "support/log.h"
 
 namespace qd::vulkan {
@@ -36,7 +36,7 @@ public:
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     std::unique_ptr<runtime::LoadedKernel> kernel = GpuDevice::load(artifact);
-    Binary binary;
+    gpu::Entries binary;
     if (!binary.read(artifact.binary.data()) || !binary.cache.empty()) return kernel;
     binary.cache = api.takeCache();
     if (!binary.cache.empty()) artifact.binary = binary.write();

@@ -4,6 +4,7 @@
 // instructions.cpp: all others.
 #pragma once
 
+#include "backends/structured/arrays.h"
 #include "backends/vulkan/spirv_module.h"
 #include "backends/vulkan/steps.h"
 
@@ -12,18 +13,17 @@
 
 namespace qd::backends::vulkan {
 
-/// An array in memory of a thread or a block, or a constant table. It has elements of one type, and pointers to it are offsets in bytes.
-struct Array {
-  StorageClass space;
-  llvm::Type *element; ///< scalar
-  unsigned elementBytes;
+/// An array in memory of a thread or a block, or a constant table.
+struct Array : ArrayShape {
+  StorageClass storage;
   Id variable = 0;
 };
 
 class FunctionWriter {
 public:
   FunctionWriter(SpirvModule &module, llvm::Function &function, const Constructs &constructs, const Features &features)
-      : module(module), function(function), constructs(constructs), features(features), layout(function.getDataLayout()) {}
+      : module(module), function(function), constructs(constructs), features(features), layout(function.getDataLayout()),
+        shapes(function, qd::vulkan::kMaxCopyBytes) {}
   /// Returns the function's id.
   Id write();
 
@@ -48,10 +48,8 @@ private:
 
   //--- arrays.cpp ---
   void declareArrays();
-  const llvm::Value *findRoot(const llvm::Value *pointer);
-  const llvm::Value *findRoot(const llvm::Value *pointer, llvm::SmallPtrSetImpl<const llvm::Value *> &seen);
-  Array &getArray(const llvm::Value *pointer);
-  Id getInitializer(const llvm::GlobalVariable &table, Array &array, unsigned count);
+  Array &getArray(const llvm::Value *pointer) { return arrays.at(shapes.findRoot(pointer)); }
+  Id getInitializer(const llvm::GlobalVariable &table, const ArrayShape &shape);
   /// A pointer to the element of an array, `index` elements after the one at `pointer`.
   Id getElement(const Array &array, const llvm::Value *pointer, unsigned index);
 
@@ -87,12 +85,9 @@ private:
   const llvm::DataLayout &layout;
   llvm::DenseMap<const llvm::Value *, Id> ids;
   llvm::DenseMap<const llvm::Value *, Id> successes; ///< of compare-exchanges
-  llvm::DenseMap<const llvm::Value *, const llvm::Value *> roots;
+  ArrayShapes shapes;
   std::map<const llvm::Value *, Array> arrays; ///< by root
   std::vector<uint32_t> localVariables;        ///< ids and types of those in the memory of a thread
 };
-
-/// Bits of the integer type that holds integers of some width.
-unsigned getContainerBits(unsigned bits);
 
 } // namespace qd::backends::vulkan

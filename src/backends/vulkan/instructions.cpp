@@ -2,8 +2,8 @@
 //
 // In:   an instruction of legalized LLVM IR, whose operands have been written.
 // Out:  instructions of SPIR-V. Operations that read a sign get operands whose sign is extended; results keep zeros above their own bits.
+#include "backends/structured/grid_target.h"
 #include "backends/vulkan/function_writer.h"
-#include "backends/vulkan/grid_target.h"
 
 #include "llvm/IR/Constants.h"
 

@@ -2,8 +2,8 @@
 //
 // Memory of the device is accessed through an address, which becomes a pointer at each access. All accesses take part in the memory model
 // (NonPrivatePointer), so fences and barriers order them. Atomic operations are relaxed, or make memory available and visible.
+#include "backends/structured/grid_target.h"
 #include "backends/vulkan/function_writer.h"
-#include "backends/vulkan/grid_target.h"
 
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 

@@ -1,10 +1,10 @@
 // target.cpp: the target of Vulkan: lowered IR → SPIR-V
 //
 // In:   a kernel's tasks, and the text that says what the device can do (limits.h).
-// Out:  a binary (binary.h) with a module of SPIR-V for each task; the stages on the way, which can be dumped and replaced.
+// Out:  a binary (gpu/device_entries.h) with a module of SPIR-V for each task; the stages on the way, which can be dumped and replaced.
 // The device's driver compiles the modules when the kernel is loaded.
-#include "backends/vulkan/binary.h"
-#include "backends/vulkan/grid_target.h"
+#include "backends/gpu/device_entries.h"
+#include "backends/structured/grid_target.h"
 #include "backends/vulkan/steps.h"
 #include "support/error.h"
 
@@ -13,9 +13,6 @@
 
 namespace qd::backends::vulkan {
 namespace {
-
-/// Pointers to memory of threads and blocks are offsets of 32 bits.
-constexpr char kDataLayout[] = "e-p3:32:32-p4:32:32-p5:32:32-i64:64-n8:16:32:64-A5";
 
 class VulkanTarget final : public Target {
 public:
@@ -47,21 +44,18 @@ public:
     Emission emission(source, *this, options, stages, artifact);
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
-    module.setDataLayout(kDataLayout);
-    linkDeviceLibrary(module, kLocal);
     std::vector<std::string> entries;
     for (const artifact::DeviceTask &task : artifact.tasks) entries.push_back(task.entry);
-    inlineEverything(module, entries);
-    stages.finish("device library");
-    stages.begin("optimizing");
-    optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, options.optLevel);
-    moveTables(module);
-    inferAddressSpaces(module, llvm::TargetIRAnalysis());
+    prepare(module, entries, stages, options.optLevel);
     if (!emission.finishOptimizing()) return mlir::success();
     if (emission.getGate().isEnabled()) return mlir::success();
     stages.begin("SPIR-V");
-    legalize(module, features);
-    qd::vulkan::Binary binary;
+    legalize(module, {.hasF64 = features.hasF64,
+                      .hasFma = features.hasFma,
+                      .hasRounding64 = features.hasRounding64,
+                      .hasF32Add = features.hasF32Add,
+                      .hasSharedF32Add = features.hasSharedF32Add});
+    gpu::Entries binary;
     for (const std::string &name : entries) binary.entries.push_back(writeEntry(*module.getFunction(name)));
     artifact.binary = binary.write();
     artifact.backend = "vulkan";
@@ -73,8 +67,8 @@ public:
   }
 
 private:
-  qd::vulkan::Binary::Entry writeEntry(llvm::Function &function) const {
-    qd::vulkan::Binary::Entry entry{function.getName().str(), 1, 0, {}};
+  gpu::Entries::Entry writeEntry(llvm::Function &function) const {
+    gpu::Entries::Entry entry{function.getName().str(), 1, 0, {}};
     function.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, entry.blockSize);
     function.getFnAttribute(kParameterBytes).getValueAsString().getAsInteger(10, entry.parameterBytes);
     Constructs constructs = structurize(function);

@@ -9,11 +9,6 @@
 
 namespace qd::backends::vulkan {
 
-unsigned getContainerBits(unsigned bits) {
-  if (bits > 64) refuse("integers of " + llvm::Twine(bits) + " bits");
-  return std::max(8u, unsigned(llvm::PowerOf2Ceil(bits)));
-}
-
 Id FunctionWriter::getType(llvm::Type *type) {
   if (type->isVoidTy()) return module.getVoid();
   if (type->isIntegerTy(1)) return module.getBool();

@@ -3,8 +3,8 @@
 // In:   a function whose control flow is structured, of scalars, with everything inlined.
 // Out:  a module in Vulkan's dialect. Addresses of the device are 64-bit integers until an access; the only input is the address of the
 //       launch (a push constant); the memory model is Vulkan's, and all accesses take part in it.
+#include "backends/structured/grid_target.h"
 #include "backends/vulkan/function_writer.h"
-#include "backends/vulkan/grid_target.h"
 
 #include "llvm/ADT/PostOrderIterator.h"
 

@@ -1,7 +1,7 @@
-"""Random kernels of nested loops, branches and early exits, run on Vulkan and as plain Python.
+"""Random kernels of nested loops, branches and early exits, run on a GPU and as plain Python.
 
 `python -m tests.python.vulkan.control_flow --seed 0 --count 1000` prints the source of each that gives something else. They test the
-structured control flow that SPIR-V needs (src/backends/vulkan/structure.cpp); values are small integers, so that Python agrees.
+structured control flow that SPIR-V and Metal need (src/backends/structured/structure.cpp); values are small integers, so Python agrees.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 
 from quadrants import _compiler  # type: ignore[attr-defined]
 
-MAGIC = 0x53564451
+MAGIC = 0x4E454451
 
 
 @functools.cache
@@ -43,7 +43,7 @@ needs_validator = pytest.mark.skipif(shutil.which("spirv-val") is None, reason="
 
 
 def find_modules(artifact: bytes) -> Iterator[bytes]:
-    """Yields the SPIR-V modules of a serialized artifact (src/backends/vulkan/binary.h)."""
+    """Yields the SPIR-V modules of a serialized artifact (src/backends/gpu/device_entries.h)."""
     begin = artifact.find(struct.pack("<I", MAGIC))
     while begin >= 0:
         _, _, entries, _ = struct.unpack_from("<4I", artifact, begin)

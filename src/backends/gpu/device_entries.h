@@ -1,4 +1,4 @@
-// binary.h: the binary of a kernel: a SPIR-V module for each entry, and what the driver made of them
+// device_entries.h: a kernel whose entries the driver compiles: their code in its language, and what the driver made of it
 //
 // Words of 32 bits: kMagic, number of all words, number of entries, bytes of the driver's cache; for each entry threads of a block, bytes
 // of the parameters, bytes of the name, words of code, name, code; then the cache.
@@ -9,17 +9,17 @@
 #include <string>
 #include <vector>
 
-namespace qd::vulkan {
+namespace qd::gpu {
 
-struct Binary {
-  static constexpr uint32_t kMagic = 0x53564451; // "QDVS"
+struct Entries {
+  static constexpr uint32_t kMagic = 0x4e454451; // "QDEN"
   struct Entry {
     std::string name;
     uint32_t blockSize = 1, parameterBytes = 0;
     std::vector<uint32_t> code;
   };
   std::vector<Entry> entries;
-  std::vector<uint8_t> cache; ///< of the driver's pipelines (VkPipelineCache); empty: not made yet
+  std::vector<uint8_t> cache; ///< of the driver's pipelines; empty: not made yet
 
   std::vector<uint8_t> write() const {
     std::vector<uint32_t> words{kMagic, 0, uint32_t(entries.size()), uint32_t(cache.size())};
@@ -66,4 +66,4 @@ struct Binary {
   }
 };
 
-} // namespace qd::vulkan
+} // namespace qd::gpu

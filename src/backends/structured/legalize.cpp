@@ -1,9 +1,9 @@
-// legalize.cpp: LLVM IR → the part of LLVM IR that the SPIR-V writer has instructions for
+// legalize.cpp: LLVM IR → the part of LLVM IR that writers have instructions for
 //
 // In:   optimized IR; all calls are inlined.
 // Out:  scalars only; of LLVM's intrinsics those of `isWritten`. legalize_parts.h lists the operations.
-#include "backends/vulkan/grid_target.h"
-#include "backends/vulkan/legalize_parts.h"
+#include "backends/structured/grid_target.h"
+#include "backends/structured/legalize_parts.h"
 #include "support/error.h"
 
 #include "llvm/IR/Dominators.h"
@@ -13,9 +13,16 @@
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Local.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 
-void refuse(const llvm::Twine &what) { throw support::Error(support::ErrorKind::Runtime, "vulkan: " + what.str()); }
+void refuse(const llvm::Twine &what) {
+  throw support::Error(support::ErrorKind::Runtime, "a kernel cannot be compiled for this device: " + what.str());
+}
+
+unsigned getContainerBits(unsigned bits) {
+  if (bits > 64) refuse("integers of " + llvm::Twine(bits) + " bits");
+  return std::max(8u, unsigned(llvm::PowerOf2Ceil(bits)));
+}
 
 void inlineEverything(llvm::Module &module, llvm::ArrayRef<std::string> entries) {
   for (llvm::Function &function : module) {
@@ -95,7 +102,7 @@ void expandMemory(llvm::AnyMemIntrinsic &copy) {
 //--- The table ---
 
 /// Intrinsics that the writer writes.
-bool isWritten(const llvm::IntrinsicInst &call, const Features &features) {
+bool isWritten(const llvm::IntrinsicInst &call, const Abilities &device) {
   switch (call.getIntrinsicID()) {
   case I::ctpop:
   case I::ctlz:
@@ -105,18 +112,18 @@ bool isWritten(const llvm::IntrinsicInst &call, const Features &features) {
   case I::trunc:
   case I::rint:
   case I::nearbyint:
-  case I::roundeven: return features.hasRounding64 || !call.getType()->isDoubleTy();
+  case I::roundeven: return device.hasRounding64 || !call.getType()->isDoubleTy();
   case I::fabs:
   case I::sqrt:
   case I::readcyclecounter:
   case I::readsteadycounter: return true;
-  case I::fma: return features.hasFma;
+  case I::fma: return device.hasFma;
   default: return false;
   }
 }
 
 /// What replaces a call of an intrinsic; null: it has no effect.
-llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call, const Features &features) {
+llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call, const Abilities &device) {
   auto get = [&](unsigned i) { return call.getArgOperand(i); };
   I::ID kind = call.getIntrinsicID();
   bool isFloat = llvm::isa<llvm::FPMathOperator>(call);
@@ -165,7 +172,7 @@ llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call, const Features &feat
   case I::rint:
   case I::nearbyint:
   case I::roundeven: return roundBySums(at, kind, get(0));
-  case I::fma: return multiplyAdd(at, features.hasF64, get(0), get(1), get(2));
+  case I::fma: return multiplyAdd(at, device.hasF64, get(0), get(1), get(2));
   case I::copysign: return copySign(at, get(0), get(1));
   case I::minnum:
   case I::minimumnum: return chooseExtremum(at, true, flags, get(0), get(1));
@@ -185,7 +192,7 @@ llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call, const Features &feat
   refuse("no instructions exist for " + call.getCalledFunction()->getName());
 }
 
-void expandIntrinsics(llvm::Function &function, const Features &features) {
+void expandIntrinsics(llvm::Function &function, const Abilities &device) {
   llvm::SmallVector<llvm::IntrinsicInst *> calls;
   for (llvm::Instruction &instruction : llvm::instructions(function))
     if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction)) calls.push_back(call);
@@ -194,9 +201,9 @@ void expandIntrinsics(llvm::Function &function, const Features &features) {
       expandMemory(*copy);
       continue;
     }
-    if (isWritten(*call, features)) continue;
+    if (isWritten(*call, device)) continue;
     Builder at(call);
-    llvm::Value *result = expand(at, *call, features);
+    llvm::Value *result = expand(at, *call, device);
     if (result) {
       // Parts of a pair are read directly.
       for (llvm::User *user : llvm::make_early_inc_range(call->users()))
@@ -231,15 +238,26 @@ void scalarize(llvm::Function &function) {
 
 } // namespace
 
-void legalize(llvm::Module &module, const Features &features) {
+void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel) {
+  module.setDataLayout(kDataLayout);
+  linkDeviceLibrary(module, kLocal);
+  inlineEverything(module, entries);
+  stages.finish("device library");
+  stages.begin("optimizing");
+  optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
+  moveTables(module);
+  inferAddressSpaces(module, llvm::TargetIRAnalysis());
+}
+
+void legalize(llvm::Module &module, const Abilities &device) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;
     scalarize(function);
     splitWideIntegers(function);
-    expandIntrinsics(function, features);
+    expandIntrinsics(function, device);
     narrowComparisons(function);
   }
-  legalizeAtomics(module, features);
+  legalizeAtomics(module, device);
 }
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

@@ -1,12 +1,12 @@
-// legalize_integers.cpp: operations on integers that SPIR-V lacks, as arithmetic on integers of up to 64 bits
+// legalize_integers.cpp: operations on integers that languages of GPUs lack, as arithmetic on integers of up to 64 bits
 //
 // In:   operands of an intrinsic; functions with integers of up to 128 bits.
-// Out:  values of the same type. Bits are counted in words of 32 bits, which is all that SPIR-V can; wider integers are two halves.
-#include "backends/vulkan/legalize_parts.h"
+// Out:  values of the same type. Bits are counted in words of 32 bits, which all of them can; wider integers are two halves.
+#include "backends/structured/legalize_parts.h"
 
 #include "llvm/IR/InstIterator.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 
 llvm::Value *countBits(Builder &at, I::ID kind, llvm::Value *value) {
   unsigned bits = value->getType()->getIntegerBitWidth();
@@ -289,4 +289,4 @@ void narrowComparisons(llvm::Function &function) {
   }
 }
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

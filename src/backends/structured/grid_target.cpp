@@ -1,17 +1,17 @@
-// grid_target.cpp: what threads of a grid do together, as calls that the SPIR-V writer replaces
+// grid_target.cpp: what threads of a grid do together, as calls that the writer of a language replaces
 //
 // In:   requests of the shared emitter (codegen/llvm/grid/target.h).
 // Out:  calls of functions without a body, and LLVM's fences.
-#include "backends/vulkan/grid_target.h"
+#include "backends/structured/grid_target.h"
 
 #include "llvm/IR/Module.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 namespace {
 
-class VulkanGrid final : public codegen::GridTarget {
+class CalledGrid final : public codegen::GridTarget {
 public:
-  explicit VulkanGrid(unsigned subgroupSize) : subgroupSize(subgroupSize) {}
+  explicit CalledGrid(unsigned subgroupSize) : subgroupSize(subgroupSize) {}
 
   codegen::AddressSpaces getAddressSpaces() const override { return {.shared = kShared, .local = kLocal, .hasGeneric = false}; }
   llvm::StringRef getDeviceScope() const override { return "device"; }
@@ -74,6 +74,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize) { return std::make_unique<VulkanGrid>(subgroupSize); }
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize) { return std::make_unique<CalledGrid>(subgroupSize); }
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

@@ -1,13 +1,13 @@
-// structure.cpp: control flow → SPIR-V's constructs
+// structure.cpp: control flow → constructs of structured languages
 //
 // In:   any control flow graph.
-// Out:  one that LLVM's passes for GPUs have made structured, with blocks added so that SPIR-V can name its constructs by two rules:
+// Out:  one that LLVM's passes for GPUs have made structured, with blocks added so that constructs can be named by two rules:
 //       1. A loop has a header of phis only, a continue block that is the only one that leaves it, and a merge block after that.
 //       2. Any other block with two successors has a merge block of its own: the immediate postdominator, split off for the paths that come
 //          from that block.
 // A merge block is unique by construction, so no case is looked at. Trees of dominators are computed once for each rule: the time is
 // linear.
-#include "backends/vulkan/steps.h"
+#include "backends/structured/steps.h"
 
 #include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/ADT/SetVector.h"
@@ -32,7 +32,7 @@
 #include "llvm/Transforms/Utils/UnifyFunctionExitNodes.h"
 #include "llvm/Transforms/Utils/UnifyLoopExits.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 namespace {
 
 void runPasses(llvm::Function &function) {
@@ -139,4 +139,4 @@ Constructs structurize(llvm::Function &function) {
   return result;
 }
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

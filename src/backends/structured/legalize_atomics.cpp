@@ -2,9 +2,10 @@
 //
 // In:   scalar LLVM IR.
 // Out:  atomic operations on words of 32 and 64 bits; on floats additions of f32, where the device has them. A shared array with atomic
-//       operations is an array of words of their widest type, because SPIR-V has no others there: narrower accesses read and write a part.
-#include "backends/vulkan/grid_target.h"
-#include "backends/vulkan/steps.h"
+//       operations is an array of words of their widest type, because SPIR-V has no others there, and Metal has atomic operations on those
+//       only: narrower accesses read and write a part.
+#include "backends/structured/grid_target.h"
+#include "backends/structured/steps.h"
 
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
@@ -12,7 +13,7 @@
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/LowerAtomic.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 
 using Builder = llvm::IRBuilder<>;
 
@@ -100,7 +101,7 @@ llvm::Value *emitLoop(llvm::Instruction &instruction, llvm::Value *pointer, llvm
   return seen;
 }
 
-bool hasInstruction(const llvm::AtomicRMWInst &update, const Features &features) {
+bool hasInstruction(const llvm::AtomicRMWInst &update, const Abilities &device) {
   using Op = llvm::AtomicRMWInst;
   unsigned space = update.getPointerAddressSpace();
   switch (update.getOperation()) {
@@ -114,7 +115,7 @@ bool hasInstruction(const llvm::AtomicRMWInst &update, const Features &features)
   case Op::Min:
   case Op::UMax:
   case Op::UMin: return update.getType()->getScalarSizeInBits() >= 32;
-  case Op::FAdd: return update.getType()->isFloatTy() && (space == kShared ? features.hasSharedF32Add : features.hasF32Add);
+  case Op::FAdd: return update.getType()->isFloatTy() && (space == kShared ? device.hasSharedF32Add : device.hasF32Add);
   default: return false;
   }
 }
@@ -129,18 +130,18 @@ llvm::Value *compute(Builder &at, const llvm::AtomicRMWInst &update, llvm::Value
   }
 }
 
-void expandUpdate(llvm::AtomicRMWInst &update, const Features &features, unsigned wordBits) {
+void expandUpdate(llvm::AtomicRMWInst &update, const Abilities &device, unsigned wordBits) {
   llvm::Type *type = update.getType();
   unsigned bits = type->getScalarSizeInBits();
   llvm::SyncScope::ID scope = update.getSyncScopeID();
   Builder at(&update);
   llvm::Value *value = update.getValOperand(), *result;
-  if (update.getOperation() == llvm::AtomicRMWInst::FSub && type->isFloatTy() && features.hasF32Add) {
+  if (update.getOperation() == llvm::AtomicRMWInst::FSub && type->isFloatTy() && device.hasF32Add) {
     auto *added = at.CreateAtomicRMW(llvm::AtomicRMWInst::FAdd, update.getPointerOperand(), at.CreateFNeg(value), update.getAlign(),
                                      update.getOrdering(), scope);
     update.replaceAllUsesWith(added);
     update.eraseFromParent();
-    if (!hasInstruction(*added, features) || bits < wordBits) expandUpdate(*added, features, wordBits);
+    if (!hasInstruction(*added, device) || bits < wordBits) expandUpdate(*added, device, wordBits);
     return;
   }
   if (bits < wordBits) {
@@ -216,7 +217,7 @@ void exchangeBits(llvm::AtomicRMWInst &update) {
 
 } // namespace
 
-void legalizeAtomics(llvm::Module &module, const Features &features) {
+void legalizeAtomics(llvm::Module &module, const Abilities &device) {
   WordSizes sizes(module);
   llvm::SmallVector<llvm::AtomicRMWInst *> updates;
   llvm::SmallVector<llvm::AtomicCmpXchgInst *> exchanges;
@@ -243,10 +244,9 @@ void legalizeAtomics(llvm::Module &module, const Features &features) {
   collect();
   for (llvm::AtomicRMWInst *update : updates) {
     unsigned wordBits = sizes.getAtomic(update->getPointerOperand());
-    if (!hasInstruction(*update, features) || update->getType()->getScalarSizeInBits() < wordBits)
-      expandUpdate(*update, features, wordBits);
+    if (!hasInstruction(*update, device) || update->getType()->getScalarSizeInBits() < wordBits) expandUpdate(*update, device, wordBits);
   }
   for (llvm::Instruction *access : accesses) expandAccess(*access, sizes.get(llvm::getLoadStorePointerOperand(access)));
 }
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

@@ -1,10 +1,10 @@
-// legalize_floats.cpp: operations on floats that SPIR-V lacks, or for which it promises less than LLVM
+// legalize_floats.cpp: operations on floats that languages of GPUs lack, or for which they promise less than LLVM
 //
 // In:   operands of an intrinsic.
 // Out:  what LLVM's language reference says of it, also for NaN, infinities and zeros with a sign.
-#include "backends/vulkan/legalize_parts.h"
+#include "backends/structured/legalize_parts.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 
 static llvm::Value *toBits(Builder &at, llvm::Value *value) {
   return at.CreateBitCast(value, at.getIntNTy(unsigned(value->getType()->getPrimitiveSizeInBits())));
@@ -92,7 +92,7 @@ llvm::Value *roundBySums(Builder &at, I::ID kind, llvm::Value *value) {
   return copySign(at, result, value);
 }
 
-// SPIR-V's own functions promise less.
+// The functions of SPIR-V and Metal promise less.
 llvm::Value *chooseExtremum(Builder &at, bool isLeast, llvm::FastMathFlags flags, llvm::Value *a, llvm::Value *b) {
   at.clearFastMathFlags();
   llvm::Value *isFirst = isLeast ? at.CreateFCmpOLT(a, b) : at.CreateFCmpOGT(a, b);
@@ -166,4 +166,4 @@ llvm::Value *roundAway(Builder &at, llvm::Value *value) {
   return copySign(at, at.CreateSelect(isFar, at.CreateFAdd(whole, one), whole), value);
 }
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

@@ -1,12 +1,12 @@
 // legalize_parts.h: what legalize.cpp puts in place of LLVM's intrinsics
 #pragma once
 
-#include "backends/vulkan/steps.h"
+#include "backends/structured/steps.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 
-namespace qd::backends::vulkan {
+namespace qd::backends::structured {
 
 namespace I = llvm::Intrinsic;
 using Builder = llvm::IRBuilder<>;
@@ -42,4 +42,4 @@ llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
 /// Halves are rounded away from zero.
 llvm::Value *roundAway(Builder &at, llvm::Value *value);
 
-} // namespace qd::backends::vulkan
+} // namespace qd::backends::structured

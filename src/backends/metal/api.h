@@ -1,0 +1,31 @@
+// api.h: Metal behind the functions that the run half of GPUs calls (gpu/device_api.h)
+//
+// Begin reading at api.cpp: the driver and the table. api_device.h: a device, its memory and its commands.
+#pragma once
+
+#include "backends/gpu/device_api.h"
+#include "backends/metal/driver.h"
+
+#include <vector>
+
+namespace qd::metal {
+
+struct MetalApi : gpu::Api {
+  const DriverFunctions *functions = nullptr;
+  std::vector<int> devices; ///< the driver's numbers of those that can be used
+  DeviceInfo describeDevice(int ordinal) const;
+};
+
+struct Driver {
+  MetalApi api;
+  std::string absence; ///< why it cannot be used; empty if it can
+};
+/// The driver. A non-empty `library` takes the place of Metal; each library is loaded once per process.
+const Driver &findDriver(const std::string &library);
+/// The queue that devices use which are opened from now on; 0: their own.
+void setQueue(uint64_t queue);
+
+/// Adds the functions that need a driver.
+void addFunctions(MetalApi &api);
+
+} // namespace qd::metal

@@ -1,0 +1,44 @@
+// device.cpp: a device of Metal as a runtime::Device
+//
+// In:   the functions of api.h, options; artifacts to load.
+// Out:  gpu::GpuDevice. All else that a launch does is in backends/gpu, shared with CUDA, HIP and Vulkan.
+#include "backends/gpu/device.h"
+#include "backends/metal/api.h"
+#include "backends/metal/limits.h"
+
+namespace qd::metal {
+
+using support::Error;
+using support::ErrorKind;
+using support::Option;
+
+namespace {
+
+class MetalDevice final : public gpu::GpuDevice {
+public:
+  MetalDevice(const MetalApi &api, const support::Options &options) : GpuDevice(api, options, /*mayPool=*/false) {
+    name = api.describeDevice(memory->getOrdinal()).name;
+    memory->usesGraphs = false;
+  }
+
+  std::string describe() const override { return "metal " + name; }
+  runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes}; }
+
+private:
+  std::string name;
+};
+
+} // namespace
+
+std::string findProblem(const support::Options &options) {
+  return options.getBool(Option::enable_metal) ? findDriver(options.getText(Option::metal_driver)).absence : "enable_metal is off";
+}
+
+std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
+  const Driver &driver = findDriver(options.getText(Option::metal_driver));
+  if (!driver.absence.empty()) throw Error(ErrorKind::Runtime, "arch=metal: " + driver.absence);
+  setQueue(uint64_t(options.getInt(Option::external_metal_command_queue)));
+  return std::make_unique<MetalDevice>(driver.api, options);
+}
+
+} // namespace qd::metal

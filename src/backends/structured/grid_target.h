@@ -1,0 +1,21 @@
+// grid_target.h: what threads of a grid do together, as calls that the writer of a language replaces
+#pragma once
+
+#include "codegen/llvm/grid/target.h"
+
+#include <memory>
+
+namespace qd::backends::structured {
+
+/// LLVM's address spaces: memory of the device is 0, without pointers to others.
+constexpr unsigned kShared = 3, kConstant = 4, kLocal = 5;
+/// Attributes of entries.
+constexpr char kBlockSize[] = "block-size", kParameterBytes[] = "parameter-bytes";
+/// Functions that emitted code calls, without a body.
+constexpr char kThreadCall[] = "grid.thread", kBlockCall[] = "grid.block", kBlockSizeCall[] = "grid.block_size",
+               kBlockCountCall[] = "grid.block_count", kLaneCall[] = "grid.lane", kBarrierCall[] = "grid.barrier",
+               kSubgroupBarrierCall[] = "grid.subgroup_barrier", kShuffleCall[] = "grid.shuffle", kBallotCall[] = "grid.ballot";
+
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize);
+
+} // namespace qd::backends::structured
