@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from quadrants._base.arch import GPU_NAMES
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
+    parser.addoption("--link", metavar="FILE", help="also compile every kernel for ten AMD GPUs; a line for each in this file")
     parser.addoption("--every-target", action="store_true", help="compile the corpus for every AMD GPU, not for one of them in turn")
     parser.addoption("--spirv-val", action="store_true", help="with QD_ARCH=vulkan: check every kernel with spirv-val")
     parser.addoption("--emulate", action="store_true", help="with QD_ARCH=cuda: run kernels on an emulated device")
@@ -165,3 +167,14 @@ def _assemble_every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.M
     yield
     if problems:
         raise problems[0]
+
+
+@pytest.fixture(autouse=True)
+def _link_every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --link: what a test compiles for the processor, it compiles and links for AMD GPUs, too. A failure is a line in the file."""
+    if log := request.config.getoption("--link"):
+        from linking import Linking
+
+        from quadrants import _compiler  # type: ignore[attr-defined]
+
+        monkeypatch.setattr(_compiler, "compile", Linking(_compiler.compile, Path(log).absolute(), request.node.nodeid).compile)

@@ -47,11 +47,11 @@ bool isDeviceMemory(u64 at, size_t size) {
 DeviceRange::DeviceRange(void *at, size_t size) : begin(reinterpret_cast<u64>(at)) { blocks[begin] = size; }
 DeviceRange::~DeviceRange() { blocks.erase(begin); }
 
-void Code::report(const Wave &w, int result, u64 address) const {
+void Code::report(const Wave &w, const char *reason, u64 address) const {
   const Op *op = find(w.pc);
   const char *text = op ? texts[size_t(op - ops.data())].c_str() : "no instruction";
-  fprintf(stderr, "gcn: %s at %#lx: %s", result == kFault ? "illegal address" : "unknown instruction", (unsigned long)w.pc, text);
-  fprintf(stderr, result == kFault ? " (address %#lx)\n" : "\n", (unsigned long)address);
+  fprintf(stderr, "gcn: %s at %#lx: %s", reason, (unsigned long)w.pc, text);
+  fprintf(stderr, address ? " (address %#lx)\n" : "\n", (unsigned long)address);
 }
 
 static std::string findTarget() {
@@ -167,12 +167,14 @@ static bool decode(Code *code) {
   release(state);
   return !failed;
 }
+extern "C" int op_acquire(Wave *, const Op *);
 EXPORT u64 gcn_memory(Code *code, u64 *size) { return *size = code->size, code->base(); }
 EXPORT void gcn_set_ops(Code *code, const Op *ops, size_t count, const char *texts) {
   code->ops.assign(ops, ops + count);
   code->places.assign(code->size / 4 + 1, -1);
   for (size_t i = 0; i < count; ++i) {
     code->places[ops[i].at / 4] = int(i);
+    code->acquires |= ops[i].run == op_acquire;
     code->texts.emplace_back(texts);
     texts += code->texts.back().size() + 1;
   }
@@ -205,6 +207,7 @@ EXPORT int hipModuleLoadData(Code **out, const void *image) {
   code->size = (size + 4095) & ~size_t(4095);
   code->memory = static_cast<char *>(mmap(nullptr, code->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   code->isGfx12 = findTarget().starts_with("gfx12");
+  code->writesBack = findTarget().starts_with("gfx94") || findTarget().starts_with("gfx95");
   for (int i = 0; i < header->e_phnum; ++i)
     if (segments[i].p_type == PT_LOAD) memcpy(code->memory + segments[i].p_vaddr, bytes + segments[i].p_offset, segments[i].p_filesz);
   auto *sections = reinterpret_cast<const Elf64_Shdr *>(bytes + header->e_shoff);

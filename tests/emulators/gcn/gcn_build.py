@@ -30,7 +30,7 @@ def build(*options: str) -> Path:
     """The library, built once for each version of its sources; that of a pack (gcn_pack.py) if GCN_PACK names one."""
     if pack := os.environ.get("GCN_PACK"):
         return Path(pack) / "libamdhip64.so"
-    text = "".join((HERE / name).read_text() for name in (*SOURCES, "machine.h", "grid.h"))
+    text = "".join((HERE / name).read_text() for name in (*SOURCES, "machine.h", "grid.h", "scopes.h"))
     key = hashlib.blake2b((text + str(options) + str(HERE)).encode(), digest_size=8).hexdigest()
     library = find_folder() / key / "libamdhip64.so"
     if not library.exists():

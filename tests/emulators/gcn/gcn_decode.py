@@ -33,6 +33,9 @@ NOTHING = re.compile(
     r"s_nop|s_wait|s_delay|s_clause|s_inst_prefetch|s_setprio|s_sleep|s_code_end|s_set_inst|buffer_(gl[01]_)?(inv|wbl2)|buffer_wb|global_(inv|wb)|"
     r"s_setreg|s_sendmsg$|v_nop|s_icache|s_dcache|s_barrier_signal|s_set_vgpr|s_wakeup|s_round_mode|s_denorm_mode|s_prefetch|s_ttrace|s_version"
 )
+# Of an instruction with this name, the words behind it that make it reach all blocks (scopes.h).
+RELEASE = {"buffer_wbl2": r"\bsc1\b"}
+ACQUIRE = {"buffer_wbinvl1": "", "buffer_wbinvl1_vol": "", "buffer_inv": r"\bsc1\b", "buffer_gl1_inv": "", "global_inv": r"SCOPE_(DEV|SYS)"}
 CONDITIONS = ["", "scc0", "scc1", "vccz", "vccnz", "execz", "execnz"]
 MOVES = {"row_shr": 2, "row_shl": 3, "row_ror": 4, "row_xmask": 7, "row_share": 8, "row_newbcast": 8}
 PARTS = {"WORD_0": 1, "WORD_1": 2, "BYTE_0": 3, "BYTE_1": 4, "BYTE_2": 5, "BYTE_3": 6, "DWORD": 0}
@@ -50,7 +53,7 @@ class Op(ctypes.Structure):
                 ("s", Operand * 4), ("number", ctypes.c_int64 * 4), ("lane", ctypes.c_uint32), ("rows", ctypes.c_uint32),
                 ("banks", ctypes.c_uint32), ("distance", ctypes.c_int32), ("is_bound", ctypes.c_uint8), ("clamp", ctypes.c_uint8),
                 ("scale", ctypes.c_uint8), ("zeroes", ctypes.c_uint8), ("result_bits", ctypes.c_uint8), ("is_float", ctypes.c_uint8),
-                ("pad", ctypes.c_uint8 * 2)]  # fmt: skip
+                ("is_of_device", ctypes.c_uint8), ("pad", ctypes.c_uint8)]  # fmt: skip
 
 
 class UnknownInstruction(Exception):
@@ -249,6 +252,10 @@ class Decoder:
                 op.s[0] = operand(operands[0])
                 op.number[0] = sum(1 << i for i, place in enumerate(("SRC0", "SRC1", "SRC2", "DST")) if place in operands[1])
             op.run = self.address("index")
+        elif name in RELEASE and re.search(RELEASE[name], f"{operands} {tail}"):
+            op.run = self.address("release")
+        elif name in ACQUIRE and re.search(ACQUIRE[name], f"{operands} {tail}"):
+            op.run = self.address("acquire")
         elif NOTHING.match(name):
             op.run = self.address("nothing")
         else:
@@ -283,6 +290,7 @@ class Decoder:
             op.run = self.address("scalar_load")
         elif match := re.fullmatch(r"(buffer|global|flat|scratch)_(load|store)_(\w+)", name):
             self.transfer(op, match[1], match[2] == "load", match[3], operands, tail)
+            op.is_of_device = self.is_of_device(tail)
         elif match := re.fullmatch(r"(global|flat)_atomic_(\w+)", name):
             returns = re.search(r"\b(glc|sc0|TH_ATOMIC_RETURN)", tail) is not None
             words = list(operands)
@@ -291,6 +299,7 @@ class Decoder:
             op.s[0], op.s[3] = operand(words[0]), operand(words[1])
             self.base(op, words[2:])
             self.update(op, match[2])
+            op.is_of_device = self.is_of_device(tail) if self.family == "rdna4" else 1
         elif match := re.fullmatch(r"ds_(read|load|write|store)(2)?_?(2addr)?_?(st64|stride64)?_?(\w+)", name):
             self.shared(op, match[1] in ("read", "load"), bool(match[2] or match[3]), bool(match[4]), match[5], operands, tail)
         elif match := re.fullmatch(r"ds_(\w+)", name):
@@ -309,6 +318,13 @@ class Decoder:
         else:
             return False
         return True
+
+    def is_of_device(self, tail: str) -> int:
+        """Whether an access passes by the caches of the block."""
+        if self.family == "rdna4":
+            return int(re.search(r"SCOPE_(DEV|SYS)", tail) is not None)
+        bits = ("sc1",) if self.gfx[:5] in ("gfx94", "gfx95") else ("glc", "dlc") if self.gfx.startswith("gfx10") else ("glc",)
+        return int(all(re.search(rf"\b{bit}\b", tail) for bit in bits))
 
     def base(self, op: Op, words: list[str]) -> None:
         if words and words[0] not in ("off", "null"):

@@ -19,7 +19,7 @@ struct Kernel {
 struct Code {
   char *memory = nullptr;
   size_t size = 0;
-  bool isGfx12 = false;
+  bool isGfx12 = false, writesBack = false, acquires = false; ///< its processor, and what it has (scopes.h)
   std::vector<Op> ops;
   std::vector<int> places; ///< for each word of the memory, the record of the instruction there, or -1
   std::vector<std::string> texts;
@@ -29,7 +29,8 @@ struct Code {
     if (pc / 4 >= places.size() || places[pc / 4] < 0) return nullptr;
     return &ops[size_t(places[pc / 4])];
   }
-  void report(const Wave &w, int result, u64 address) const;
+  /// Says on stderr what a wave has stopped for; an address of 0 is none.
+  void report(const Wave &w, const char *reason, u64 address) const;
 };
 
 bool isDeviceMemory(u64 at, size_t size);

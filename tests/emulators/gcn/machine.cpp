@@ -1,6 +1,7 @@
 // machine.cpp: instructions that the pseudocode leaves to the machine (memory, other lanes, jumps), and waves, blocks and grids that run
 #include "machine.h"
 #include "grid.h"
+#include "scopes.h"
 
 #include <atomic>
 
@@ -10,6 +11,7 @@ constexpr u64 kShared = 0x5aull << 32, kPrivate = 0x5bull << 32; ///< apertures 
 enum Space { kFlat, kScratch, kLds, kBuffer };
 
 struct Block {
+  unsigned number;
   std::vector<char> lds;
   std::vector<Wave> waves;
   std::vector<char> scratch;
@@ -41,6 +43,25 @@ static char *locate(Wave *w, const Op *op, int l, size_t size) {
   if (op->s[1].kind) return find(w, base + u32(own) + u64(offset), size, l);
   return find(w, own + u64(offset), size, l);
 }
+static Scopes scopes;
+/// Whether a place that `locate` has found is in memory of the device, and other blocks' accesses are watched.
+static bool isWatched(const Wave *w, const Op *op, const char *place) {
+  if (!scopes.isWatching() || op->number[2] != kFlat) return false;
+  auto isIn = [&](const std::vector<char> &memory) { return place >= memory.data() && place < memory.data() + memory.size(); };
+  return !isIn(w->block->lds) && !isIn(w->block->scratch);
+}
+static bool canLoad(const Wave *w, const Op *op, const char *place, size_t size) {
+  u64 at = reinterpret_cast<u64>(place);
+  return !isWatched(w, op, place) || scopes.load(w->block->number, at, size, op->isOfDevice) || (faulty = at, false);
+}
+static void noteStore(const Wave *w, const Op *op, const char *place, size_t size) {
+  if (isWatched(w, op, place)) scopes.store(w->block->number, reinterpret_cast<u64>(place), size);
+}
+static bool canUpdate(const Wave *w, const Op *op, const char *place, size_t size) {
+  if (!op->isOfDevice) return canLoad(w, op, place, size) && (noteStore(w, op, place, size), true);
+  u64 at = reinterpret_cast<u64>(place);
+  return !isWatched(w, op, place) || scopes.update(w->block->number, at, size) || (faulty = at, false);
+}
 enum Extension { kWhole, kUnsigned, kSigned, kLowHalf, kHighHalf }; ///< of less than a register; halves keep the other one
 
 extern "C" {
@@ -51,6 +72,7 @@ int op_load(Wave *w, const Op *op) {
     if (!(exec >> l & 1)) continue;
     char *a = locate(w, op, l, size);
     if (!a) return kFault;
+    if (!canLoad(w, op, a, size)) return kStale;
     u32 *to = &w->v[op->d.index][l];
     if (size >= 4) {
       for (size_t i = 0; i < size / 4; ++i) memcpy(&w->v[op->d.index + i][l], a + 4 * i, 4);
@@ -72,6 +94,7 @@ int op_store(Wave *w, const Op *op) {
     if (!(exec >> l & 1)) continue;
     char *a = locate(w, op, l, size);
     if (!a) return kFault;
+    noteStore(w, op, a, size);
     for (size_t i = 0; i < size; i += 4) {
       u32 x = w->v[op->s[3].index + i / 4][l];
       if (op->number[3] == kHighHalf) x >>= 16;
@@ -114,6 +137,7 @@ int op_scalar_load(Wave *w, const Op *op) {
   size_t size = size_t(op->number[1]);
   if (size >= 4) at &= ~u64(3);
   if (!isDeviceMemory(at, size)) return faulty = at, kFault;
+  if (!canLoad(w, op, reinterpret_cast<char *>(at), size)) return kStale;
   u32 x = 0;
   if (size < 4) {
     memcpy(&x, reinterpret_cast<char *>(at), size);
@@ -166,6 +190,7 @@ int op_atomic(Wave *w, const Op *op) {
     if (!(exec >> l & 1)) continue;
     char *a = locate(w, op, l, size);
     if (!a) return kFault;
+    if (!canUpdate(w, op, a, size)) return kStale;
     auto take = [&](int index) { return size == 8 ? w->v[index][l] | u64(w->v[index + 1][l]) << 32 : w->v[index][l]; };
     u64 x = take(op->s[3].index), compare = 0, old = 0, next;
     if (op->number[3] == kCompare) compare = take(op->mask.kind == kVector ? op->mask.index : op->s[3].index + int(size) / 4);
@@ -263,6 +288,8 @@ int step(Wave *w, const Op *op) { return w->indexing ? runIndexed(w, op, w->inde
 extern "C" {
 
 int op_nothing(Wave *, const Op *) { return kNext; }
+int op_release(Wave *w, const Op *) { return scopes.release(w->block->number), kNext; }
+int op_acquire(Wave *w, const Op *) { return scopes.acquire(w->block->number), kNext; }
 int op_barrier(Wave *, const Op *) { return kBarrier; }
 int op_end(Wave *, const Op *) { return kEnd; }
 /// number[0]: the target; number[1]: the condition.
@@ -308,6 +335,7 @@ u64 codeBase(const Wave *) { return running->base(); }
 
 static void start(Grid &grid, Block &block, unsigned number) {
   const Kernel &kernel = grid.kernel;
+  block.number = number;
   block.lds.assign(kernel.ldsBytes + grid.sharedBytes, char(0xcd)); // what the previous block has left there is not 0
   unsigned waves = (grid.threads + kLanes - 1) / kLanes;
   block.waves.assign(waves, Wave());
@@ -359,6 +387,11 @@ static int run(const Code &code, Wave &w, u64 turn) {
   }
   return kNext;
 }
+static void report(const Code &code, const Wave &w, int result) {
+  bool hasAddress = result != kUnknown;
+  const char *reason = result == kStale ? scopes.problem.c_str() : hasAddress ? "illegal address" : "unknown instruction";
+  code.report(w, reason, hasAddress ? faulty : 0);
+}
 /// Runs the waves of a block to the next barrier of all, or for a turn each. True when the block has ended.
 static bool runBlock(const Code &code, Block &block, u64 turn, int &problem) {
   bool isOver = true, allWait = true;
@@ -366,7 +399,7 @@ static bool runBlock(const Code &code, Block &block, u64 turn, int &problem) {
     if (w.done == 1) continue;
     if (w.done != 2) { // 2: waits at a barrier
       int result = run(code, w, turn);
-      if (result == kFault || result == kUnknown) return code.report(w, result, faulty), problem = result, true;
+      if (result == kFault || result == kUnknown || result == kStale) return report(code, w, result), problem = result, true;
       if (result == kBarrier) w.done = 2;
     }
     isOver &= w.done == 1;
@@ -393,6 +426,7 @@ int launchGrid(const Code &code, const Kernel &kernel, const void *arguments, si
   memcpy(grid.memory.data() + grid.memory.size() - 64 + 4, packetSizes, sizeof packetSizes);
   DeviceRange registered(grid.memory.data(), grid.memory.size());
   int problem = kNext;
+  scopes.begin(blocks, code.writesBack, code.acquires);
   std::vector<Block> running(together ? blocks : 1);
   for (unsigned first = 0; first < blocks && problem == kNext; first += unsigned(running.size())) {
     for (unsigned i = 0; i < running.size(); ++i) start(grid, running[i], first + i);
@@ -403,5 +437,6 @@ int launchGrid(const Code &code, const Kernel &kernel, const void *arguments, si
       if (++turns > kMostTurns) problem = kEnd; // threads wait for something that never happens
     }
   }
-  return problem == kNext ? 0 : problem == kEnd ? 702 : problem == kUnknown ? 719 : 700;
+  scopes.end();
+  return problem == kNext ? 0 : problem == kEnd ? 702 : problem == kFault ? 700 : 719;
 }

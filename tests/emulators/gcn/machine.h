@@ -72,7 +72,9 @@ struct Op {
   u32 lane, rows, banks; ///< DPP: 0 or the kind of movement; masks of rows and banks
   i32 distance;
   u8 isBound, clamp, scale, zeroes; ///< DPP's missing lanes read 0; clamp; 1: *2, 2: *4, 3: /2; a 16-bit result clears the other half
-  u8 resultBits, isFloat, pad[2];
+  u8 resultBits, isFloat;
+  u8 isOfDevice; ///< an access that passes by the caches of the block
+  u8 pad;
 };
 
 struct Block;
@@ -87,8 +89,9 @@ struct Wave {
   u32 scratchBytes;
   u32 indexing; ///< registers are counted from this number on, 0 to 255; bits 8 to 10 and 11: those of the sources and the result
 };
-/// What an instruction returns: go on, stop at a barrier, end, a jump was taken, illegal address, unknown instruction.
-enum { kNext, kBarrier, kEnd, kJump, kFault, kUnknown };
+/// What an instruction returns: go on, stop at a barrier, end, a jump was taken, illegal address, unknown instruction, a value that another
+/// block has written and that the device need not show (scopes.h).
+enum { kNext, kBarrier, kEnd, kJump, kFault, kUnknown, kStale };
 
 static inline u64 bits(u64 x, int high, int low) { return x >> low & (high - low >= 63 ? ~0ull : (1ull << (high - low + 1)) - 1); }
 

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from linking import FLAGS, TARGETS, Linking, check_code, find_code
 
 import quadrants as qd
 from quadrants import _compiler  # type: ignore[attr-defined]
@@ -18,11 +19,6 @@ from quadrants._session import prepare as _prepare  # type: ignore[attr-defined]
 from tests.corpus.__main__ import AREAS
 from tests.corpus.recording import find_programs
 
-TARGETS = "gfx906 gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 gfx1101 gfx1200 gfx1201".split()
-# Members of the header of an ELF file: what it is for, and the version of its conventions.
-MACHINE, ABI_VERSION, FLAGS = 18, 8, 48
-AMD_GPU, CODE_OBJECT_5 = 224, 3
-
 
 @pytest.fixture(autouse=True)
 def _cpu() -> Iterator[None]:
@@ -31,23 +27,12 @@ def _cpu() -> Iterator[None]:
     qd.reset()
 
 
-def find_code(artifact: bytes) -> bytes:
-    """The code object in a serialized artifact, where its length stands in front of it."""
-    start = artifact.index(b"\x7fELF")
-    return artifact[start : start + int.from_bytes(artifact[start - 8 : start], "little")]
-
-
 def compile_for(target: str, kernel: Any, *arguments: Any, **more: Any) -> bytes:
     options = _options.plain({**(_options.current or {}), **more})
     prepared = _prepare.prepare(kernel, arguments)
     source = get_source(kernel.__wrapped__)
     artifact, _ = _compiler.compile(source, kernel.parameters, prepared, kernel.results, options, f"amdgpu:{target}")
     return find_code(artifact)
-
-
-def check_code(code: bytes) -> None:
-    assert struct.unpack_from("<H", code, MACHINE)[0] == AMD_GPU
-    assert code[ABI_VERSION] == CODE_OBJECT_5
 
 
 class _Compiled(BaseException):
@@ -191,3 +176,29 @@ def test_what_llvm_cannot_select_is_refused_by_name(operation: str, tmp_path: Pa
     edited.write_text(f"{text}\ndeclare {kind} @{operation}({types})\n")
     with pytest.raises(RuntimeError, match=f"no instructions exist for {operation}"):
         compile_for("gfx942", add_up, qd.ndarray(qd.f32, 10), replay=str(edited))
+
+
+def test_kernels_of_tests_are_linked_for_every_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --link does: a line at the beginning and one with the result."""
+    log = tmp_path / "linked.txt"
+    compile_plain = _compiler.compile
+    monkeypatch.setattr(_compiler, "compile", Linking(compile_plain, log, "this_test").compile)
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 1)) -> None:
+        for i in x:
+            x[i] += 1.0
+
+    kernel(qd.ndarray(qd.f32, 10))
+    lines = [line.split() for line in log.read_text().splitlines()]
+    assert lines == [[target, result, "this_test"] for target in TARGETS for result in ("begins", "linked")]
+
+    def fail(*arguments: Any) -> Any:
+        if arguments[5].startswith("amdgpu:gfx90a"):
+            raise RuntimeError("no instructions exist")
+        return compile_plain(*arguments)
+
+    monkeypatch.setattr(_compiler, "compile", Linking(fail, log, "another").compile)
+    add_up(qd.ndarray(qd.f32, 10))
+    (failed,) = (line for line in log.read_text().splitlines() if " FAILED " in line)
+    assert failed == "gfx90a FAILED another RuntimeError: no instructions exist"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -332,6 +333,18 @@ def add_up(x: qd.types.ndarray(qd.i32, 1)) -> qd.i32:
     return total
 
 
+@qd.kernel
+def reverse_in_grid(x: qd.types.ndarray(qd.i32, 1)) -> qd.i32:
+    qd.loop_config(block_dim=64)
+    for i in range(256):
+        x[i] = x[i] * 3 + 1
+        qd.simt.grid.sync()
+        value = x[255 - i]
+        qd.simt.grid.sync()
+        x[i] = value
+    return 0
+
+
 def is_right(kernel: Any) -> bool:
     """Whether a kernel computes what it should."""
     values = np.random.default_rng(3).integers(-1000, 1000, 5000).astype(np.int32)
@@ -341,7 +354,7 @@ def is_right(kernel: Any) -> bool:
     if kernel is add_up:
         return result == values.sum()
     expected = values.copy()
-    expected[:256] = (values[:256] * 3 + 1).reshape(2, 128)[:, ::-1].ravel()
+    expected[:256] = (values[:256] * 3 + 1).reshape(1 if kernel is reverse_in_grid else 2, -1)[:, ::-1].ravel()
     return np.array_equal(x.to_numpy(), expected)
 
 
@@ -368,6 +381,18 @@ MISTAKES = [
     ("gfx1100", reverse_in_blocks, r"s_load_b32 (s\d+), (s\[4:5\]), 0x50", r"s_load_b32 \1, \2, 0x54", 0),
     ("gfx1100", add_up, r"ds_store_b32 (v\d+), (v\d+)", r"ds_store_b32 \1, \2 offset:4", 0),
 ]
+ATOMIC = r"(global|flat)_atomic_add_u32 (.*) th:TH_ATOMIC_RETURN scope:SCOPE_DEV"
+# Releases, acquires and accesses that reach the block in place of the device.
+WRONG_SCOPES = [
+    *(("gfx942", kernel, r"buffer_wbl2 sc1", "buffer_wbl2 sc0", 0) for kernel in (add_up, reverse_in_grid)),
+    *(("gfx942", kernel, r"buffer_inv sc1", "buffer_inv sc0", 1) for kernel in (add_up, reverse_in_grid)),
+    *((target, add_up, "buffer_wbinvl1_vol", "s_nop 0", 1) for target in ("gfx906", "gfx90a")),
+    *((target, reverse_in_grid, "buffer_gl1_inv", "s_nop 0", 1) for target in ("gfx1030", "gfx1100")),
+    ("gfx1201", add_up, "global_inv scope:SCOPE_DEV", "global_inv scope:SCOPE_SE", 1),
+    *(("gfx1201", kernel, ATOMIC, r"\1_atomic_add_u32 \2 th:TH_ATOMIC_RETURN scope:SCOPE_SE", 0) for kernel in (add_up, reverse_in_grid)),
+    ("gfx942", reverse_in_grid, r"flat_load_dword (.*) sc0 sc1", r"flat_load_dword \1 sc0", 0),
+    ("gfx1030", reverse_in_grid, r"flat_load_dword (.*) glc dlc", r"flat_load_dword \1 glc", 0),
+]
 
 
 @pytest.mark.parametrize("number", range(len(MISTAKES)))
@@ -383,8 +408,21 @@ def test_mistakes_in_the_code_are_noticed(number: int, monkeypatch: pytest.Monke
         try:
             assert not is_right(kernel)
         except RuntimeError as error:
-            assert "a kernel has faulted: hipErrorIllegalAddress" in str(error)
+            assert "a kernel has faulted: hipError" in str(error)
     assert edits
+
+
+@pytest.mark.parametrize("number", range(len(WRONG_SCOPES)))
+def test_scopes_that_do_not_reach_the_device_are_noticed(number: int, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    """The values are right on an emulator without caches: what is noticed is that another block need not see them."""
+    target, kernel, pattern, replacement, which = WRONG_SCOPES[number]
+
+    def plant(code: bytes) -> bytes:
+        return gcn.assemble.edit(target, code, pattern, replacement, which)
+
+    with amd_emulation.running(target, monkeypatch, plant), pytest.raises(RuntimeError, match="a kernel has faulted"):
+        is_right(kernel)
+    assert re.search(r"gcn: block \d+ reads what block \d+ has written in the same launch and", capfd.readouterr().err)
 
 
 def describe_halves(code: bytes) -> bytes:
@@ -399,11 +437,12 @@ def test_waves_of_another_size_are_noticed(target: str, plant: Any, monkeypatch:
     assert "waves of " in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_the_same_programs_without_mistakes(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with amd_emulation.running(target, monkeypatch):
         assert is_right(reverse_in_blocks)
         assert is_right(add_up)
+        assert is_right(reverse_in_grid)
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx1100"])

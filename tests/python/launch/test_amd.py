@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +214,22 @@ def test_streams_and_events(monkeypatch: pytest.MonkeyPatch) -> None:
         event.record(stream)
         event.synchronize()
         assert (x.to_numpy() == 2).all()
+
+
+def run_checks_for_cards(*arguments: str) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[3]
+    command = [sys.executable, "tests/emulators/gcn/run.py", "gfx1100", "tools/check_amd_card.py", "--small", *arguments]
+    return subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": "python"}, capture_output=True, text=True)
+
+
+def test_checks_for_machines_with_a_card() -> None:
+    done = run_checks_for_cards("loader", "order", "approximations", "faults", "memory", "graphs", "devices", "timing")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("  passed\n") == 8
+    assert "hipErrorIllegalAddress" in done.stdout
+
+
+def test_checks_for_cards_that_hang_have_failed() -> None:
+    done = run_checks_for_cards("loader", "--seconds", "0")
+    assert done.returncode == 1
+    assert "FAILED: it hung for 0 s" in done.stdout
