@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Lists the public names of the reference that are missing here: tools/compare_names.py path/to/reference/python
 
-Public are the names without an underscore of modules outside of `lang`, but for what a module imports: modules, names of other packages,
-and names that the package itself has. `docs/guide/names.md` says why those in OBSOLETE are missing. Fails if there are others.
+Public are the names without an underscore of its modules, but for what a module imports: modules, names of other packages, and names that
+the package itself has; in `lang`, those that a module lists in `__all__`, or defines. `docs/guide/names.md` says why those in OBSOLETE are
+missing. Fails if there are others.
 """
 
 import contextlib
@@ -19,6 +20,15 @@ OBSOLETE = {
     "types.primitive_types": "integer_type_ids real_type_ids type_ids", "types.enums": "BoundaryMode to_boundary_enum",
     "types.compound_types": "CompoundType", "types.ndarray_type": "CompoundType Layout NdarrayTypeMetadata matrix to_boundary_enum vector",
     "math.mathimpl": "cfg", "tools.diagnose": "main", "linalg": "QuadrantsRuntimeError QuadrantsTypeError",
+    # Internals of its frontend; `lang.ast` stands for all that is below it, too.
+    "lang.ast": "*", "lang.common_ops": "*", "lang.expr": "*", "lang.func": "*", "lang.kernel_arguments": "*", "lang.shell": "*",
+    "lang.kernel_checkpoint": "*", "lang.kernel": "ASTGenerator GraphDoWhileLevel LaunchContextBufferCache",
+    "lang.matrix_ops": "*", "lang.matrix_ops_utils": "*",
+    "lang.source_builder": "*", "lang.simt.tile_slicing": "*", "lang.simt.block": "arch_uses_spv",
+    "lang.simt.grid": "arch_uses_spv", "lang.any_array": "AnyArrayAccess",
+    "lang.util": "DataTypeCxxWrapper MAP_TYPE_IDS all_types get_clangpp get_traceback has_clangpp in_python_scope in_quadrants_scope "
+    "is_data_oriented is_dataclass_instance is_from_quadrants_module is_matrix_class is_qd_template is_quadrants_class "
+    "is_quadrants_internal_file python_scope quadrants_scope wants_runtime_primitives warning",
 }  # fmt: skip
 
 
@@ -38,9 +48,12 @@ def list_names():
     found = {}
     for each in [qd.__name__, *(one.name for one in pkgutil.walk_packages(qd.__path__, "quadrants.", onerror=lambda name: None))]:
         path = each.removeprefix("quadrants").removeprefix(".")
-        if path.split(".")[0] != "lang" and not any(part.startswith("_") for part in path.split(".")):
+        if not any(part.startswith("_") for part in path.split(".")):
             module = importlib.import_module(each)
             found[path] = [name for name in dir(module) if is_own(module, name)]
+            if path.split(".")[0] == "lang":
+                defined = [name for name in found[path] if getattr(getattr(module, name), "__module__", each) == each]
+                found[path] = getattr(module, "__all__", None) or defined
     return found
 
 
@@ -48,8 +61,11 @@ def find_missing(expected):
     """Returns the names of `expected` that this package lacks, as paths."""
     missing = []
     for path, names in expected.items():
-        module = importlib.import_module(f"quadrants.{path}".rstrip(".")) if path != "tools.diagnose" else None
-        skipped = OBSOLETE.get(path, "").split()
+        skipped = OBSOLETE.get("lang.ast" if path.startswith("lang.ast.") else path, "").split()
+        try:
+            module = importlib.import_module(f"quadrants.{path}".rstrip("."))
+        except ImportError:
+            module = None
         missing += [f"{path}.{name}" for name in names if not hasattr(module, name) and not {name, "*"} & {*skipped}]
     return missing
 

@@ -6,6 +6,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from . import _quadrants_callable, _template_mapper, exception, impl, mesh, misc, util
+from ._paths import get_public as _get_public
 from ._paths import list_modules
 
 __all__ = ["_quadrants_callable", "_template_mapper", "exception", "impl", "mesh", "misc", "util"]
@@ -13,12 +14,7 @@ __all__ = ["_quadrants_callable", "_template_mapper", "exception", "impl", "mesh
 
 def __getattr__(name: str) -> _Any:
     """Resolves the public names of the package, and the modules of `_paths`, in this module, too."""
-    package: _Any = _import_module("quadrants")
-    if name.startswith("_") or name not in package.__all__:
-        if name not in list_modules("lang"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", obj=package)
-        return _import_module(f"{__name__}.{name}")
-    return getattr(package, name)
+    return _import_module(f"{__name__}.{name}") if name in list_modules("lang") else _get_public(name)
 
 
 def __dir__() -> list[str]:

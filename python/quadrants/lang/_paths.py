@@ -15,9 +15,9 @@ _PACKAGE = "quadrants"
 _CONTENTS = {
     "lang.ops": "_language.builtins.TABLE.* _library.math_functions.*",
     "lang.matrix": "Matrix Vector MatrixField MatrixNdarray VectorNdarray _values.types.MatrixType VectorType=_values.types.MatrixType",
-    "lang.field": "Field ScalarField",
+    "lang.field": "BitpackedFields Field ScalarField",
     "lang.struct": "Struct StructField _values.struct.StructType dataclass",
-    "lang.snode": "SNode get_addr rescale_index",
+    "lang.snode": "SNode activate append deactivate get_addr is_active length rescale_index",
     "lang.kernel_impl": "_language.kernel.Kernel data_oriented kernel func pyfunc real_func",
     "lang.stream": "Event Stream create_event create_stream stream_parallel",
     "lang._ndrange": "_language.ndrange.GroupedNDRange _language.ndrange._Ndrange ndrange",
@@ -99,6 +99,15 @@ def list_modules(package: str) -> set[str]:
     """Returns the names of the modules directly below a package."""
     paths = (path.rpartition(".") for path in (*_CONTENTS, *_VALUES, *_ALIASES))
     return {name for folder, _, name in paths if folder == package}
+
+
+def get_public(name: str) -> Any:
+    """Returns a public name of the package, for modules that also have those. Raises `AttributeError` if there is none."""
+    package: Any = importlib.import_module(_PACKAGE)
+    found = None if name.startswith("_") else getattr(package, name, None)
+    if found is None:
+        raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}", name=name, obj=package)
+    return found
 
 
 class Finder:

@@ -14,6 +14,7 @@ from .._containers.unfinished_trees import Runtime, program
 from .._session.init import get_config
 from .._session.reports import compile_report
 from ..profiler.timeline import save_timeline
+from ._paths import get_public as __getattr__  # noqa: F401  programs import public names from here, too
 from ._primal import count_graphs
 
 __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]

@@ -7,6 +7,7 @@ from .._base.arch import Arch, cpu
 from .._base.options import collect as _collect
 from .._language.builtins import TABLE as _builtins
 from .._session.init import extension, find_problem, is_extension_enabled
+from ._paths import get_public as __getattr__  # noqa: F401  programs import public names from here, too
 
 __all__ = ["get_host_arch_list", "is_arch_supported", "is_extension_supported", "loop_unique"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype, to_torch_dtype
 
-__all__ = ["cook_dtype", "has_pytorch", "to_numpy_type", "to_pytorch_type", "to_quadrants_type"]
+__all__ = ["cook_dtype", "dtype_to_torch_dtype", "has_pytorch", "to_numpy_type", "to_pytorch_type", "to_quadrants_type"]
 
 cook_dtype = to_dtype
-to_pytorch_type = to_torch_dtype
+to_pytorch_type = dtype_to_torch_dtype = to_torch_dtype
 
 
 def to_numpy_type(dtype: Any) -> type:

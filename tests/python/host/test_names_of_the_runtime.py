@@ -89,9 +89,12 @@ def test_log_functions_are_looked_up_at_each_use(monkeypatch, capfd):
 
 
 PATHS = {
-    "lang.simt": "block subgroup", "lang.simt.block": "sync", "lang.ops": "sin atomic_add select cbrt", "lang.field": "Field ScalarField",
+    "lang.simt": "block subgroup", "lang.simt.block": "sync", "lang.ops": "sin atomic_add select cbrt",
+    "lang.field": "Field BitpackedFields",
     "lang.matrix": "Matrix Vector MatrixField VectorNdarray MatrixType", "lang.struct": "Struct StructField StructType dataclass",
-    "lang.snode": "SNode get_addr", "lang.kernel_impl": "kernel func pyfunc real_func data_oriented", "lang.any_array": "AnyArray",
+    "lang.snode": "SNode get_addr append length is_active", "lang.misc": "init reset loop_config ijk x64 no_activate stop_grad",
+    "lang.impl": "static grouped field ndarray root one zero axes static_assert deactivate_all_snodes", "lang": "graph_do_while misc",
+    "lang.kernel_impl": "kernel func pyfunc real_func data_oriented", "lang.any_array": "AnyArray",
     "lang.stream": "Stream Event create_stream stream_parallel", "lang._fast_caching": "FIELD_METADATA_CACHE_VALUE",
     "lang._ndrange": "ndrange GroupedNDRange _Ndrange", "lang._perf_dispatch": "perf_dispatch _parse_force_map",
     "lang._py_tensor": "PyTensor create_tensor", "_lib": "core", "_lib.core": "Arch DeviceCapability", "_tensor_wrapper": "Tensor wrap",
