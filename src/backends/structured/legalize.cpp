@@ -256,6 +256,7 @@ void legalize(llvm::Module &module, const Abilities &device) {
     splitWideIntegers(function);
     expandIntrinsics(function, device);
     narrowComparisons(function);
+    chooseResultsOfZeros(function);
   }
   legalizeAtomics(module, device);
 }

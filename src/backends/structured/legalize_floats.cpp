@@ -4,6 +4,9 @@
 // Out:  what LLVM's language reference says of it, also for NaN, infinities and zeros with a sign.
 #include "backends/structured/legalize_parts.h"
 
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/PatternMatch.h"
+
 namespace qd::backends::structured {
 
 static llvm::Value *toBits(Builder &at, llvm::Value *value) {
@@ -164,6 +167,43 @@ llvm::Value *roundAway(Builder &at, llvm::Value *value) {
   llvm::Value *one = copySign(at, llvm::ConstantFP::get(value->getType(), 1.0), value);
   llvm::Value *isFar = at.CreateFCmpOGE(rest, llvm::ConstantFP::get(value->getType(), 0.5));
   return copySign(at, at.CreateSelect(isFar, at.CreateFAdd(whole, one), whole), value);
+}
+
+/// A sum, product or quotient of which one operand is a constant zero; null: the device does this one right.
+static llvm::Value *chooseResultOfZero(Builder &at, llvm::BinaryOperator &binary) {
+  llvm::Value *left = binary.getOperand(0), *right = binary.getOperand(1);
+  bool isFirst = llvm::PatternMatch::match(left, llvm::PatternMatch::m_AnyZeroFP());
+  llvm::Value *zero = isFirst ? left : right, *other = isFirst ? right : left;
+  if (!llvm::PatternMatch::match(zero, llvm::PatternMatch::m_AnyZeroFP())) return nullptr;
+  bool isNegative = llvm::cast<llvm::ConstantFP>(zero)->isNegative();
+  llvm::Type *type = binary.getType();
+  llvm::Value *plusZero = llvm::ConstantFP::getZero(type), *infinity = llvm::ConstantFP::getInfinity(type);
+  auto chooseNumber = [&](llvm::Value *isNumber, llvm::Value *magnitude) {
+    llvm::Value *number = copySign(at, magnitude, isNegative ? at.CreateFNeg(other) : other);
+    return at.CreateSelect(isNumber, number, llvm::ConstantFP::getNaN(type));
+  };
+  switch (binary.getOpcode()) {
+  case llvm::Instruction::FSub:
+    if (isFirst) other = at.CreateFNeg(other);
+    isNegative ^= !isFirst;
+    [[fallthrough]];
+  case llvm::Instruction::FAdd: return isNegative ? other : at.CreateSelect(at.CreateFCmpOEQ(other, plusZero), plusZero, other);
+  case llvm::Instruction::FMul: return chooseNumber(at.CreateFCmpONE(at.CreateUnaryIntrinsic(I::fabs, other), infinity), plusZero);
+  case llvm::Instruction::FDiv: return chooseNumber(at.CreateFCmpONE(other, plusZero), isFirst ? plusZero : infinity);
+  default: return nullptr;
+  }
+}
+
+void chooseResultsOfZeros(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
+    if (!binary || !binary->getType()->isFloatingPointTy()) continue;
+    Builder at(binary);
+    llvm::Value *result = chooseResultOfZero(at, *binary);
+    if (!result) continue;
+    binary->replaceAllUsesWith(result);
+    binary->eraseFromParent();
+  }
 }
 
 } // namespace qd::backends::structured

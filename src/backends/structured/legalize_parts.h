@@ -41,5 +41,8 @@ llvm::Value *roundBySums(Builder &at, I::ID kind, llvm::Value *value);
 llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
 /// Halves are rounded away from zero.
 llvm::Value *roundAway(Builder &at, llvm::Value *value);
+/// Replaces arithmetic with a constant zero by choices among its few results. Mesa 22.3's processor driver takes 0 * x and 0 / x for 0,
+/// 0 + x for x and x / 0 for undefined, whatever the sign of x, and whether it is a number.
+void chooseResultsOfZeros(llvm::Function &function);
 
 } // namespace qd::backends::structured

@@ -213,6 +213,40 @@ def test_functions_and_gradients(validated: list[int]) -> None:
     assert np.allclose(x.grad.to_numpy(), (np.sin(values) + np.cos(values)) * np.exp(values), rtol=1e-5, atol=1e-6)
 
 
+@needs_validator
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_arithmetic_with_a_constant_zero(validated: list[int], dtype: Any) -> None:
+    qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, fast_math=False)
+
+    def fill(x: Any, y: Any, zero: Any, row: Any, i: Any) -> None:
+        y[row + 0, i] = x[i] + zero
+        y[row + 1, i] = x[i] - zero
+        y[row + 2, i] = zero - x[i]
+        y[row + 3, i] = x[i] * zero
+        y[row + 4, i] = x[i] / zero
+        y[row + 5, i] = zero / x[i]
+
+    fill_compiled = qd.func(fill)
+
+    @qd.kernel
+    def compute(x: qd.types.ndarray(ndim=1), y: qd.types.ndarray(ndim=2)) -> None:
+        for i in range(x.shape[0]):
+            zero = qd.cast(0, x.dtype)
+            fill_compiled(x, y, zero, 0, i)
+            fill_compiled(x, y, -zero, 6, i)
+
+    x = np.array([0.0, -0.0, 2.5, -2.5, np.inf, -np.inf, np.nan], dtype)
+    y, expected = np.empty((12, len(x)), dtype), np.empty((12, len(x)), dtype)
+    compute(x, y)
+    with np.errstate(all="ignore"):
+        for i in range(len(x)):
+            fill(x, expected, dtype(0.0), 0, i)
+            fill(x, expected, dtype(-0.0), 6, i)
+    assert np.array_equal(y, expected, equal_nan=True)
+    is_number = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(y[is_number]), np.signbit(expected[is_number]))
+
+
 def test_random_numbers_are_those_of_the_processor(device: None) -> None:
     @qd.kernel
     def draw(x: qd.types.NDArray[qd.f32, 1]) -> None:
