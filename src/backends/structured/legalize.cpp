@@ -6,6 +6,7 @@
 #include "backends/structured/legalize_parts.h"
 #include "support/error.h"
 
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/PassInstrumentation.h"
@@ -236,6 +237,45 @@ void scalarize(llvm::Function &function) {
   llvm::ScalarizerPass(options).run(function, analyses);
 }
 
+/// Replaces a cast of a number to a vector whose elements are read, or of a vector to a number: the shifts and masks that it stands for.
+void splitCast(llvm::BitCastInst &cast) {
+  llvm::Value *source = cast.getOperand(0);
+  auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(cast.getType());
+  bool isJoined = !vector && (vector = llvm::dyn_cast<llvm::FixedVectorType>(source->getType()));
+  if (!vector || (!isJoined && source->getType()->isVectorTy())) return;
+  llvm::Type *element = vector->getElementType();
+  unsigned bits = unsigned(element->getPrimitiveSizeInBits());
+  Builder at(&cast);
+  llvm::Type *part = at.getIntNTy(bits), *whole = at.getIntNTy(bits * vector->getNumElements());
+  if (isJoined) {
+    llvm::Value *joined = llvm::ConstantInt::get(whole, 0);
+    for (unsigned i = 0; i < vector->getNumElements(); ++i) {
+      llvm::Value *value = llvm::findScalarElement(source, i);
+      value = at.CreateBitCast(value ? value : at.CreateExtractElement(source, i), part);
+      joined = at.CreateOr(joined, at.CreateShl(at.CreateZExt(value, whole), i * bits));
+    }
+    cast.replaceAllUsesWith(at.CreateBitCast(joined, cast.getType()));
+  } else {
+    llvm::Value *number = at.CreateBitCast(source, whole);
+    for (llvm::User *user : llvm::make_early_inc_range(cast.users())) {
+      auto *read = llvm::dyn_cast<llvm::ExtractElementInst>(user);
+      auto *index = read ? llvm::dyn_cast<llvm::ConstantInt>(read->getIndexOperand()) : nullptr;
+      if (!index) continue;
+      llvm::Value *value = at.CreateTrunc(at.CreateLShr(number, index->getZExtValue() * bits), part);
+      read->replaceAllUsesWith(at.CreateBitCast(value, element));
+      read->eraseFromParent();
+    }
+  }
+}
+
+void splitCasts(llvm::Function &function) {
+  llvm::SmallVector<llvm::WeakTrackingVH> casts;
+  for (llvm::Instruction &instruction : llvm::instructions(function))
+    if (llvm::isa<llvm::BitCastInst>(instruction)) casts.emplace_back(&instruction);
+  for (llvm::WeakTrackingVH &cast : casts) splitCast(llvm::cast<llvm::BitCastInst>(*cast));
+  llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(casts);
+}
+
 } // namespace
 
 void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel) {
@@ -253,6 +293,7 @@ void legalize(llvm::Module &module, const Abilities &device) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;
     scalarize(function);
+    splitCasts(function);
     splitWideIntegers(function);
     expandIntrinsics(function, device);
     narrowComparisons(function);

@@ -214,6 +214,22 @@ def test_functions_and_gradients(validated: list[int]) -> None:
 
 
 @needs_validator
+def test_numbers_that_llvm_reads_as_vectors_of_shorter_ones(validated: list[int]) -> None:
+    """LLVM loads both members at once, and casts that to a vector of 16 bits."""
+    counts, pairs = qd.Vector.ndarray(3, qd.u16, 17), qd.Vector.field(2, qd.u64, 17)
+    counts.fill(0)
+    pairs.from_numpy(np.full((17, 2), np.array([0x1234_5678_9ABC_0003, 0xFFFF_FFFF_FFFF_0005], np.uint64)))
+
+    @qd.kernel
+    def subtract(counts: qd.types.ndarray(dtype=qd.types.vector(3, qd.u16), ndim=1)) -> None:
+        for i in range(17):
+            qd.atomic_sub(counts[16 - i], qd.cast(pairs[9].grg, qd.u16))
+
+    subtract(counts)
+    assert np.array_equal(counts.to_numpy(), np.full((17, 3), [65536 - 5, 65536 - 3, 65536 - 5], np.uint16))
+
+
+@needs_validator
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_arithmetic_with_a_constant_zero(validated: list[int], dtype: Any) -> None:
     qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, fast_math=False)
