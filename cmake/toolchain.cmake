@@ -25,23 +25,24 @@ endif()
 # Flags of Quadrants' code; they do not apply to nanobind and to headers of other projects.
 add_library(qd_flags INTERFACE)
 target_include_directories(qd_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
-target_compile_options(qd_flags INTERFACE -Wall -Wextra -Werror -ffunction-sections -fdata-sections -fno-semantic-interposition)
+include(linking)
+qd_find_compile_options(${CMAKE_SYSTEM_NAME} QD_COMPILE)
+target_compile_options(qd_flags INTERFACE ${QD_COMPILE})
 if(QD_DEBUG_INFO OR QD_SANITIZE)
   add_compile_options(-gline-tables-only)
 endif()
 
-# The modules export only their entry point and contain their own C++ runtime, so that no symbol collides with other libraries.
-add_link_options(-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,--exclude-libs,ALL)
-if(NOT QD_GLIBC) # Loaders understand packed relocations since glibc 2.36.
-  add_link_options(-Wl,-z,pack-relative-relocs)
+if(QD_GLIBC)
+  qd_find_link_options(${CMAKE_SYSTEM_NAME} QD_LINK)
+else() # Loaders understand packed relocations since glibc 2.36.
+  qd_find_link_options(${CMAKE_SYSTEM_NAME} QD_LINK PACKED_RELOCATIONS)
 endif()
-# The disk cache distinguishes builds by this note.
-add_link_options(-Wl,--build-id=sha1)
+add_link_options(${QD_LINK_COMMON})
 if(QD_SANITIZE)
   add_compile_options(-fsanitize=${QD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # `vptr` needs type information that LLVM's classes do not export.
   add_compile_options(-fno-sanitize=vptr)
   add_link_options(-fsanitize=${QD_SANITIZE} -fno-sanitize=vptr -shared-libsan)
 else()
-  add_link_options(-static-libstdc++ -static-libgcc)
+  add_link_options(${QD_LINK_OWN_RUNTIME})
 endif()

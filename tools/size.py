@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 43_911, "python": 18_326}
+TOTALS = {"src": 43_913, "python": 18_326}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_042,
     "src/frontend": 9_705,
     "src/ir": 910,
-    "src/launch": 6_748,
+    "src/launch": 6_750,
     "src/layout": 135,
     "src/passes": 5_559,
     "src/runtime": 1_838,

@@ -45,7 +45,8 @@ PyTypeObject *addType(PyObject *module, PyType_Spec spec) {
 
 /// At shutdown the interpreter ends a thread that requests the GIL by unwinding its stack: destructors would decrement reference counts
 /// without the GIL. Instead such a thread stops at the first frame of this module and waits there for the end of the process (`--wrap`,
-/// CMakeLists.txt).
+/// CMakeLists.txt). Linkers of other systems have no such option.
+#ifdef __linux__
 extern "C" _Unwind_Reason_Code __real___gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
                                                            _Unwind_Exception *exception, _Unwind_Context *context);
 extern "C" _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
@@ -53,6 +54,7 @@ extern "C" _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_
   if (actions & _UA_FORCE_UNWIND) waitForProcessEnd();
   return __real___gxx_personality_v0(version, actions, kind, exception, context);
 }
+#endif
 
 void prepareForcedUnwinding() {
   try {

@@ -54,3 +54,11 @@ def test_the_sdist_takes_its_sources_from_the_root():
     options = PROJECT["tool"]["scikit-build"]["sdist"]
     assert all(pattern.startswith("/") for pattern in options["include"])
     assert {"/build*", "/out"} <= set(options["exclude"])
+
+
+def test_systems_without_tests_are_experimental_in_the_workflow():
+    workflow = (ROOT / ".github/workflows/wheels.yml").read_text()
+    job = re.search(r"^  other-systems:.*?(?=^  \w)", workflow, re.MULTILINE | re.DOTALL)[0]
+    assert "continue-on-error: true" in job and "untested" in job and "workflow_dispatch" in job
+    assert PROJECT["tool"]["cibuildwheel"].keys() >= {"macos", "windows"}
+    assert not any("MacOS" in each or "Windows" in each for each in PROJECT["project"]["classifiers"])
