@@ -21,6 +21,7 @@
 #include "llvm/Analysis/RegionInfo.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/Analysis/TargetTransformInfoImpl.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/PassInstrumentation.h"
@@ -35,9 +36,21 @@
 namespace qd::backends::structured {
 namespace {
 
+/// No instruction is free. `structurizecfg` (LLVM 22) moves free ones that only a phi reads to before the branch, and then takes their
+/// value for that of the phi on another path that leads to the same block.
+class Costs : public llvm::TargetTransformInfoImplCRTPBase<Costs> {
+public:
+  explicit Costs(const llvm::DataLayout &layout) : TargetTransformInfoImplCRTPBase(layout) {}
+  llvm::InstructionCost getInstructionCost(const llvm::User *, llvm::ArrayRef<const llvm::Value *>,
+                                           llvm::TargetTransformInfo::TargetCostKind) const override {
+    return 1;
+  }
+};
+
 void runPasses(llvm::Function &function) {
   llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
+  auto getCosts = [](const llvm::Function &of) { return llvm::TargetTransformInfo(std::make_unique<Costs>(of.getDataLayout())); };
+  analyses.registerPass([&] { return llvm::TargetIRAnalysis(getCosts); });
   analyses.registerPass([] { return llvm::TargetLibraryAnalysis(); });
   analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
   analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });

@@ -214,6 +214,24 @@ def test_functions_and_gradients(validated: list[int]) -> None:
 
 
 @needs_validator
+def test_a_value_is_chosen_on_two_paths_to_one_block(validated: list[int]) -> None:
+    """LLVM's `structurizecfg` may take the truncated number for the result of both (the last operand of the power is 0 or 1)."""
+
+    @qd.kernel
+    def choose(x: qd.types.NDArray[qd.u8, 1], whole: qd.types.NDArray[qd.i32, 1], a: qd.f32, b: qd.f32) -> None:
+        for _ in range(1):
+            number = whole[1] if whole[0] > 0 else whole[2]
+            exponent = (a > b and whole[3] * whole[4] > 5) or whole[5] != whole[6]
+            x[0] = qd.cast(number ** (qd.cast(exponent, qd.i8) & 7), qd.u8)
+
+    for more in (0, 1):
+        for other in (0, 1):
+            x = np.zeros(1, np.uint8)
+            choose(x, np.array([0, 5, 0, 3, 3, 8, 8 + other], np.int32), float(more), 0.5)
+            assert x[0] == (0 if more or other else 1)
+
+
+@needs_validator
 def test_numbers_that_llvm_reads_as_vectors_of_shorter_ones(validated: list[int]) -> None:
     """LLVM loads both members at once, and casts that to a vector of 16 bits."""
     counts, pairs = qd.Vector.ndarray(3, qd.u16, 17), qd.Vector.field(2, qd.u64, 17)
