@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import quadrants as qd
 
 from .._base.dtypes import import_torch
 from .._base.errors import QuadrantsShapeError, QuadrantsTypeError
 from .compressed_rows import Rows
-from .solvers import SparseSolver, read_right_side
+from .solvers import SparseSolver
 from .sparse_matrix import SparseMatrix
 
 Array = qd.types.ndarray()
@@ -21,7 +19,7 @@ def solve_sparse(A: SparseMatrix, b: Any, values: Any = None, solver_type: str =
     """Return x with A x = b, differentiable with respect to the right side and to the entries of the matrix.
 
     The gradient solves the adjoint system with the same factors. For torch tensors, x is a tensor with autograd. For ndarrays under
-    `qd.ad.Tape`, the call is recorded. The factors are computed on the processor (see `SparseSolver`).
+    `qd.ad.Tape`, the call is recorded. With an engine for CUDA (see `SparseSolver`) vectors stay on the device.
 
     Args:
         A: a square `SparseMatrix`.
@@ -63,25 +61,30 @@ class _System:
         self.matrix, self.solver_type = matrix, solver_type
         self.solver: Any = None
 
-    def solve(self, b: Any, values: Any) -> np.ndarray:
-        """Factorizes, and returns x."""
+    def copy(self, values: Any) -> Any:
+        """Returns a copy of an ndarray or tensor as an ndarray of the matrix's dtype, made on the device if it is there."""
+        made = qd.ndarray(self.matrix.dtype, tuple(values.shape))
+        made.copy_from(values) if isinstance(values, qd.Ndarray) else made.from_torch(values.detach())
+        return made
+
+    def solve(self, b: Any, values: Any) -> Any:
+        """Factorizes, and returns x as an ndarray."""
         matrix = self.matrix
         if values is not None:
-            rows = Rows(matrix.rows.offsets, matrix.rows.columns, qd.ndarray(matrix.dtype, matrix.nnz))
-            rows.values.from_numpy(np.ascontiguousarray(_to_numpy(values)))
+            rows = Rows(matrix.rows.offsets, matrix.rows.columns, self.copy(values))
             matrix = SparseMatrix(matrix.n, matrix.m, dtype=matrix.dtype, rows=rows)
         self.solver = SparseSolver(matrix.dtype, self.solver_type)
         self.solver.compute(matrix)
-        return self.solver.solve(read_right_side(matrix, _to_numpy(b)))
+        return self.solver.solve(self.copy(b))
 
-    def solve_adjoint(self, gradient: np.ndarray) -> np.ndarray:
-        """Returns the gradient of the right side."""
-        return self.solver.solve_transposed(gradient)
+    def solve_adjoint(self, gradient: Any) -> Any:
+        """Returns the gradient of the right side, as an ndarray."""
+        return self.solver.solve_transposed(self.copy(gradient))
 
-    def find_entry_gradients(self, adjoint: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def find_entry_gradients(self, adjoint: Any, x: Any) -> Any:
         """Returns the gradients of the entries: the entry (i, j) multiplies x[j] in row i."""
-        rows, out = self.matrix.rows, np.zeros(self.matrix.nnz, adjoint.dtype)
-        _multiply_at_entries(rows.offsets, rows.columns, adjoint, np.ascontiguousarray(x), out)
+        rows, out = self.matrix.rows, qd.ndarray(self.matrix.dtype, self.matrix.nnz)
+        _multiply_at_entries(rows.offsets, rows.columns, adjoint, self.copy(x), out)
         return out
 
 
@@ -92,37 +95,27 @@ def _multiply_at_entries(offsets: Array, columns: Array, adjoint: Array, x: Arra
             out[i] = -adjoint[row] * x[columns[i]]
 
 
-def _to_numpy(values: Any) -> np.ndarray:
-    return values.to_numpy() if isinstance(values, qd.Ndarray) else values.detach().cpu().numpy()
-
-
 # --- Tapes
 
 
 @qd.ad.grad_replaced
 def _record(system: _System, b: Any, values: Any, x: Any) -> None:
-    x.from_numpy(np.ascontiguousarray(system.solve(b, values)))
+    x.copy_from(system.solve(b, values))
 
 
 @qd.ad.grad_for(_record)
 def _add_gradients(system: _System, b: Any, values: Any, x: Any) -> None:
-    adjoint = system.solve_adjoint(x.grad.to_numpy())
+    adjoint = system.solve_adjoint(x.grad)
     if b.grad is not None:
-        _add(b.grad, adjoint)
+        _add_elements(b.grad, adjoint)
     if values is not None and values.grad is not None:
-        _add(values.grad, system.find_entry_gradients(adjoint, x.to_numpy()))
+        _add_elements(values.grad, system.find_entry_gradients(adjoint, x))
 
 
 @qd.kernel
 def _add_elements(to: Array, added: Array):
     for i in range(to.shape[0]):
         to[i] += added[i]
-
-
-def _add(gradient: Any, added: np.ndarray) -> None:
-    part = qd.ndarray(gradient.dtype, gradient.shape)
-    part.from_numpy(np.ascontiguousarray(added))
-    _add_elements(gradient, part)
 
 
 # --- Torch
@@ -140,7 +133,7 @@ def _make_operator(torch: Any) -> Any:
     class SolveSparse(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, system: _System, b: Any, values: Any) -> Any:
-            x = torch.from_numpy(np.ascontiguousarray(system.solve(b, values))).to(b.device)
+            x = system.solve(b, values).to_torch().to(b.device)
             ctx.system = system
             ctx.save_for_backward(x)
             return x
@@ -149,10 +142,8 @@ def _make_operator(torch: Any) -> Any:
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, gradient: Any) -> Any:
             (x,) = ctx.saved_tensors
-            adjoint = ctx.system.solve_adjoint(_to_numpy(gradient))
-            entries = ctx.system.find_entry_gradients(adjoint, _to_numpy(x)) if ctx.needs_input_grad[2] else None
-            return None, *(
-                None if part is None else torch.from_numpy(np.ascontiguousarray(part)).to(x.device) for part in (adjoint, entries)
-            )
+            adjoint = ctx.system.solve_adjoint(gradient)
+            entries = ctx.system.find_entry_gradients(adjoint, x) if ctx.needs_input_grad[2] else None
+            return None, *(None if part is None else part.to_torch().to(x.device) for part in (adjoint, entries))
 
     return SolveSparse

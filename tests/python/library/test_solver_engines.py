@@ -335,3 +335,20 @@ def test_bad_matrices(install, kind):
     nearly = from_dense([[1, 0.1], [0.1 + 1e-17, 4]])  # as sums in another order
     solver.compute(nearly)
     assert solver.info()
+
+
+def test_a_differentiable_solution_stays_in_the_memory_of_the_device(nvmath, on_cuda, monkeypatch):
+    import torch
+
+    dense = 2 * np.eye(5) - np.eye(5, k=1) - np.eye(5, k=-1)
+    matrix, right = from_dense(dense), np.arange(1.0, 6)
+    b, values = torch.tensor(right, requires_grad=True), matrix.rows.values.to_torch().requires_grad_()
+    copied, copy = [], qd.Ndarray.to_numpy
+    monkeypatch.setattr(qd.Ndarray, "to_numpy", lambda array, *rest, **more: copied.append(array.shape) or copy(array, *rest, **more))
+    x = linalg.solve_sparse(matrix, b, values, "LDLT")
+    x.sum().backward()
+    assert (matrix.n,) not in copied and (matrix.nnz,) not in copied
+    np.testing.assert_allclose(x.detach(), np.linalg.solve(dense, right))
+    np.testing.assert_allclose(b.grad, np.linalg.solve(dense, np.ones(5)))
+    rows, columns = matrix.to_scipy().nonzero()
+    np.testing.assert_allclose(values.grad, -(b.grad[rows] * x.detach()[columns]))
