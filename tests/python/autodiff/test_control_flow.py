@@ -36,6 +36,7 @@ def test_loop_of_any_length(x, loss, count):
     check(lambda: run(count), loss, x)
 
 
+@pytest.mark.needs("long loops")  # the reverse sweep computes iterations again
 def test_loop_longer_than_all_slots_of_its_trail(x, loss):
     @qd.kernel
     def run(n: qd.i32):
