@@ -60,6 +60,15 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "wheel": ["bash", "tools/check_wheel.sh"],
         "wheels": [python, "tools/check_wheels.py"],
         "site": ["bash", "-c", f"./dev site --frames 5 && {python} -m pytest tests/site"],
+        "metal-suites": [
+            python,
+            "tests/emulators/metal/run.py",
+            "-m",
+            "pytest",
+            "-n",
+            "2",
+            *(f"tests/python/{suite}" for suite in ("language", "simt")),
+        ],
         "vulkan-suites": [
             "env",
             "QD_ARCH=vulkan",

@@ -42,7 +42,7 @@ public:
     if (!emission.finishOptimizing()) return mlir::success();
     if (emission.getGate().isEnabled()) return mlir::success();
     stages.begin("MSL");
-    legalize(module, {.hasF32Add = true});
+    legalize(module, {.hasRounding64 = false, .hasF32Add = true});
     gpu::Entries binary;
     std::string all;
     for (const std::string &name : entries) {

@@ -125,8 +125,8 @@ def test_results_are_those_of_the_processor(device: None) -> None:
         for i in range(1000):
             angle = qd.random() * 6
             x[i, 0] = angle
-            x[i, 1] = qd.tanh(angle) * qd.exp(-angle)
-            x[i, 2] = qd.atan2(angle, 2.0) + qd.log(angle)
+            x[i, 1] = qd.sin(angle * 1e6) * qd.exp(-angle)
+            x[i, 2] = qd.pow(angle, 1.5) + qd.erfc(angle)
             total += angle
         return total
 
@@ -153,6 +153,25 @@ def test_checks_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
         qd.sync()
     write(4)
     assert x[4] == 1 and "at 4" in capfd.readouterr().out
+
+
+def test_f64_in_integers_is_that_of_the_processor(tmp_path: Path) -> None:
+    """Functions of f32 compute with f64 inside; a million random operands, half of them special."""
+    header = (ROOT / "src/backends/metal/double_routines.h").read_text()
+    (tmp_path / "routines.h").write_text(header.split('R"(', 1)[1].split(')";')[0])
+    words = ["-std=c++17", "-O2", "-ffp-contract=off", "-fsigned-char", "-Wno-unknown-attributes", f"-I{EMULATOR}", f"-I{tmp_path}"]
+    source = str(Path(__file__).with_name("compare_doubles.cpp"))
+    subprocess.run([metal_build.find_compiler(), *words, source, "-o", str(tmp_path / "compare")], check=True, timeout=120)
+    done = subprocess.run([str(tmp_path / "compare")], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_half_for_macs_has_no_syntax_errors() -> None:
+    words = "-fsyntax-only -x objective-c++ -std=c++20 -fobjc-arc -fobjc-runtime=macosx-15 -Wall -Wextra -Werror".split()
+    folders = [f"-I{ROOT / 'src'}", f"-I{EMULATOR / 'apple'}"]
+    command = [metal_build.find_compiler(), *words, *folders, str(ROOT / "src/backends/metal/device_metal.mm")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_random_control_flow(device: None, tmp_path: Path) -> None:
