@@ -18,9 +18,9 @@
 
 namespace qd::runtime {
 
-// From `kLargeBytes` bytes on, waking threads pays off; from `kUncachedBytes` bytes on, the caches cannot hold the result. A thread copies
-// `kChunk` bytes at a time.
-static constexpr size_t kLargeBytes = 512 << 10, kUncachedBytes = size_t(32) << 20, kChunk = 256 << 10;
+// From `kLargeBytes` bytes on, waking threads pays off; from `kUncachedBytes` bytes on, the caches cannot hold the result of a copy beside
+// its source. Up to `kUncachedFill` bytes they hold enough of what is filled. A thread copies `kChunk` bytes at a time.
+static constexpr size_t kLargeBytes = 512 << 10, kUncachedBytes = size_t(32) << 20, kUncachedFill = size_t(96) << 20, kChunk = 256 << 10;
 // Two threads that first touch the same huge page wait for each other.
 static constexpr size_t kHugeChunk = size_t(4) << 20;
 static constexpr size_t kPattern = 4096;
@@ -86,7 +86,7 @@ void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t b
 
 void copyItems(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &axis) {
   if (axis.from == 0 && axis.to == int64_t(box.size))
-    return fillRow(to, from, box.size, size_t(axis.extent) * box.size, box.bytes >= kUncachedBytes);
+    return fillRow(to, from, box.size, size_t(axis.extent) * box.size, box.bytes >= kUncachedFill);
   switch (box.size) {
   case 1: return copyRow<1>(to, from, axis);
   case 2: return copyRow<2>(to, from, axis);

@@ -236,6 +236,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
         elif not self._try_fill(element):
             self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
 
+    @_runtime.fast_copy_from
     def copy_from(self, other: Any) -> None:
         """Copy the elements of `other`, a container, NumPy array or torch tensor of the same shape, with the conversions of an assignment.
 

@@ -163,9 +163,9 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
   });
 }
 
-/// Copies within a device when both containers have the same layout of elements.
-static bool copyOnDevice(PyObject *self, PyObject *other) {
-  if (!isTensor(other)) return false;
+/// Copies packed elements of the same layout within a device or within the processor's memory.
+static bool copySameLayout(PyObject *self, PyObject *other) {
+  requireAlive(self);
   requireAlive(other);
   const Tensor &to = getTensor(self), &from = getTensor(other);
   runtime::DeviceMemory *memory = to.buffer->getMemory();
@@ -173,11 +173,28 @@ static bool copyOnDevice(PyObject *self, PyObject *other) {
                 to.layout.strides == from.layout.strides && to.layout.tilings == from.layout.tilings &&
                 to.layout.componentStride == from.layout.componentStride;
   if (memory != from.buffer->getMemory() || !isSame || !isPacked(to)) return false;
+  if (!memory && (!to.buffer->isWritable() || mayOverlap(self, other))) return false;
   noteHostWrite(self, Py_None);
   requireAlive(self); // Python code has observed the write
   requireAlive(other);
-  memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
+  const auto bytes = size_t(to.range.end - to.range.begin);
+  unsigned char *target = to.data + to.range.begin, *source = from.data + from.range.begin;
+  if (memory) {
+    memory->copy(target, source, bytes);
+    return true;
+  }
+  const runtime::BufferRef held[] = {to.buffer, from.buffer}; // another thread may end the runtime
+  const LongWork work(bytes);
+  if (bytes) runtime::copyMemory(target, source, bytes);
   return true;
+}
+
+bool copyPlainContainer(PyObject *self, PyObject *other) {
+  if (!isTensor(other)) return false;
+  for (PyObject *container : {self, other}) requireAlive(container); // from then on a field is known to be sparse
+  for (PyObject *container : {self, other})
+    if (reinterpret_cast<TensorObject *>(container)->isSparse || isQuantized(getTensor(container))) return false;
+  return copySameLayout(self, other);
 }
 
 /// _try_copy(other): copies the elements of a container or array of the same shape and type; False when they need a conversion.
@@ -188,7 +205,7 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
     if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self)) ||
         (isTensor(other) && isQuantized(getTensor(other))))
       Py_RETURN_FALSE;
-    if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(copyOnDevice(self, other));
+    if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(isTensor(other) && copySameLayout(self, other));
     Elements source;
     runtime::BufferRef heldSource;
     if (isTensor(other)) {
