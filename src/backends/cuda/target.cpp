@@ -5,6 +5,7 @@
 #include "backends/cuda/grid_target.h"
 #include "backends/cuda/limits.h"
 #include "backends/steps.h"
+#include "codegen/llvm/grid/staged_stores.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/IRBuilder.h"
@@ -140,6 +141,7 @@ public:
     stages.finish("device library");
     stages.begin("optimizing");
     optimize(module, *machine, options.optLevel);
+    stageStores(module, artifact);
     useFastInstructions(module);
     widenNegations(module);
     if (!emission.finishOptimizing()) return mlir::success();
@@ -158,6 +160,12 @@ public:
   }
 
 private:
+  void stageStores(llvm::Module &module, const artifact::Artifact &artifact) const {
+    for (const artifact::DeviceTask &task : artifact.tasks)
+      if (llvm::Function *entry = module.getFunction(task.entry))
+        codegen::stageStores(*entry, *grid, task.blockSize, traits.subgroupSize, traits.maxSharedBytes);
+  }
+
   std::string capability, features;
   passes::TargetTraits traits;
   std::unique_ptr<codegen::GridTarget> grid = makeGridTarget();

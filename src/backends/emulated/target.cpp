@@ -4,6 +4,7 @@
 // Out:  LLVM IR as text, which calls a function for everything that threads do together; tests compile it for the processor and supply
 //       these functions (tests/python/compile/emulated_grid.c). "emulated:minimal" lacks f64, atomic operations on 64 bits, and those on
 //       floats.
+#include "codegen/llvm/grid/staged_stores.h"
 #include "codegen/llvm/grid/target.h"
 #include "backends/cpu/processor.h"
 #include "backends/steps.h"
@@ -103,6 +104,8 @@ public:
       if (llvm::Function *routine = module.getFunction(name)) inlineCalls(*routine);
     auto machine = cpu::makeTargetMachine(cpu::getHost(), options.optLevel);
     optimize(module, *machine, options.optLevel);
+    for (const artifact::DeviceTask &task : artifact.tasks)
+      codegen::stageStores(*module.getFunction(task.entry), grid, task.blockSize, kSubgroupSize, traits.maxSharedBytes);
     inferAddressSpaces(module, machine->getTargetIRAnalysis());
     refuseGenericPointers(module);
     if (!emission.finishOptimizing()) return mlir::success();

@@ -110,8 +110,8 @@ unsigned emulated_shuffle_down(Mask mask, unsigned value, unsigned distance, uns
   return value;
 }
 
-/* Who asks which threads are here finds itself single_threaded. */
-Mask emulated_active(void) { return 1; }
+/* Who asks which threads are here finds itself single_threaded, unless a test says that its threads never part. */
+Mask emulated_active(void) { return getenv("EMULATED_TOGETHER") ? ~(Mask)0 >> (8 * sizeof(Mask) - SUBGROUP) : 1; }
 Mask emulated_lanes_before(void) { return 0; }
 static void add_many(float *to, const float *values, int count) {
   for (int i = 0; i < count; ++i) to[i] += values[i];
