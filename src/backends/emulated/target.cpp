@@ -4,10 +4,10 @@
 // Out:  LLVM IR as text, which calls a function for everything that threads do together; tests compile it for the processor and supply
 //       these functions (tests/python/compile/emulated_grid.c). "emulated:minimal" lacks f64, atomic operations on 64 bits, and those on
 //       floats.
-#include "codegen/llvm/grid/staged_stores.h"
 #include "codegen/llvm/grid/target.h"
 #include "backends/cpu/processor.h"
 #include "backends/steps.h"
+#include "codegen/llvm/grid/staged_stores.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/InstIterator.h"

@@ -100,11 +100,11 @@ void addFastMethods(PyObject *module) {
                          {}};
   unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION;
   methodType = addType(module, {"quadrants._runtime.FastMethod", sizeof(FastMethod), 0, flags, slots});
-  static PyMethodDef functions[] = {{"fast_fill", decorate<callFill, 2>, METH_O, "Let `fill(number)` run without Python code."},
-                                    {"fast_copy_from", decorate<callCopyFrom, 2>, METH_O,
-                                     "Let `copy_from(container)` run without Python code."},
-                                    {"fast_to_numpy", decorate<callToNumpy, 1>, METH_O, "Let `to_numpy()` run without Python code."},
-                                    {}};
+  static PyMethodDef functions[] = {
+      {"fast_fill", decorate<callFill, 2>, METH_O, "Let `fill(number)` run without Python code."},
+      {"fast_copy_from", decorate<callCopyFrom, 2>, METH_O, "Let `copy_from(container)` run without Python code."},
+      {"fast_to_numpy", decorate<callToNumpy, 1>, METH_O, "Let `to_numpy()` run without Python code."},
+      {}};
   PyModule_AddFunctions(module, functions);
 }
 
