@@ -7,6 +7,7 @@ blocks.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -36,6 +37,11 @@ ROUTINES = {
     "rcp.approx.ftz.f": "reciprocal",
     "rsqrt.approx.ftz.f": "reciprocal_root",
 }
+# PTX's reductions as LLVM's atomic operations, by name and kind of number.
+REDUCTIONS = {
+    **{"addf": "fadd", "addu": "add", "mins": "min", "maxs": "max", "minu": "umin", "maxu": "umax"},
+    **{"andb": "and", "orb": "or", "xorb": "xor"},
+}
 MOST_SHARED_BYTES = 32768
 # Threads of a subgroup of each target: that of GPUs, and one that is unlike them (src/backends/emulated).
 SUBGROUPS = {"cuda": 32, "emulated": 64}
@@ -54,6 +60,12 @@ def translate(text: str) -> str:
     text = re.sub(r'call void asm sideeffect "griddepcontrol[^\n]*', "", text)
     text = re.sub(r"call ((?:fastcc )?)void @qd_grid_barrier\(", r"call void @emulated_grid_barrier(", text)
     text += "declare void @emulated_grid_barrier(ptr, ptr, i32)\n"
+    numbers = itertools.count()
+    text = re.sub(
+        r'call void asm sideeffect "red\.relaxed\.gpu\.global\.(\w+)\.([a-z])\d+ [^"]*", "[^"]*"\(ptr( \S+), (\w+ [^)]*)\)',
+        lambda found: f"%red{next(numbers)} = atomicrmw {REDUCTIONS[found[1] + found[2]]} ptr{found[3]}, {found[4]} monotonic",
+        text,
+    )
     for count, name in ((2, "pair"), (4, "four")):
         text = re.sub(rf'asm sideeffect "red[^"]*\.v{count}\.f32[^"]*", "[^"]*"', f"@emulated_add_{name}", text)
         text += f"declare void @emulated_add_{name}(ptr{', float' * count})\n"
