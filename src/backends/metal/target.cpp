@@ -24,7 +24,7 @@ public:
     traits.maxSharedBytes = qd::metal::kMaxSharedBytes;
     traits.maxCopyBytes = qd::metal::kMaxCopyBytes;
     traits.maxParameterBytes = qd::metal::kMaxParameterBytes;
-    grid = makeGridTarget(traits.subgroupSize);
+    grid = makeGridTarget(traits.subgroupSize, /*widensReports=*/true);
   }
 
   const passes::TargetTraits &getTraits() const override { return traits; }

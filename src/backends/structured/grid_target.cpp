@@ -11,10 +11,11 @@ namespace {
 
 class CalledGrid final : public codegen::GridTarget {
 public:
-  explicit CalledGrid(unsigned subgroupSize) : subgroupSize(subgroupSize) {}
+  CalledGrid(unsigned subgroupSize, bool widens) : subgroupSize(subgroupSize), widens(widens) {}
 
   codegen::AddressSpaces getAddressSpaces() const override { return {.shared = kShared, .local = kLocal, .hasGeneric = false}; }
   llvm::StringRef getDeviceScope() const override { return "device"; }
+  bool widensReports() const override { return widens; }
 
   void markEntry(llvm::Function &entry, uint64_t bytes) const override { entry.addFnAttr(kParameterBytes, std::to_string(bytes)); }
   void setBlockSize(llvm::Function &entry, unsigned threads) const override { entry.addFnAttr(kBlockSize, std::to_string(threads)); }
@@ -70,10 +71,13 @@ private:
   }
 
   unsigned subgroupSize;
+  bool widens;
 };
 
 } // namespace
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize) { return std::make_unique<CalledGrid>(subgroupSize); }
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports) {
+  return std::make_unique<CalledGrid>(subgroupSize, widensReports);
+}
 
 } // namespace qd::backends::structured

@@ -16,6 +16,6 @@ constexpr char kThreadCall[] = "grid.thread", kBlockCall[] = "grid.block", kBloc
                kBlockCountCall[] = "grid.block_count", kLaneCall[] = "grid.lane", kBarrierCall[] = "grid.barrier",
                kSubgroupBarrierCall[] = "grid.subgroup_barrier", kShuffleCall[] = "grid.shuffle", kBallotCall[] = "grid.ballot";
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize);
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports = false);
 
 } // namespace qd::backends::structured

@@ -155,6 +155,43 @@ def test_checks_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
     assert x[4] == 1 and "at 4" in capfd.readouterr().out
 
 
+def test_reports_hold_floats(capfd: pytest.CaptureFixture[str]) -> None:
+    """The host reads them as f64, which the device lacks: the widening is in integers, and exact."""
+    init(debug=True, check_nan=True)
+    x = qd.field(qd.f32, 5)
+
+    @qd.kernel
+    def write(at: qd.i32, value: qd.f32) -> None:
+        print("value", value, "half", qd.cast(value, qd.f16), "vector", qd.Vector([value, -value]))
+        assert value < 2.0, f"value is {value}"
+        x[at] = value
+
+    @qd.kernel
+    def divide(a: qd.f32, b: qd.f32) -> qd.f32:
+        return a / b
+
+    values = [1.5, -0.1, 1e-42, float("-inf")]
+    for value in values:
+        write(4, value)
+        assert x[4] == np.float32(value)
+    there = capfd.readouterr().out
+    with pytest.raises(AssertionError, match="value is 2.25"):
+        write(0, 2.25)
+        qd.sync()
+    with pytest.raises(Exception, match="5"):
+        write(5, 0.5)
+        qd.sync()
+    with pytest.raises(Exception, match=r"NaN from 0\.000000 / 0\.000000"):
+        divide(0.0, 0.0)
+    assert divide(3.0, 2.0) == 1.5
+    capfd.readouterr()
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error", debug=True)
+    x = qd.field(qd.f32, 5)
+    for value in values:
+        write(4, value)
+    assert there == capfd.readouterr().out and "value 1.5" in there
+
+
 def test_f64_in_integers_is_that_of_the_processor(tmp_path: Path) -> None:
     """Functions of f32 compute with f64 inside; a million random operands, half of them special."""
     header = (ROOT / "src/backends/metal/double_routines.h").read_text()

@@ -31,7 +31,8 @@ void refuseMissingFeatures(ModuleEmitter &module) {
       module.reportError(op->getLoc()) << "on this device functions cannot call themselves: write a loop with a stack of its own";
     if (!traits.hasGridBarriers && ir::isGridBarrier(op))
       module.reportError(op->getLoc()) << "this device has no barriers of the whole grid: its blocks need not run at the same time";
-    bool usesDoubles = llvm::any_of(op->getOperandTypes(), isDouble) || llvm::any_of(op->getResultTypes(), isDouble) || reportsFloats(op);
+    bool usesDoubles = llvm::any_of(op->getOperandTypes(), isDouble) || llvm::any_of(op->getResultTypes(), isDouble) ||
+                       (!(module.grid && module.grid->widensReports()) && reportsFloats(op));
     if (!module.traits.hasF64 && usesDoubles) module.reportError(op->getLoc()) << "this device has no f64";
     auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
     if (module.traits.has64BitAtomics || !access || !access.isAtomic()) return;

@@ -36,6 +36,9 @@ public:
   /// LLVM's name of the scope of atomic operations that all threads of the device see in one order.
   virtual llvm::StringRef getDeviceScope() const = 0;
 
+  /// f32 can become f64, as the host reads them in reports, also where programs have no f64.
+  virtual bool widensReports() const { return false; }
+
   //--- Entries ---
   /// Marks a function as an entry, whose only parameter points to a QdGpuLaunch and `bytes` of memory in all.
   virtual void markEntry(llvm::Function &entry, uint64_t bytes) const = 0;
