@@ -395,7 +395,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's (type, number) of the device that holds the memory."""
-        return (1, 0) if self._device is None else DeviceArray.get_own_device()
+        return (1, 0) if self._device is None else (DeviceArray.get_own_device()[0], self._device)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
         """Return a DLPack capsule, of version 1 if `versioned` is set. It keeps the memory allocated until it is consumed or dropped."""

@@ -129,11 +129,11 @@ def _explained(function: Any, operands: Iterable[Any]) -> Iterator[None]:
     name = f"np.{function.__name__}"
     try:
         yield
-    except TypeError:
-        if not (parts := _list_parts(operands)):
-            raise
-        raise TypeError(f"{name} cannot compute with structs: call it for each member, as in {name}(x{parts[0]})") from None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        parts = _list_parts(operands)
+        # np.dot has the ValueError.
+        if parts and (isinstance(error, TypeError) or "not available for this type" in str(error)):
+            raise TypeError(f"{name} cannot compute with structs: call it for each member, as in {name}(x{parts[0]})") from None
         if "read-only" not in str(error):
             raise
         part = [*_list_parts(operands), ""][0]

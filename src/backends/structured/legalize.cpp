@@ -268,7 +268,23 @@ void splitCast(llvm::BitCastInst &cast) {
   }
 }
 
+/// Loads bits as the number that they are part of.
+void loadBitsAsNumbers(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
+    auto *vector = load ? llvm::dyn_cast<llvm::FixedVectorType>(load->getType()) : nullptr;
+    if (!vector || vector->getScalarSizeInBits() % 8 == 0) continue;
+    Builder at(load);
+    llvm::LoadInst *number = at.CreateAlignedLoad(at.getIntNTy(unsigned(vector->getPrimitiveSizeInBits())), load->getPointerOperand(),
+                                                  load->getAlign(), load->isVolatile());
+    number->copyMetadata(*load);
+    load->replaceAllUsesWith(at.CreateBitCast(number, vector));
+    load->eraseFromParent();
+  }
+}
+
 void splitCasts(llvm::Function &function) {
+  loadBitsAsNumbers(function);
   llvm::SmallVector<llvm::WeakTrackingVH> casts;
   for (llvm::Instruction &instruction : llvm::instructions(function))
     if (llvm::isa<llvm::BitCastInst>(instruction)) casts.emplace_back(&instruction);

@@ -248,6 +248,15 @@ def test_numbers_that_llvm_reads_as_vectors_of_shorter_ones(validated: list[int]
 
 
 @needs_validator
+@pytest.mark.parametrize("seed", [6001950])
+def test_random_programs_that_were_wrong(seed: int) -> None:
+    """6001950: LLVM loads two numbers of 8 bits, of which the lowest bit is used, as 16 bits."""
+    command = [sys.executable, "-m", "tests.python.fuzz", "--seed", str(seed), "--count", "1", "--jobs", "1", "--no-reduce"]
+    run = subprocess.run(command, cwd=Path(__file__).parents[3], env={**os.environ, "FUZZ_ARCH": "vulkan"}, capture_output=True, text=True)
+    assert "1 programs, 0 failures, 0 refused" in run.stderr, run.stdout[-2000:] + run.stderr[-2000:]
+
+
+@needs_validator
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_arithmetic_with_a_constant_zero(validated: list[int], dtype: Any) -> None:
     qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, fast_math=False)
