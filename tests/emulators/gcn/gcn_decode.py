@@ -423,12 +423,14 @@ class Decoder:
         kinds = find_kinds(text)
         is_packed = re.match(r"V_PK_", key) is not None
         is_mixed = "_MIX" in key
+        is_high, is_half = bits_field(tail, "op_sel", 3, 0), bits_field(tail, "op_sel_hi", 3, 0)
         if "SIMM32" in body:  # v_fmamk D, S0, K, S1 and v_fmaak D, S0, S1, K
             index = 1 if re.search(r"(AMK|ADMK)", key) else 2
             op.number[2] = operand(words.pop(index), kinds[0]).value
         for i, word in enumerate(words):
             is_pair_of_floats = is_packed and kinds[i].endswith("64") and "." in word  # such a constant is of one word
-            op.s[i] = operand(word, "f32" if is_mixed or is_pair_of_floats else kinds[i])
+            mixed = "f16" if is_half[i % 3] and not is_high[i % 3] else "f32"  # signs of the upper half are those of the word
+            op.s[i] = operand(word, mixed if is_mixed else "f32" if is_pair_of_floats else kinds[i])
             if kinds[i] == "f16" and is_packed and op.s[i].kind == CONSTANT:
                 op.s[i] = operand(word, "f16")
         if key.startswith("S_CMPK") or key.startswith("S_CMOVK"):
@@ -441,8 +443,8 @@ class Decoder:
         if key.startswith("V_DOT"):
             op.number[1] = sum(bit << i for i, bit in enumerate(bits_field(tail, "neg_lo", 3, 0)))
         elif is_mixed:
-            op.number[0] = sum(bit << i for i, bit in enumerate(bits_field(tail, "op_sel", 3, 0)))
-            op.number[1] = sum(bit << i for i, bit in enumerate(bits_field(tail, "op_sel_hi", 3, 0)))
+            op.number[0] = sum(bit << i for i, bit in enumerate(is_high))
+            op.number[1] = sum(bit << i for i, bit in enumerate(is_half))
             op.result_bits = 32
         elif is_packed:
             self.pack(op, key, tail, len(words))

@@ -188,6 +188,22 @@ def test_halves_of_registers(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_signs_of_halves_among_floats(target: str) -> None:
+    """v_fma_mix takes halves and floats; absolute values and negations are of the half that it takes."""
+    low, high = (make_numbers(np.float16, seed) for seed in (1, 2))
+    lanes = Lanes(target)
+    lanes.v[1] = low.view(np.uint16).astype(np.uint32) | high.view(np.uint16).astype(np.uint32) << np.uint32(16)
+    single = make_numbers(np.float32, 3)
+    lanes.v[2] = single.view(np.uint32)
+    lanes.run("v_fma_mix_f32 v3, |v1|, -v1, v2 op_sel_hi:[1,1,0]", "v_fma_mix_f32 v4, -|v1|, v1, -v2 op_sel:[1,0,0] op_sel_hi:[1,1,0]")
+    a, b, c = low.astype(np.float64), high.astype(np.float64), single.astype(np.float64)
+    with np.errstate(all="ignore"):
+        wanted = [(np.abs(a) * -a + c).astype(np.float32), (-np.abs(b) * a - c).astype(np.float32)]
+    for register, expected in zip((3, 4), wanted, strict=True):
+        np.testing.assert_array_equal(lanes.v[register].view(np.float32), expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_halves_in_memory(target: str) -> None:
     """The high half of a register is stored; a load keeps the other half."""
     lanes = Lanes(target)
