@@ -10,6 +10,7 @@ quad = 1.0 / n
 ball, radius = qd.Vector([0.0, 0.0, 0.0]), 0.3
 x = qd.Vector.field(3, float, (n, n))
 v = qd.Vector.field(3, float, (n, n))
+forces = qd.Vector.field(3, float, (n, n))
 offsets = [(i, j) for i in range(-2, 3) for j in range(-2, 3) if (i, j) != (0, 0) and abs(i) + abs(j) <= 2]
 
 
@@ -32,8 +33,9 @@ def step():
                 along = away.normalized()
                 force -= stiffness * (away.norm() / rest - 1) * quad * along
                 force -= damping * (v[i, j] - v[other]).dot(along) * along
-        v[i, j] += force * dt
+        forces[i, j] = force
     for i, j in x:
+        v[i, j] += forces[i, j] * dt
         away = x[i, j] - ball
         if away.norm() < radius:
             normal = away.normalized()

@@ -1,5 +1,6 @@
 """The programs of examples/gallery: each draws, obeys the laws of its subject, and is a program for Taichi but for the names."""
 
+import os
 import runpy
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def run(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         for variable, value in (("QD_GUI", "file"), ("QD_GUI_FRAMES", str(frames)), ("QD_LOG_LEVEL", "error")):
             monkeypatch.setenv(variable, value)
+        # Other tests may have left an emulated GPU in this process, which qd.gpu would find.
+        monkeypatch.setenv("QD_ARCH", os.environ.get("QD_ARCH", "cpu"))
         names = runpy.run_path(str(FOLDER / f"{name}.py"))
         (made,) = tmp_path.glob("*.gif")
         return names, Image.open(made)
