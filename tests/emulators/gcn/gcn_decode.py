@@ -463,6 +463,8 @@ class Decoder:
         width = 32 if re.search(r"_[FB]32$", key) else 16
         op.result_bits = 2 * width
         low, high = bits_field(tail, "op_sel", 3, 0), bits_field(tail, "op_sel_hi", 3, 1)
+        if key == "V_PK_MOV_B32":
+            high = low  # its second source gives the upper word, which op_sel chooses, too
         neg_low, neg_high = bits_field(tail, "neg_lo", 3, 0), bits_field(tail, "neg_hi", 3, 0)
         for i in range(count):
             source = op.s[i]

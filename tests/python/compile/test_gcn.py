@@ -187,6 +187,17 @@ def test_halves_of_registers(target: str) -> None:
     np.testing.assert_array_equal((lanes.v[4] & 0xFFFF).astype(np.uint16).view(np.float16), fused)
 
 
+@pytest.mark.parametrize("target", [target for target in TARGETS if target in ("gfx90a", "gfx942", "gfx950")])
+def test_pairs_of_moved_words(target: str) -> None:
+    """op_sel names the word of each source, and nothing else does: [0,1] copies a pair, [1,0] swaps its words."""
+    low, high = (np.random.default_rng(seed).integers(0, 1 << 32, 64, np.uint64).astype(np.uint32) for seed in (1, 2))
+    lanes = Lanes(target)
+    lanes.v[0], lanes.v[1] = low, high
+    lanes.run("v_pk_mov_b32 v[2:3], v[0:1], v[0:1] op_sel:[0,1]", "v_pk_mov_b32 v[4:5], v[0:1], v[0:1] op_sel:[1,0]")
+    for register, expected in zip((2, 3, 4, 5), (low, high, high, low), strict=True):
+        np.testing.assert_array_equal(lanes.v[register], expected)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_signs_of_halves_among_floats(target: str) -> None:
     """v_fma_mix takes halves and floats; absolute values and negations are of the half that it takes."""
