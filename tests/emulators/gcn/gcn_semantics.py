@@ -241,7 +241,7 @@ def make_function(family: str, name: str, variant: str) -> str:
         low, high = LIMITS[kind]
         body = f"i64 x = {value}; D0.{kind} = x < {low}ll ? {low}ll : x > {high}ll ? {high}ll : x;"
     body = re.sub(r"MIX\((\d)\)", r"(op->number[1] >> \1 & 1 ? (f32)asF16(S\1.u64 >> (op->number[0] >> \1 & 1 ? 16 : 0)) : S\1.f32)", body)
-    if name.startswith("S_"):
+    if name.startswith(("S_", "V_S_")):  # the latter compute one number in the vector unit
         body = f"R SIMM16, SIMM32; SIMM16.u64 = read(w, op->s[2], 0); SIMM32.u64 = u64(op->number[2]); {body}"
         sources = "".join(f"R S{i}; S{i}.u64 = read(w, op->s[{i}], 0); " for i in range(3))
         exec_in = "R EXEC, VCC; EXEC.u64 = w->exec(); VCC.u64 = w->vcc();"

@@ -198,6 +198,14 @@ def test_pairs_of_moved_words(target: str) -> None:
         np.testing.assert_array_equal(lanes.v[register], expected)
 
 
+def test_roots_of_scalars() -> None:
+    """gfx12 computes functions of one scalar in its vector unit, whatever threads are active."""
+    lanes = Lanes("gfx1201")
+    lanes.s[0] = int(np.array(-4.0, np.float32).view(np.uint32))
+    lanes.run("v_s_sqrt_f32 s2, -s0", "v_s_rsq_f32 s3, |s0|", "v_s_rcp_f32 s4, s0")
+    assert [np.array(int(lanes.s[i]), np.uint32).view(np.float32) for i in (2, 3, 4)] == [2, 0.5, -0.25]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_signs_of_halves_among_floats(target: str) -> None:
     """v_fma_mix takes halves and floats; absolute values and negations are of the half that it takes."""
