@@ -20,18 +20,18 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 44_460, "python": 18_320}
+TOTALS = {"src": 44_455, "python": 18_320}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 551,
-    "src/backends": 9_123,
+    "src/backends": 9_113,
     "src/bindings": 553,
-    "src/codegen": 7_004,
+    "src/codegen": 7_014,
     "src/devlib": 1_042,
     "src/frontend": 9_705,
     "src/ir": 910,
-    "src/launch": 6_774,
+    "src/launch": 6_769,
     "src/layout": 135,
     "src/passes": 5_559,
     "src/runtime": 1_838,

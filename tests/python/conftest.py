@@ -32,27 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
+_SHADERS_LACK = {"recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"}
 LACKING = {
     "cuda": {"zeros around fields", "forked children"},
     "amdgpu": {"zeros around fields", "forked children", "checked recursion"},
-    "vulkan": {
-        "zeros around fields",
-        "recursion",
-        "checked recursion",
-        "grid barriers",
-        "forked children",
-        "exported memory",
-        "lazy memory",
-    },
-    "metal": {
-        "zeros around fields",
-        "recursion",
-        "checked recursion",
-        "grid barriers",
-        "forked children",
-        "exported memory",
-        "lazy memory",
-    },
+    "vulkan": {"zeros around fields", *_SHADERS_LACK},
+    "metal": {"zeros around fields", *_SHADERS_LACK},
 }
 
 

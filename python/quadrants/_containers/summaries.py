@@ -134,9 +134,9 @@ def _explained(function: Any, operands: Iterable[Any]) -> Iterator[None]:
         # np.dot has the ValueError.
         if parts and (isinstance(error, TypeError) or "not available for this type" in str(error)):
             raise TypeError(f"{name} cannot compute with structs: call it for each member, as in {name}(x{parts[0]})") from None
-        if "read-only" not in str(error):
+        if isinstance(error, TypeError) or "read-only" not in str(error):
             raise
-        part = [*_list_parts(operands), ""][0]
+        part = [*parts, ""][0]
         how = f"x{part}.from_numpy({name}(x{part}.to_numpy()))"
         raise ValueError(f"{name} cannot change a container here: pass it as out=, or {how}") from None
 

@@ -144,10 +144,11 @@ void useReductions(llvm::Module &module, unsigned global, llvm::SyncScope::ID de
     llvm::IRBuilder<> at(update);
     llvm::Value *pointer = at.CreateAddrSpaceCast(update->getPointerOperand(), at.getPtrTy(global)), *value = update->getValOperand();
     auto *type = llvm::FunctionType::get(at.getVoidTy(), {pointer->getType(), value->getType()}, false);
-    const char *constraints = name.find(".f32") != std::string::npos   ? "l,f,~{memory}"
-                              : name.find(".f64") != std::string::npos ? "l,d,~{memory}"
-                              : value->getType()->isIntegerTy(32)      ? "l,r,~{memory}"
-                                                                       : "l,l,~{memory}";
+    llvm::StringRef kind = value->getType()->isFloatTy()       ? "f"
+                           : value->getType()->isDoubleTy()    ? "d"
+                           : value->getType()->isIntegerTy(32) ? "r"
+                                                               : "l";
+    std::string constraints = ("l," + kind + ",~{memory}").str();
     at.CreateCall(llvm::InlineAsm::get(type, "red.relaxed.gpu.global." + name + " [$0], $1;", constraints, /*hasSideEffects=*/true),
                   {pointer, value});
     update->eraseFromParent();
@@ -190,7 +191,7 @@ public:
     stages.finish("device library");
     stages.begin("optimizing");
     optimize(module, *machine, options.optLevel);
-    stageStores(module, artifact);
+    codegen::stageStores(module, artifact, *grid, traits);
     useFastInstructions(module);
     const llvm::SyncScope::ID device = module.getContext().getOrInsertSyncScopeID(grid->getDeviceScope());
     useReductions(module, grid->getAddressSpaces().global, device);
@@ -211,12 +212,6 @@ public:
   }
 
 private:
-  void stageStores(llvm::Module &module, const artifact::Artifact &artifact) const {
-    for (const artifact::DeviceTask &task : artifact.tasks)
-      if (llvm::Function *entry = module.getFunction(task.entry))
-        codegen::stageStores(*entry, *grid, task.blockSize, traits.subgroupSize, traits.maxSharedBytes);
-  }
-
   std::string capability, features;
   passes::TargetTraits traits;
   std::unique_ptr<codegen::GridTarget> grid = makeGridTarget();

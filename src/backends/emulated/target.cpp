@@ -104,8 +104,7 @@ public:
       if (llvm::Function *routine = module.getFunction(name)) inlineCalls(*routine);
     auto machine = cpu::makeTargetMachine(cpu::getHost(), options.optLevel);
     optimize(module, *machine, options.optLevel);
-    for (const artifact::DeviceTask &task : artifact.tasks)
-      codegen::stageStores(*module.getFunction(task.entry), grid, task.blockSize, kSubgroupSize, traits.maxSharedBytes);
+    codegen::stageStores(module, artifact, grid, traits);
     inferAddressSpaces(module, machine->getTargetIRAnalysis());
     refuseGenericPointers(module);
     if (!emission.finishOptimizing()) return mlir::success();

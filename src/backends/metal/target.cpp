@@ -57,9 +57,7 @@ public:
 
 private:
   static std::string addEntry(gpu::Entries &binary, llvm::Function &function) {
-    gpu::Entries::Entry entry{function.getName().str(), 1, 0, {}};
-    function.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, entry.blockSize);
-    function.getFnAttribute(kParameterBytes).getValueAsString().getAsInteger(10, entry.parameterBytes);
+    gpu::Entries::Entry entry = describeEntry(function);
     Constructs constructs = structurize(function);
     std::string text = printEntry(function, constructs, entry.blockSize);
     entry.code.resize((text.size() + 4) / 4); // ends with a zero

@@ -9,6 +9,9 @@
 namespace qd::backends::structured {
 namespace {
 
+/// Attributes of entries.
+constexpr char kBlockSize[] = "block-size", kParameterBytes[] = "parameter-bytes";
+
 class CalledGrid final : public codegen::GridTarget {
 public:
   CalledGrid(unsigned subgroupSize, bool widens) : subgroupSize(subgroupSize), widens(widens) {}
@@ -75,6 +78,13 @@ private:
 };
 
 } // namespace
+
+gpu::Entries::Entry describeEntry(const llvm::Function &entry) {
+  gpu::Entries::Entry result{entry.getName().str(), 1, 0, {}};
+  entry.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, result.blockSize);
+  entry.getFnAttribute(kParameterBytes).getValueAsString().getAsInteger(10, result.parameterBytes);
+  return result;
+}
 
 std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports) {
   return std::make_unique<CalledGrid>(subgroupSize, widensReports);

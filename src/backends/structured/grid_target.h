@@ -1,6 +1,7 @@
 // grid_target.h: what threads of a grid do together, as calls that the writer of a language replaces
 #pragma once
 
+#include "backends/gpu/device_entries.h"
 #include "codegen/llvm/grid/target.h"
 
 #include <memory>
@@ -9,12 +10,13 @@ namespace qd::backends::structured {
 
 /// LLVM's address spaces: memory of the device is 0, without pointers to others.
 constexpr unsigned kShared = 3, kConstant = 4, kLocal = 5;
-/// Attributes of entries.
-constexpr char kBlockSize[] = "block-size", kParameterBytes[] = "parameter-bytes";
 /// Functions that emitted code calls, without a body.
 constexpr char kThreadCall[] = "grid.thread", kBlockCall[] = "grid.block", kBlockSizeCall[] = "grid.block_size",
                kBlockCountCall[] = "grid.block_count", kLaneCall[] = "grid.lane", kBarrierCall[] = "grid.barrier",
                kSubgroupBarrierCall[] = "grid.subgroup_barrier", kShuffleCall[] = "grid.shuffle", kBallotCall[] = "grid.ballot";
+
+/// The name and the sizes of an entry, without its code.
+gpu::Entries::Entry describeEntry(const llvm::Function &entry);
 
 std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports = false);
 

@@ -259,11 +259,7 @@ void FunctionWriter::writeCall(const llvm::CallInst &call) {
   if (name == kThreadCall) return define(call, readNumber(spirv::BuiltIn::LocalInvocationId, true));
   if (name == kBlockCall) return define(call, readNumber(spirv::BuiltIn::WorkgroupId, true));
   if (name == kBlockCountCall) return define(call, readNumber(spirv::BuiltIn::NumWorkgroups, true));
-  if (name == kBlockSizeCall) {
-    unsigned size = 1;
-    function.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, size);
-    return define(call, module.getNumber(size));
-  }
+  if (name == kBlockSizeCall) return define(call, module.getNumber(describeEntry(function).blockSize));
   if (name == kBarrierCall) return writeBarrier(spirv::Scope::Workgroup);
   if (name == kSubgroupBarrierCall) return writeBarrier(spirv::Scope::Subgroup);
   module.require(Capability::GroupNonUniform);

@@ -68,9 +68,7 @@ public:
 
 private:
   gpu::Entries::Entry writeEntry(llvm::Function &function) const {
-    gpu::Entries::Entry entry{function.getName().str(), 1, 0, {}};
-    function.getFnAttribute(kBlockSize).getValueAsString().getAsInteger(10, entry.blockSize);
-    function.getFnAttribute(kParameterBytes).getValueAsString().getAsInteger(10, entry.parameterBytes);
+    gpu::Entries::Entry entry = describeEntry(function);
     Constructs constructs = structurize(function);
     entry.code = writeModule(function, constructs, features);
     return entry;

@@ -10,12 +10,6 @@
 
 namespace qd::backends::vulkan {
 
-static unsigned readAttribute(const llvm::Function &entry, llvm::StringRef name) {
-  unsigned value = 1;
-  entry.getFnAttribute(name).getValueAsString().getAsInteger(10, value);
-  return value;
-}
-
 Id FunctionWriter::write() {
   declareArrays();
   Id type = module.declare(Opcode::OpTypeFunction, {module.getVoid()}), id = module.makeId();
@@ -45,7 +39,7 @@ std::vector<uint32_t> writeModule(llvm::Function &entry, const Constructs &const
                                 Capability::PhysicalStorageBufferAddresses})
     module.require(capability);
   Id id = FunctionWriter(module, entry, constructs, features).write();
-  module.addMode(id, spirv::ExecutionMode::LocalSize, {readAttribute(entry, kBlockSize), 1, 1});
+  module.addMode(id, spirv::ExecutionMode::LocalSize, {describeEntry(entry).blockSize, 1, 1});
   auto addMode = [&](bool isOffered, Capability capability, spirv::ExecutionMode mode, unsigned bits) {
     if (!isOffered) return;
     module.require(capability);

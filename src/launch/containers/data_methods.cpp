@@ -163,10 +163,11 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
   });
 }
 
-/// Copies packed elements of the same layout within a device or within the processor's memory.
-static bool copySameLayout(PyObject *self, PyObject *other) {
-  requireAlive(self);
-  requireAlive(other);
+bool copyPlainContainer(PyObject *self, PyObject *other) {
+  if (!isTensor(other)) return false;
+  for (PyObject *container : {self, other}) requireAlive(container); // from then on a field is known to be sparse
+  for (PyObject *container : {self, other})
+    if (reinterpret_cast<TensorObject *>(container)->isSparse || isQuantized(getTensor(container))) return false;
   const Tensor &to = getTensor(self), &from = getTensor(other);
   runtime::DeviceMemory *memory = to.buffer->getMemory();
   bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
@@ -189,14 +190,6 @@ static bool copySameLayout(PyObject *self, PyObject *other) {
   return true;
 }
 
-bool copyPlainContainer(PyObject *self, PyObject *other) {
-  if (!isTensor(other)) return false;
-  for (PyObject *container : {self, other}) requireAlive(container); // from then on a field is known to be sparse
-  for (PyObject *container : {self, other})
-    if (reinterpret_cast<TensorObject *>(container)->isSparse || isQuantized(getTensor(container))) return false;
-  return copySameLayout(self, other);
-}
-
 /// _try_copy(other): copies the elements of a container or array of the same shape and type; False when they need a conversion.
 PyObject *tryCopy(PyObject *self, PyObject *given) {
   return guard([&]() -> PyObject * {
@@ -205,7 +198,7 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
     if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self)) ||
         (isTensor(other) && isQuantized(getTensor(other))))
       Py_RETURN_FALSE;
-    if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(isTensor(other) && copySameLayout(self, other));
+    if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(copyPlainContainer(self, other));
     Elements source;
     runtime::BufferRef heldSource;
     if (isTensor(other)) {

@@ -85,7 +85,7 @@ PyObject *tryCopy(PyObject *self, PyObject *other);
 PyObject *copyOut(PyObject *self, PyObject *);
 /// Sets every component to a number; false when `value` is no number, or when the memory of a device does not allow it.
 bool fillWithNumber(PyObject *self, PyObject *value);
-/// Copies the elements of a container of the same layout; false when `other` is none, or when more than bytes have to be copied.
+/// Copies the elements of a container whose packed elements have the same layout; false when `other` is none.
 bool copyPlainContainer(PyObject *self, PyObject *other);
 /// The elements as a new NumPy array; empty for elements on a device, and for types that NumPy does not have.
 Ref copyToNumpy(PyObject *self);

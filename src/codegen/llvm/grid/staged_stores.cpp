@@ -1,13 +1,15 @@
 // staged_stores.cpp: neighboring elements of several words are written by a subgroup together
 //
-// In:   an optimized entry of a grid.
-// Out:  the entry, in which the words of one element, which each thread stored one after the other, go through shared memory: the threads
-// of
-//       a subgroup then store neighboring words. Without that, each store of a subgroup writes a few bytes of many sectors of memory (nine
-//       words in each cell of a lattice Boltzmann method: 3.4 times the time on an H100).
+// In:   the optimized entries of a grid.
+// Out:  the same. The words of one element, which each thread stored one after the other, go through shared memory, and the threads of a
+//       subgroup store neighboring words. Without that, each store of a subgroup writes a few bytes of many sectors of memory (nine words
+//       in each cell of a lattice Boltzmann method: 3.4 times the time on an H100).
 //
 // Whether the threads of a subgroup run together and have neighboring elements is tested at run time; if not, each stores its own.
 #include "codegen/llvm/grid/staged_stores.h"
+
+#include "artifact/artifact.h"
+#include "passes/target_traits.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Analysis/AliasAnalysis.h"
@@ -302,8 +304,10 @@ void Stager::run(uint64_t maxSharedBytes) {
   for (const Element &element : elements) rewrite(element, stage);
 }
 
-void stageStores(llvm::Function &entry, const GridTarget &grid, unsigned blockSize, unsigned subgroupSize, uint64_t maxSharedBytes) {
-  Stager(entry, grid, blockSize, subgroupSize).run(maxSharedBytes);
+void stageStores(llvm::Module &module, const artifact::Artifact &artifact, const GridTarget &grid, const passes::TargetTraits &traits) {
+  for (const artifact::DeviceTask &task : artifact.tasks)
+    if (llvm::Function *entry = module.getFunction(task.entry))
+      Stager(*entry, grid, task.blockSize, traits.subgroupSize).run(traits.maxSharedBytes);
 }
 
 } // namespace qd::codegen

@@ -4,13 +4,18 @@
 #include "codegen/llvm/grid/target.h"
 
 namespace llvm {
-class Function;
+class Module;
 } // namespace llvm
+namespace qd::artifact {
+struct Artifact;
+} // namespace qd::artifact
+namespace qd::passes {
+struct TargetTraits;
+} // namespace qd::passes
 
 namespace qd::codegen {
 
-/// Rewrites the stores of whole elements in an optimized entry whose blocks have `blockSize` threads. `subgroupSize` is 32 or 64;
-/// `maxSharedBytes` limits what the entry's blocks share in all.
-void stageStores(llvm::Function &entry, const GridTarget &grid, unsigned blockSize, unsigned subgroupSize, uint64_t maxSharedBytes);
+/// Rewrites the stores of whole elements in the optimized entries of a kernel's tasks.
+void stageStores(llvm::Module &module, const artifact::Artifact &artifact, const GridTarget &grid, const passes::TargetTraits &traits);
 
 } // namespace qd::codegen
