@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch_devices
 
 import quadrants as qd
 from quadrants._base.arch import GPU_NAMES
@@ -42,8 +43,8 @@ def take(container: Any, library: str, copy: bool | None) -> Any:
 def library(request: pytest.FixtureRequest) -> str:
     if os.environ.get("QD_ARCH") == "vulkan":
         pytest.skip("vulkan has no exported memory")
-    on_gpu = os.environ.get("QD_ARCH") == "cuda"
-    if request.param == "torch" and not (pytest.importorskip("torch").cuda.is_available() or not on_gpu):
+    on_gpu = os.environ.get("QD_ARCH") in GPU_NAMES
+    if request.param == "torch" and on_gpu and not torch_devices.sees_gpu():
         pytest.skip("torch does not see the GPU")
     if request.param == "numpy" and on_gpu:
         pytest.skip("NumPy has no views of a GPU's memory")
@@ -240,7 +241,7 @@ def test_gradients_are_on_the_device_of_their_inputs_and_current():
             seen.extend((before.tolist(), state.to_torch(copy=None).tolist()))
             return dx
 
-    x = torch.arange(4.0, device="cuda" if os.environ.get("QD_ARCH") == "cuda" else "cpu", requires_grad=True)
+    x = torch.arange(4.0, device="cuda" if torch_devices.sees_gpu() else "cpu", requires_grad=True)
     y = Scale.apply(x)
     y.sum().backward()
     assert y.tolist() == [0, 3, 6, 9] and x.grad.tolist() == [5, 5, 5, 5] and y.device == x.grad.device == x.device

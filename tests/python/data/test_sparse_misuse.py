@@ -369,6 +369,7 @@ def test_trees_of_many_axes():
         qd.root.pointer(qd.axes(12), 2)
 
 
+@pytest.mark.needs("lazy memory")
 def test_a_tree_of_2_to_the_40_cells(arch):
     inner = 8 if arch == "cpu" else 2
     x = qd.field(qd.u8)

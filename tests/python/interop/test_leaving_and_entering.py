@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch_devices
 
 import quadrants as qd
 
@@ -54,7 +55,7 @@ def numbered(container) -> np.ndarray:
 
 def import_torch():
     torch = pytest.importorskip("torch")
-    if os.environ.get("QD_ARCH") == "cuda" and not torch.cuda.is_available():
+    if os.environ.get("QD_ARCH") in ("cuda", "amdgpu") and not torch_devices.sees_gpu():
         pytest.skip("torch does not see the GPU")
     return torch
 

@@ -100,6 +100,14 @@ def test_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
             qd.ndarray(qd.f32, 1_000_000)
 
 
+def test_sparse_fields_take_the_memory_of_all_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    with amd_emulation.running("gfx942", monkeypatch):
+        x = qd.field(qd.u8)
+        qd.root.pointer(qd.ij, 1 << 12).pointer(qd.ij, 1 << 8).place(x)
+        with pytest.raises(MemoryError, match=r"cannot allocate \d+ bytes on the GPU .*\n.*records of pointer"):
+            x[0, 0] = 1
+
+
 def test_an_illegal_access_ends_the_runtime_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
     @qd.kernel
     def kernel(x: qd.types.ndarray(qd.i32, 1), at: qd.i32) -> None:

@@ -10,10 +10,11 @@ import quadrants as qd
 @pytest.fixture(autouse=True)
 def runtime(request: pytest.FixtureRequest) -> Iterator[None]:
     qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
-    lanes = [mark.kwargs.get("lanes", 0) for mark in request.node.iter_markers("needs")]
+    needs, threads = list(request.node.iter_markers("needs")), qd.simt.subgroup.group_size()
+    lanes = [mark.kwargs.get("lanes", 0) for mark in needs]
     if "tile" in request.fixturenames:
         lanes.append(request.getfixturevalue("tile").SIZE)
-    if max(lanes, default=0) > qd.simt.subgroup.group_size():
-        pytest.skip(f"a subgroup of this device has {qd.simt.subgroup.group_size()} threads")
+    if max(lanes, default=0) > threads or any(mark.kwargs.get("block", 0) % threads for mark in needs):
+        pytest.skip(f"a subgroup of this device has {threads} threads")
     yield
     qd.reset()

@@ -120,7 +120,7 @@ def test_votes_of_a_block():
 
 
 @pytest.mark.parametrize("dtype", NUMPY)
-@pytest.mark.parametrize("block_dim", [32, 128])
+@pytest.mark.parametrize("block_dim", [pytest.param(32, marks=pytest.mark.needs(block=32)), 64, 128])
 def test_reductions_and_scans(dtype, block_dim):
     kind = getattr(qd, dtype)
 
@@ -168,7 +168,7 @@ def test_scans_keep_the_order_of_the_threads():
     np.testing.assert_array_equal(out, [np.arange(64), np.arange(64) - 1, np.full(64, 63)])
 
 
-@pytest.mark.parametrize(("bits", "start", "digit_bits"), [(5, 0, 5), (6, 3, 6), (8, 8, 4)])
+@pytest.mark.parametrize(("bits", "start", "digit_bits"), [pytest.param(5, 0, 5, marks=pytest.mark.needs(block=32)), (6, 3, 6), (8, 8, 4)])
 def test_radix_rank_is_stable(bits, start, digit_bits):
     size = 1 << bits
 
@@ -340,7 +340,7 @@ def compile_in_block(body, loop="qd.loop_config(block_dim=32)\n    for i in rang
         ("s = qd.simt.block.SharedArray('4', qd.f32)", "shape must be an integer or a tuple of integers, but got"),
         ("s = qd.simt.block.SharedArray(4, 'f32')", "Invalid data type"),
         ("qd.simt.block.reduce_add(i, 33, qd.i32)", "block_dim must be a positive multiple of subgroup size"),
-        ("qd.simt.subgroup.reduce_add_tiled(i, 6)", "log2_size must be an integer in"),
+        ("qd.simt.subgroup.reduce_add_tiled(i, 7)", "log2_size must be an integer in"),
     ],
 )
 def test_misuse_is_refused(body, text):
