@@ -212,7 +212,8 @@ def to_cpp(text: str) -> str:
     text = re.sub(rf"\b(D0|tmp)(?:\.\w+)?{index} =(?!=) ([^;\n]*)", r"put(\1, \2, \2, \3)", text)
     text = re.sub(rf"\b([SD]\d|tmp|VCC|EXEC)(?:\.\w+)?{index}", r"bits(\1.u64, \2, \2)", text)
     text = re.sub(r"(\S+) \*\* (\S+)", r"pow(\1, \2)", text)
-    text = text.replace("<>", "!=").replace("+INF", "INFINITY").replace("-INF", "-INFINITY")
+    text = re.sub(r"([\w.]+) <> ([\w.]+)", r"(\1 < \2 || \1 > \2)", text)  # false of NaN
+    text = text.replace("+INF", "INFINITY").replace("-INF", "-INFINITY")
     text = re.sub(r"\belsif (.*) then", r"} else if (\1) {", text)
     text = re.sub(r"\bif (.*) then", r"if (\1) {", text)
     text = re.sub(r"\belse\b(?! if)", "} else {", text)

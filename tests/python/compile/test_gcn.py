@@ -206,6 +206,28 @@ def test_roots_of_scalars() -> None:
     assert [np.array(int(lanes.s[i]), np.uint32).view(np.float32) for i in (2, 3, 4)] == [2, 0.5, -0.25]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("target", TARGETS)
+def test_comparisons_with_nan(target: str, dtype: Any) -> None:
+    """Each predicate and its opposite; `lg` is less or greater, which NaN is not."""
+    lanes = Lanes(target)
+    a, b = (values.ravel() for values in np.meshgrid(np.array([np.nan, -1, 0, np.inf] * 2, dtype), np.array([np.nan, 1, -1, 0] * 2, dtype)))
+    for register, values in ((2, a), (4, b)):
+        if dtype == np.float64:
+            lanes.set_pair(register, values)
+        else:
+            lanes.v[register] = values.view(f"u{values.itemsize}")
+    less, equal, greater = a < b, a == b, a > b
+    expected = {"lt": less, "eq": equal, "le": less | equal, "gt": greater, "lg": less | greater, "ge": greater | equal}
+    expected |= {name: ~expected[name[1:]] for name in ("nlt", "nle", "ngt", "nlg", "nge")} | {"neq": ~equal}
+    expected |= {"o": less | equal | greater, "u": ~(less | equal | greater)}
+    kind = f"f{8 * a.itemsize}"
+    for name, wanted in expected.items():
+        lanes.run(f"v_cmp_{name}_{kind} vcc, {'v[2:3], v[4:5]' if kind == 'f64' else 'v2, v4'}")
+        found = [bool(lanes.s[106 + lane // 32] >> lane % 32 & 1) for lane in range(64)]
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_signs_of_halves_among_floats(target: str) -> None:
     """v_fma_mix takes halves and floats; absolute values and negations are of the half that it takes."""
