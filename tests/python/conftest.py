@@ -34,12 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
-_SHADERS_LACK = {"recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"}
+_GRIDS_LACK = {"zeros around fields", "race checks"}
+_SHADERS_LACK = {*_GRIDS_LACK, "recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"}
 LACKING = {
-    "cuda": {"zeros around fields", "forked children"},
-    "amdgpu": {"zeros around fields", "forked children", "checked recursion", "lazy memory"},
-    "vulkan": {"zeros around fields", *_SHADERS_LACK},
-    "metal": {"zeros around fields", *_SHADERS_LACK},
+    "cuda": {*_GRIDS_LACK, "forked children"},
+    "amdgpu": {*_GRIDS_LACK, "forked children", "checked recursion", "lazy memory"},
+    "vulkan": _SHADERS_LACK,
+    "metal": _SHADERS_LACK,
 }
 
 

@@ -53,6 +53,12 @@ class DeviceArray(NamedTuple):
         """Whether other libraries use the memory of that GPU in place."""
         return DeviceArray.get_own_device()[0] not in _UNSHARED
 
+    @staticmethod
+    def is_shared_with(torch: Any) -> bool:
+        """Whether torch computes on that GPU, too: it is made for the GPUs of one vendor, or for none."""
+        kind = ROCM if torch.version.hip else CUDA
+        return DeviceArray.get_own_device()[0] == kind and (torch.cuda.is_initialized() or torch.cuda.is_available())
+
     def make_stand_in(self) -> np.ndarray:
         """Returns a NumPy array of this type, shape and strides, whose elements must not be read."""
         array = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)

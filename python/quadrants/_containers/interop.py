@@ -263,8 +263,10 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backward or min(view.strides, default=0) >= 0:
                 return torch.from_numpy(view) if self._dtype is not bf16 else _as_tensor(torch, view)
-        if self._device is not None and out is None and DeviceArray.is_shared():
+        if self._device is not None and out is None and DeviceArray.is_shared_with(torch):
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
+        if self._device is not None and copy is False and not self._has_view:
+            raise self._need_copy("this torch does not compute on the GPU")
         target = torch.device(device) if device is not None else _find_default_device(torch) if copy is True else None
         if target is not None and target.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy to")

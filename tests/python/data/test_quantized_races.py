@@ -5,6 +5,7 @@ import pytest
 import quadrants as qd
 
 quant = qd.types.quant
+pytestmark = pytest.mark.needs("race checks")
 
 
 @pytest.fixture(autouse=True)

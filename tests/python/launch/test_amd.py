@@ -213,6 +213,18 @@ def test_arrays_of_other_libraries_on_the_same_gpu(monkeypatch: pytest.MonkeyPat
             x.__dlpack__(stream=1)
 
 
+def test_torch_of_another_vendor_gets_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.version.hip:
+        pytest.skip("torch is made for AMD GPUs")
+    with amd_emulation.running("gfx942", monkeypatch):
+        x = qd.ndarray(qd.f32, 8)
+        x.fill(3.0)
+        assert torch.equal(x.to_torch(), torch.full((8,), 3.0)) and torch.equal(x.to_torch(copy=None), torch.full((8,), 3.0))
+        with pytest.raises(ValueError, match="Zero-copy not available: this torch does not .* is on the device rocm:0"):
+            x.to_torch(copy=False)
+
+
 def test_streams_and_events(monkeypatch: pytest.MonkeyPatch) -> None:
     with amd_emulation.running("gfx942", monkeypatch):
         stream, event = qd.create_stream(), qd.create_event()
