@@ -68,6 +68,7 @@ def test_rounds_of_activation_take_no_more_memory():
     assert not x.to_numpy().any()
 
 
+@pytest.mark.needs("lazy memory")
 def test_memory_is_given_back_when_most_of_it_is_free():
     x, outer = make_grid()
     paint(x, 256, 0)  # 64 MiB
@@ -81,6 +82,7 @@ def test_memory_is_given_back_when_most_of_it_is_free():
     assert x.to_numpy().sum() == 16**3
 
 
+@pytest.mark.needs("lazy memory")
 def test_reports_name_the_nodes():
     x, outer = make_grid()
     builder = qd.FieldsBuilder()
@@ -101,6 +103,7 @@ def test_reports_name_the_nodes():
     assert "y: field i32" not in qd.memory.report()
 
 
+@pytest.mark.needs("lazy memory")
 def test_destroyed_trees_free_their_memory():
     before = count_bytes()
     for _ in range(6):
