@@ -16,21 +16,21 @@ from .._containers.tensor import Tensor
 from .._language.fold_operators import BY_NAME
 from ..simt import subgroup
 from ..simt._primitives import block_idx
-from ._blocks import Constant, at, check_fold, identity
+from ._blocks import Constant, at, carrier, check_fold, identity
 from ._radix_sort import from_sortable, to_sortable
 from ._radix_sort import sort as _sort_in_kernel
 from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add
 from ._scan import _scan
-from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots, sort_scratch_slots
+from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots, reduce_scratch_slots, sort_scratch_slots
 
 _Array = qd.types.ndarray(ndim=1)
 _REDUCTIONS = {"add": reduce_add, "min": reduce_min, "max": reduce_max}
 
 
 @qd.kernel
-def _reduce_kernel(arr: _Array, out: _Array, n: qd.i32, algorithm: Constant, dtype: Constant):
-    algorithm(arr, out, out, n, dtype, 4)
+def _reduce_kernel(arr: _Array, out: _Array, scratch: _Array, n: qd.i32, algorithm: Constant, dtype: Constant):
+    algorithm(arr, out, scratch, n, dtype, 4)
 
 
 @qd.kernel
@@ -129,6 +129,14 @@ def _view(given: Any, name: str, writes: bool = False) -> Any:
     return container
 
 
+def _fold(container: Any, op: str, dtype: Any) -> Any:
+    """Returns an ndarray with the sum, the least or the greatest of the elements."""
+    length = container.shape[0]
+    out, scratch = qd.ndarray(dtype, 1), qd.ndarray(carrier(dtype), reduce_scratch_slots(length))
+    _reduce_kernel(container, out, scratch, length, _REDUCTIONS[op], dtype)
+    return out
+
+
 def _dtype_of(container: Any, name: str) -> Any:
     """Returns the type of the elements, which must be numbers that algorithms can fold."""
     if getattr(container, "element_shape", ()) != ():
@@ -189,9 +197,7 @@ def reduce(arr: Any, op: str = "add") -> Any:
     """
     container = _view(arr, "arr")
     dtype = _dtype_of(container, "arr")
-    out = qd.ndarray(dtype, 1)
-    _reduce_kernel(container, out, container.shape[0], _REDUCTIONS[_operator(op)], dtype)
-    return out[0]
+    return _fold(container, _operator(op), dtype)[0]
 
 
 def scan(arr: Any, op: str = "add", *, inclusive: bool = True, out: Any = None) -> Any:
@@ -208,7 +214,7 @@ def scan(arr: Any, op: str = "add", *, inclusive: bool = True, out: Any = None) 
         raise ValueError(f"out must have {length} elements of {dtype}, got {target.shape[0]} of {target.dtype}")
     if out is not None:
         _check_out(container, target, dtype.size)
-    scratch = qd.ndarray(qd.u64 if dtype.size == 8 else qd.u32, exclusive_scan_scratch_slots(length))
+    scratch = qd.ndarray(carrier(dtype), exclusive_scan_scratch_slots(length))
     _scan_kernel(container, target, scratch, length, BY_NAME[_operator(op)][0], bool(inclusive), dtype)
     return target if out is None else out
 
@@ -244,9 +250,7 @@ def _find(arr: Any, op: str) -> int:
     dtype, length = _dtype_of(container, "arr"), container.shape[0]
     if length == 0:
         raise ValueError("an array without elements has no least or greatest one")
-    best = qd.ndarray(dtype, 1)
-    _reduce_kernel(container, best, length, _REDUCTIONS[op], dtype)
-    return _find_kernel(container, best, length)
+    return _find_kernel(container, _fold(container, op, dtype), length)
 
 
 def argmin(arr: Any) -> int:

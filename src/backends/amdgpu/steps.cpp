@@ -37,12 +37,15 @@ void describeAtomics(llvm::Module &module, bool fastMath) {
   }
 }
 
-/// LLVM's product with an approximate reciprocal gives 0 for divisors above 2^126; with a limit of the error it scales the operands.
+/// LLVM's product with an approximate reciprocal gives 0 for f32 divisors above 2^126; with a limit of the error it scales the operands.
+/// For f64, where Newton's steps make NaN of the reciprocals of 0 and of infinity, there is only the exact quotient.
 void boundQuotients(llvm::Module &module) {
   for (llvm::BinaryOperator *quotient : collect<llvm::BinaryOperator>(module)) {
+    llvm::Type *type = quotient->getType()->getScalarType();
     bool isFast = quotient->getOpcode() == llvm::Instruction::FDiv && quotient->hasApproxFunc();
-    if (!isFast || !quotient->getType()->getScalarType()->isFloatTy()) continue;
+    if (!isFast || type->isHalfTy()) continue;
     quotient->setHasApproxFunc(false);
+    if (!type->isFloatTy()) continue;
     quotient->setHasAllowReciprocal(false);
     quotient->setMetadata(llvm::LLVMContext::MD_fpmath, llvm::MDBuilder(module.getContext()).createFPMath(2.5f));
   }

@@ -698,3 +698,27 @@ def test_eigenvalues_of_matrices_with_normal_and_subnormal_entries() -> None:
     # With fast_math, quotients of CUDA take subnormal numbers for zeros.
     expected = np.linalg.eigvalsh(A.astype(np.float64))
     np.testing.assert_allclose(kernel(qd.Matrix(A, qd.f32)).to_numpy().astype(np.float64), expected, atol=1e-43)
+
+
+@pytest.mark.parametrize("count", [1000, 10_000])
+def test_algorithms_that_python_calls_have_scratch_memory_for_their_blocks(count: int) -> None:
+    x = np.random.default_rng(count).standard_normal(count).astype(np.float32)
+    data = qd.ndarray(qd.f32, count)
+    data.from_numpy(x)
+    np.testing.assert_allclose(qd.algorithms.reduce(data), x.sum(dtype=np.float64), rtol=1e-4)
+    assert (qd.algorithms.reduce(data, "max"), qd.algorithms.argmin(data)) == (x.max(), x.argmin())
+
+
+def test_quotients_of_f64_by_zero_and_infinity() -> None:
+    """LLVM's approximation for AMD GPUs made NaN of them."""
+    x, out = np.array([0.0, -0.0, np.inf, -np.inf, 3.0, 5e-324]), qd.ndarray(qd.f64, 6)
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f64, 1), out: qd.types.ndarray(qd.f64, 1)) -> None:
+        for i in x:
+            out[i] = 1.0 / x[i]
+
+    kernel(x, out)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(out.to_numpy(), 1 / x, rtol=1e-15)
+    assert np.signbit(out.to_numpy()).tolist() == [False, True, False, True, False, False]
