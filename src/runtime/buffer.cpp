@@ -59,25 +59,24 @@ BufferRef Buffer::allocate(size_t bytes) {
   return result;
 }
 
-BufferRef DeviceMemory::reserve(size_t bytes) { return allocate(bytes); }
-
 // Smaller blocks are allocated as a whole.
 static constexpr size_t kMinReserved = 64 << 10;
 // To ask for each page of more addresses takes seconds.
 static constexpr size_t kMaxCounted = size_t(64) << 30;
 
-// Most addresses that a buffer reserves on each side of its elements.
-static constexpr size_t kMaxMargin = size_t(64) << 30;
-
 static size_t roundUp(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+
+void Buffer::cutMargins(size_t margin) {
+  data = static_cast<char *>(data) + margin;
+  size -= 2 * margin;
+  if (!reserved) bytesInUse -= int64_t(2 * margin);
+}
 
 BufferRef Buffer::reserve(size_t bytes) {
   if (bytes < kMinReserved) {
     const size_t margin = roundUp(bytes, kAlignment);
     BufferRef result = allocate(bytes + 2 * margin);
-    result->data = static_cast<char *>(result->data) + margin;
-    result->size = bytes;
-    bytesInUse -= int64_t(2 * margin);
+    result->cutMargins(margin);
     return result;
   }
   const size_t own = roundUp(bytes + kTail, kHugePage), margin = std::min(own, kMaxMargin), mapped = own + 2 * margin;

@@ -23,8 +23,9 @@ public:
   virtual std::string getName() const = 0;
   /// Allocates zero-filled memory. Throws Error (Memory) with the requested and the available size.
   virtual BufferRef allocate(size_t bytes) = 0;
-  /// As `allocate`, for memory of which a small part may be used: a device that can provides it at the first access.
-  virtual BufferRef reserve(size_t bytes);
+  /// As `allocate`, for memory of which a small part may be used, with zeros on each side, as Buffer::reserve has them: a device that can
+  /// provides all of it at the first access.
+  virtual BufferRef reserve(size_t bytes) = 0;
   /// Both wait for earlier launches as far as needed; `host` may be reused when they return.
   virtual void read(void *host, const void *data, size_t bytes) = 0;
   virtual void write(void *data, const void *host, size_t bytes) = 0;
@@ -45,8 +46,11 @@ public:
   /// Throws support::Error (Memory) with the requested size.
   static BufferRef allocate(size_t bytes);
   /// Reserves zero-filled memory that the system provides page by page at the first access. It may be larger than the machine's memory.
-  /// On each side are as many more zeros (64 GiB at most): what an index finds that is out of range by less than the extent of its axis.
+  /// On each side are as many more zeros (kMaxMargin at most): what an index finds that is out of range by less than the extent of its axis.
   static BufferRef reserve(size_t bytes);
+  static constexpr size_t kMaxMargin = size_t(64) << 30; ///< on each side
+  /// Leaves so many zeros on each side of the bytes, which are counted no more.
+  void cutMargins(size_t margin);
   /// Gives the whole pages between two offsets of reserved memory back to the system; they count as zero then.
   void discard(size_t begin, size_t end);
   /// Number of bytes of reserved memory that the system has provided.

@@ -25,6 +25,8 @@ static constexpr size_t kSlabBytes = 64 << 10;
 // Smaller copies are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
 static constexpr size_t kHugePage = 2 << 20; // also the unit in which managed memory is provided
+// Most zeros on each side of reserved memory where all of it is allocated at once.
+static constexpr size_t kMaxAllocatedMargin = 16 << 20;
 
 static std::atomic<bool> isForked{false};
 
@@ -187,15 +189,24 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
 
 runtime::BufferRef Memory::reserve(size_t bytes) {
   Scope scope(*this);
+  const size_t own = (bytes + kPaddingBytes + kHugePage - 1) / kHugePage * kHugePage;
+  size_t margin = std::min(own, runtime::Buffer::kMaxMargin);
   Address address = 0;
-  if (bytes < kHugePage || !api.allocateManaged || !getAttribute(api.attributes.concurrentManagedAccess) ||
-      api.allocateManaged(&address, bytes + kPaddingBytes, kAttachGlobal) != kSuccess)
-    return allocate(bytes);
-  if (api.advise) api.advise(address, bytes + kPaddingBytes, kPreferredLocation, ordinal); // optional
-  auto *data = reinterpret_cast<void *>(address);
-  std::lock_guard lock(managing);
-  managed.insert(data);
-  return runtime::Buffer::adopt(shared_from_this(), data, bytes, /*isReserved=*/true);
+  if (bytes >= kHugePage && api.allocateManaged && getAttribute(api.attributes.concurrentManagedAccess) &&
+      api.allocateManaged(&address, own + 2 * margin, kAttachGlobal) == kSuccess) {
+    if (api.advise) api.advise(address, own + 2 * margin, kPreferredLocation, ordinal); // optional
+    auto *block = reinterpret_cast<void *>(address);
+    std::lock_guard lock(managing);
+    managed.insert(block);
+    runtime::BufferRef buffer = runtime::Buffer::adopt(shared_from_this(), block, bytes + 2 * margin, /*isReserved=*/true);
+    buffer->cutMargins(margin);
+    return buffer;
+  }
+  constexpr size_t kAlignment = 256; // of the driver's own blocks
+  margin = std::min((bytes + kAlignment - 1) / kAlignment * kAlignment, kMaxAllocatedMargin);
+  runtime::BufferRef buffer = allocate(bytes + 2 * margin);
+  buffer->cutMargins(margin);
+  return buffer;
 }
 
 void Memory::release(void *data) noexcept {
