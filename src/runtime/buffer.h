@@ -46,7 +46,8 @@ public:
   /// Throws support::Error (Memory) with the requested size.
   static BufferRef allocate(size_t bytes);
   /// Reserves zero-filled memory that the system provides page by page at the first access. It may be larger than the machine's memory.
-  /// On each side are as many more zeros (kMaxMargin at most): what an index finds that is out of range by less than the extent of its axis.
+  /// On each side are as many more zeros (kMaxMargin at most): what an index finds that is out of range by less than the extent of its
+  /// axis.
   static BufferRef reserve(size_t bytes);
   static constexpr size_t kMaxMargin = size_t(64) << 30; ///< on each side
   /// Leaves so many zeros on each side of the bytes, which are counted no more.

@@ -84,7 +84,7 @@ def active_mask():
 
 @qd.func
 def sync(mask):
-    """Wait for all lanes and make their stores visible."""
+    """Wait for all lanes and make their stores visible. Statements outside of parallel loops wait for nothing."""
     subgroup.sync()
 
 

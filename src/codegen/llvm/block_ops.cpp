@@ -98,6 +98,7 @@ void BlockOps::emitBlockOp(Operation *op) {
     builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
     return;
   }
+  if (auto barrier = dyn_cast<ir::BarrierOp>(op); isAlone && barrier && barrier.getGroup()) return;
   Components result;
   if (isInBlock) {
     result = emitThreadOp(op);

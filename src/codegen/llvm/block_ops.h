@@ -16,6 +16,7 @@ public:
   llvm::Value *emitThreadIndex();
 
   bool isInBlock = false;                                                         ///< the function runs one thread of a block
+  bool isAlone = false;                                                           ///< it is a serial task, whose thread waits for no others
   uint32_t branch = 0;                                                            ///< number of the grid's task: see artifact::DeviceTask
   llvm::Value *thread = nullptr;                                                  ///< QdThread, in blocks that the processor runs
   llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants.simt import subgroup
+from quadrants.simt import subgroup, warp
 
 SIZE = 32
 LANES = np.arange(SIZE)
@@ -137,6 +137,22 @@ def test_pairs_are_sorted_by_key_then_value():
     work(keys, values)
     expected = [pair for first in range(0, 64, SIZE) for pair in sorted(pairs[first : first + SIZE])]
     assert list(zip(keys.tolist(), values.tolist(), strict=True)) == expected
+
+
+def test_a_warp_outside_of_parallel_loops_waits_for_nobody():
+    @qd.kernel
+    def k(n: qd.i32) -> qd.i32:
+        warp.sync(qd.u32(0xFFFFFFFF))
+        total = n
+        for _ in range(3):
+            total += 1
+        if n > 1:
+            for _ in range(2):
+                warp.sync(qd.u32(0xFFFFFFFF))
+                total += 1
+        return total
+
+    assert k(4) == 9
 
 
 def test_older_names_of_warps():

@@ -43,6 +43,7 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   body.launch.leaveFailed = [&] { builder.CreateRet(builder.getTrue()); };
   setUpReturns(body, [&] { builder.CreateRet(builder.getTrue()); });
   setUpRandom(body, task.getBody());
+  body.blocks.isAlone = true;
   if (task.getParallel())
     ParallelTask(module, body, task, index).emit();
   else

@@ -121,6 +121,7 @@ void GridTask::emitSerial(bool isLast) {
   };
   // Store this first, so that the slot is set however the task ends. The slot's old value was checked above.
   storeEnd(0);
+  body->blocks.isAlone = true;
   setUpReturns(*body, [&] {
     storeEnd(1);
     at.CreateBr(end);
