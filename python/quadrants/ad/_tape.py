@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.arch import GPU_NAMES
 from .._base.autodiff_mode import AutodiffMode
 from .._base.errors import QuadrantsCompilationError, warn
 from .._containers.unfinished_trees import check_all_placed
@@ -56,7 +57,7 @@ class Tape:
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has run, and its gradients remain
         self._context = _runtime.TapeContext(self, records_memory=True, records_all=bool(grad_check))
-        self._is_interpreted = self._has_tangents = False
+        self._is_interpreted = self._validates_copies = self._has_tangents = False
         self._computed: Computed = {}
         self.foreign: dict[int | None, str] = {}  # by address (None: unknown): the interpreted kernel of another thread that writes there
         self._may_fuse = False
@@ -85,7 +86,10 @@ class Tape:
         self._outer = self._context.enter()
         if self._outer is not None:
             self._has_tangents = self._outer._has_tangents if isinstance(self._outer, Tape) else True
-        self._is_interpreted = self.validation or self._has_tangents or _options.get("arch") == "python"
+        arch = _options.get("arch")
+        # Interpreted kernels do not reach the memory of a GPU: there, copies are validated, and the calls are ordinary ones.
+        self._validates_copies = self.validation and arch in GPU_NAMES
+        self._is_interpreted = (self.validation and not self._validates_copies) or self._has_tangents or arch == "python"
         if _options.get("arch") == "python":
             load_interpreter().tapes[self] = threading.get_ident()
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
@@ -104,6 +108,8 @@ class Tape:
     def _on_call(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
+        if self._validates_copies and not kernel.mode:
+            load_interpreter().validate(kernel, arguments, keywords or {})
         outer, begin, recorded = self._outer, self._context.position, None
         if self._is_interpreted and not kernel.mode:
             self._find_overwritten()
@@ -115,7 +121,7 @@ class Tape:
             result = None
         elif outer is not None:
             result = outer._on_call(kernel, arguments, keywords)
-        elif self.validation and not kernel.mode:
+        elif self._is_interpreted and self.validation and not kernel.mode:
             result = load_interpreter().run(kernel, arguments, keywords or {}, validates=True)
         else:
             result = call(kernel, arguments, keywords)

@@ -53,8 +53,7 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
     Raises `QuadrantsRuntimeError` if containers are in the memory of a GPU.
     """
     if _options.get("arch") in _GPU_NAMES:
-        what = "validation" if validates else "the derivative of a gradient"
-        raise _errors.QuadrantsRuntimeError(f"{what} interprets kernels, which do not reach the memory of a GPU: use arch=qd.cpu")
+        raise _errors.QuadrantsRuntimeError("the derivative of a gradient is interpreted, which does not reach a GPU: use arch=qd.cpu")
     tapes_of_others = [tape for tape, thread in list(tapes.items()) if thread != threading.get_ident() and not tape.gradient_evaluated]
     if tapes_of_others and not kernel.mode:
         try:
@@ -74,6 +73,18 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
         return None
     build = getattr(kernel, "build_result", None)  # a single scalar needs none
     return flat[0] if build is None else build(flat)
+
+
+def validate(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """Raises if a kernel overwrites an element that it has read, in containers that have a gradient: runs it on copies of all containers,
+    without what it prints.
+    """
+    with _lock:
+        scalars.options.copies = {}
+        try:
+            launch(kernel, _prepare.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), validates=True)
+        finally:
+            scalars.options.copies = None
 
 
 def _keep_saved(arguments: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -30,6 +30,7 @@ from quadrants._values.matrix import Matrix, unwrap
 from quadrants._values.struct import Struct, StructType
 
 from . import scalars, values
+from .recorder import find_copy
 from .rewrite import rewrite
 from .scalars import NAMES, cast, typed
 from .shadow_memory import Memory
@@ -65,7 +66,9 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         scalars.refuse_gradients()
     if container._quant is not None and scalars.options.recorder is not None:
         raise QuadrantsRuntimeError("arch=qd.python does not differentiate kernels that use quantized fields")
-    view = container.view() if container._cells is None and container._quant is None else container._fetch()
+    view = find_copy(container)
+    if view is None:
+        view = container.view() if container._cells is None and container._quant is None else container._fetch()
     dynamic = isinstance(container, _runtime.NdarrayBase)
     memory = scalars.memory(view, container, container._name or f"argument {label}")
     tensor = Tensor(memory, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
@@ -391,7 +394,7 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
             return value
         tensor = tensor_of(value)
         tensor.owner = value
-    elif (array := find_array(value, label)) is None:
+    elif (array := find_copy(value) if scalars.options.copies is not None else find_array(value, label)) is None:
         return value
     else:
         element = getattr(annotation, "dtype", None)

@@ -158,7 +158,7 @@ def _ndrange(evaluator: Any, *dimensions: Any, axes: Any = None) -> TypedNdrange
 
 
 def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
-    if not evaluator.dry:
+    if not evaluator.dry and scalars.options.copies is None:
         print(*(format_value(item, "") for item in items), sep=sep, end=end, file=file)
 
 

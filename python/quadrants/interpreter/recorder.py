@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quadrants._base.autodiff_mode import AutodiffMode
-from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError
+from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants._containers import foreign as _foreign
+from quadrants._containers.interop import find_array
 
 from . import scalars
 from .checks import find_places
@@ -296,8 +297,31 @@ def find_shadow(container: Any, which: str) -> Any:
     return None if has_memory is not None and not has_memory() else getattr(container, which, None)
 
 
+def find_copy(value: Any) -> np.ndarray | None:
+    """Returns the copy of a container or array that this run uses; None if `value` is no array, or if the run uses the memory itself.
+
+    Raises `QuadrantsRuntimeError` for sparse and quantized fields, whose cells cannot be copied.
+    """
+    if scalars.options.copies is None:
+        return None
+    if id(value) not in scalars.options.copies:
+        if getattr(value, "_cells", None) is not None or getattr(value, "_quant", None) is not None:
+            raise QuadrantsRuntimeError("validation on a GPU copies containers, but no sparse or quantized fields: use arch=qd.cpu")
+        if hasattr(value, "has_grad"):
+            made = np.array(value._fetch())
+        elif _foreign.is_tensor(value):
+            made = np.array(_foreign.plain_tensor(value).cpu().numpy())
+        else:
+            found = find_array(value, "")
+            made = None if found is None else found.copy()
+        scalars.options.copies[id(value)] = (value, made)  # with the value, so that no other one gets its id
+    return scalars.options.copies[id(value)][1]
+
+
 def memory_of(container: Any) -> np.ndarray:
     """Returns the memory of a container or of a torch tensor."""
+    if (copied := find_copy(container)) is not None:
+        return copied
     if not hasattr(container, "has_grad"):
         return _foreign.plain_tensor(container).numpy()
     return container.view() if container._cells is None else container._fetch(None, True)  # notes a write

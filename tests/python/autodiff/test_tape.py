@@ -9,6 +9,7 @@ import pytest
 from autodiff_support import numbers, scalar_loss
 
 import quadrants as qd
+from quadrants._base.arch import GPU_NAMES
 
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 
@@ -254,7 +255,6 @@ def test_gradient_check_takes_a_list():
         qd.ad.Tape(scalar_loss(), grad_check=scalar_loss())
 
 
-@pytest.mark.host_memory
 def test_validation_finds_an_element_that_is_overwritten_after_it_was_read():
     x, loss = numbers([0.5, 2.0]), scalar_loss()
 
@@ -271,13 +271,46 @@ def test_validation_finds_an_element_that_is_overwritten_after_it_was_read():
         run()
 
 
-@pytest.mark.host_memory
 def test_validation_lets_sums_pass():
     x, loss = numbers([0.5, 2.0]), scalar_loss()
     squares = _squares(x, loss)
     with qd.ad.Tape(loss, validation=True):
         squares()
     assert x.grad.to_numpy().tolist() == [1.0, 4.0]
+
+
+def test_validation_calls_kernels_once(capfd):
+    x, loss, count = numbers([2.0]), scalar_loss(), qd.field(qd.i32, shape=())
+    array = np.zeros(1, np.int32)
+
+    @qd.kernel
+    def run(a: qd.types.ndarray(dtype=qd.i32, ndim=1)):
+        for i in x:
+            loss[None] += x[i] * x[i]
+            count[None] += 1
+            a[0] += 1
+        print("ran")
+
+    with qd.ad.Tape(loss, validation=True):
+        run(array)
+    qd.sync()
+    assert (count[None], array[0], loss[None], x.grad[0]) == (1, 1, 4.0, 4.0)
+    is_compiled = qd.cfg is not None and qd.cfg.arch.name in GPU_NAMES  # an interpreted gradient runs the kernel again
+    assert capfd.readouterr().out.count("ran") == (1 if is_compiled else 2)
+
+
+def test_validation_of_vectors_that_are_arguments():
+    x, loss = qd.Vector.ndarray(2, qd.f32, shape=3, needs_grad=True), scalar_loss()
+
+    @qd.kernel
+    def run(x: qd.types.ndarray(dtype=qd.types.vector(2, qd.f32), ndim=1), place: qd.i32):
+        for i in range(3):
+            loss[None] += x[i][1]
+        for i in range(1):
+            x[place][1] = 2.0
+
+    with pytest.raises(qd.QuadrantsAssertionError, match="overwritten"), qd.ad.Tape(loss, validation=True):
+        run(x, 2)
 
 
 def test_clear_all_gradients():

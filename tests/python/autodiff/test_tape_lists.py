@@ -43,7 +43,6 @@ def test_inserted_call_has_a_gradient():
     assert x.grad.to_numpy().tolist() == [5.0, 5.0]
 
 
-@pytest.mark.host_memory
 def test_validation_without_debug_mode_warns(on_every_backend):
     x, loss = numbers([1.0]), scalar_loss()
 
