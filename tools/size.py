@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 44_474, "python": 18_359}
+TOTALS = {"src": 44_484, "python": 18_359}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -34,7 +34,7 @@ BUDGETS = {
     "src/launch": 6_769,
     "src/layout": 135,
     "src/passes": 5_559,
-    "src/runtime": 1_841,
+    "src/runtime": 1_851,
     "src/support": 657,
     "src/tools": 201,
     "python/quadrants": 955,  # modules directly in the package

@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What no device of a backend does, whatever its driver says (docs/guide/gpu.md).
-_GRIDS_LACK = {"race checks"}
+_GRIDS_LACK = {"race checks", "counted pages"}
 _SHADERS_LACK = {*_GRIDS_LACK, "recursion", "checked recursion", "grid barriers", "forked children", "exported memory", "lazy memory"}
 LACKING = {
     "cuda": {*_GRIDS_LACK, "forked children"},

@@ -205,6 +205,18 @@ def test_fill_converts_like_an_assignment():
         assert v.to_numpy().tolist() == [[200, 1]] * 2
 
 
+@pytest.mark.parametrize("dtype", [qd.u8, qd.i16, qd.f32, qd.f64], ids=str)
+def test_fills_of_parts_write_nothing_else(dtype):
+    x, expected = qd.ndarray(dtype, shape=300), np.zeros(300)
+    for first in (0, 1, 3, 8):
+        for length in (*range(40), 255, 257):
+            x.fill(1)
+            x[first : first + length].fill(77)
+            expected[:] = 1
+            expected[first : first + length] = 77
+            assert np.array_equal(x.to_numpy(), expected), (first, length)
+
+
 @pytest.mark.parametrize("make", [qd.field, qd.ndarray], ids=["field", "ndarray"])
 def test_large_containers_fill_and_copy_whole(make):
     n = (4 << 20) + 13  # above the size from which several threads copy, and no multiple of a chunk

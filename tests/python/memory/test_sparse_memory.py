@@ -32,7 +32,7 @@ def paint(x: qd.Template, size: qd.i32, first: qd.i32):
         x[first + i, first + j, first + k] = 1.0
 
 
-@pytest.mark.needs("lazy memory")
+@pytest.mark.needs("lazy memory", "counted pages")
 def test_a_large_domain_takes_the_memory_of_its_active_part():
     x, outer = make_grid()
     before = count_bytes()
@@ -68,7 +68,7 @@ def test_rounds_of_activation_take_no_more_memory():
     assert not x.to_numpy().any()
 
 
-@pytest.mark.needs("lazy memory")
+@pytest.mark.needs("lazy memory", "counted pages")
 def test_memory_is_given_back_when_most_of_it_is_free():
     x, outer = make_grid()
     paint(x, 256, 0)  # 64 MiB
@@ -82,7 +82,7 @@ def test_memory_is_given_back_when_most_of_it_is_free():
     assert x.to_numpy().sum() == 16**3
 
 
-@pytest.mark.needs("lazy memory")
+@pytest.mark.needs("lazy memory", "counted pages")
 def test_reports_name_the_nodes():
     x, outer = make_grid()
     builder = qd.FieldsBuilder()
