@@ -149,3 +149,35 @@ qd.kernel @rows [] attributes {argument_bytes = 20 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// A counter that assigns positions: the active lanes add at once, and each gets the old value and what the lanes before it added.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: %[[ADDED:.*]] = select <4 x i1> %{{.*}}, <4 x i64> splat (i64 2), <4 x i64> zeroinitializer
+// CHECK: %[[TOTAL:.*]] = extractelement <4 x i64> %[[SUMS:.*]], i64 3
+// CHECK: sub <4 x i64> %[[SUMS]], %[[ADDED]]
+// CHECK: atomicrmw add ptr %{{.*}}, i64 %[[TOTAL]]
+// CHECK-NOT: atomicrmw
+qd.kernel @positions [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %count = qd.tensor_argument field "count" at 8 position 0 : !qd.tensor<si64, [1], [8], 8>
+  %to = qd.tensor_argument field "to" at 16 position 0 : !qd.tensor<si64, [64], [8], 8>
+  %zero = qd.constant 0 : si32
+  %two = qd.constant 2 : si64
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %value = qd.load %place : !qd.ref<si32>
+    %is_positive = qd.binary gt %value, %zero : si32, si32 -> i1
+    qd.if %is_positive {
+      %counter = qd.element %count[%zero] : !qd.tensor<si64, [1], [8], 8>, si32 -> !qd.ref<si64>
+      %old = qd.atomic add %counter, %two : !qd.ref<si64>
+      %target = qd.element %to[%i] : !qd.tensor<si64, [64], [8], 8>, si32 -> !qd.ref<si64>
+      qd.store %old, %target : !qd.ref<si64>
+      qd.yield
+    }
+    qd.yield
+  }
+}

@@ -51,9 +51,11 @@ qd.kernel @histogram [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// An update whose old value is used stays atomic, lane by lane.
+// An update whose old value is used stays atomic; the lanes add together.
 // CHECK-LABEL: define internal void @qd_task_0_loop
-// CHECK-COUNT-4: atomicrmw add
+// CHECK: add <4 x i32> %{{.*}}, <i32 0, i32 1, i32 2, i32 3>
+// CHECK: atomicrmw add ptr %{{.*}}, i32 4
+// CHECK-NOT: atomicrmw
 qd.kernel @tickets [] attributes {argument_bytes = 16 : i32} {
   %out = qd.tensor_argument field "out" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
   %s = qd.tensor_argument field "s" at 8 position 1 : !qd.tensor<si32, [], [], 4>

@@ -1,7 +1,7 @@
 // atomics.cpp: atomic updates of places
 //
 // Locals and private copies are updated without atomics. If all lanes update one address in memory, the lanes are combined in a fixed order
-// and one atomic operation follows (unless the old values are used). Different addresses are updated lane by lane.
+// and one atomic operation follows; where old values are used, only for sums of integers. Different addresses are updated lane by lane.
 #include "codegen/llvm/atomics.h"
 #include "codegen/llvm/grid/threads.h"
 
@@ -131,11 +131,29 @@ llvm::Value *Atomics::addOncePerSubgroup(ir::AtomicKind kind, const MemoryPlace 
   return builder.CreateAdd(start, builder.CreateMul(count(before), value));
 }
 
+/// Adds the numbers of all lanes to one place in one step, and gives each lane the old value as if they had added one after the other: a
+/// counter that assigns positions. Threads that share it wait for each other at each step.
+Component Atomics::addLanesTogether(ir::AtomicKind kind, Type type, const MemoryPlace &place, const Component &value) {
+  llvm::Value *added = in.toVector(value), *zeros = llvm::Constant::getNullValue(added->getType());
+  if (in.mask) added = builder.CreateSelect(in.mask, added, zeros);
+  llvm::Value *sums = added; // of the lanes up to each one
+  for (unsigned distance = 1; distance < in.lanes; distance *= 2) {
+    llvm::SmallVector<int> from;
+    for (unsigned lane = 0; lane < in.lanes; ++lane) from.push_back(lane < distance ? int(in.lanes) : int(lane - distance));
+    sums = builder.CreateAdd(sums, builder.CreateShuffleVector(sums, zeros, from));
+  }
+  llvm::Value *old = in.splat(emitAtomicAt(kind, type, place.base, builder.CreateExtractElement(sums, in.lanes - 1), place));
+  llvm::Value *before = builder.CreateSub(sums, added);
+  return in.makeVarying(kind == ir::AtomicKind::sub ? builder.CreateSub(old, before) : builder.CreateAdd(old, before));
+}
+
 Component Atomics::emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, Type type, const Component &value) {
   ir::AtomicKind kind = op.getAtomicKind();
   bool wantsOld = !op.getResult().use_empty();
   if (wantsOld && canAddOncePerSubgroup(op, type)) return {addOncePerSubgroup(kind, place, value.value)};
   if (in.lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
+  if (place.hasOneAddress() && wantsOld && op.isSum() && type.isInteger() && type.getIntOrFloatBitWidth() >= 8)
+    return addLanesTogether(kind, type, place, value);
   if (!place.hasOneAddress() || wantsOld)
     return updateLanes(place, type, wantsOld, [&](llvm::Value *pointer, llvm::Value *lane) {
       return emitAtomicAt(kind, type, pointer, in.getLane(value, lane), place);

@@ -26,6 +26,7 @@ private:
   Component emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, mlir::Type type, const Component &value);
   Component updateLanes(const MemoryPlace &place, mlir::Type type, bool wantsOld,
                         llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update);
+  Component addLanesTogether(ir::AtomicKind kind, mlir::Type type, const MemoryPlace &place, const Component &value);
   bool canAddOncePerSubgroup(ir::AtomicOp op, mlir::Type type);
   llvm::Value *addOncePerSubgroup(ir::AtomicKind kind, const MemoryPlace &place, llvm::Value *value);
   bool canAddAsVector(ir::AtomicOp op, const MemoryPlace &place);

@@ -144,6 +144,30 @@ def test_atomics_return_the_old_value(name, expected):
     assert x[1] == expected
 
 
+@pytest.mark.parametrize("name, sign", [("atomic_add", 1), ("atomic_sub", -1)])
+@pytest.mark.parametrize("dtype", [qd.i8, qd.u16, qd.i32, qd.u64, qd.f32])
+def test_counters_give_each_iteration_its_own_range(dtype, name, sign):
+    """Some iterations add, numbers of their own: the ranges from the old to the new value follow each other."""
+    operation, n = getattr(qd, name), 99 if dtype is qd.i8 else 5003
+    counter, starts, steps = qd.field(dtype, ()), qd.field(dtype, n), qd.field(qd.i32, n)
+
+    @qd.kernel
+    def work():
+        for i in range(n):
+            if i % 3 != 1:
+                steps[i] = i % 2 + 1
+                starts[i] = operation(counter[None], steps[i])
+
+    first = 100 if dtype is qd.i8 and sign < 0 else 0 if sign > 0 else 20000
+    counter[None] = first
+    work()
+    found = starts.to_numpy().astype(np.int64)[steps.to_numpy() > 0] * sign
+    sizes = steps.to_numpy()[steps.to_numpy() > 0]
+    order = np.argsort(found)
+    assert (found[order] == first * sign + np.cumsum(sizes[order]) - sizes[order]).all()
+    assert counter[None] == first + sign * sizes.sum()
+
+
 def test_compare_and_exchange_stores_where_the_value_is_expected():
     x = qd.field(qd.i32, shape=2)
 
