@@ -1,13 +1,18 @@
-"""Times sparse matrices and solvers: python bench/solvers.py [--module quadrants] [--arch cpu] [--out FILE]
+"""Times sparse matrices and solvers: python bench/solvers.py [--arch cpu] [--cases matrix cg] [--out FILE]
 
 Runs unchanged on Quadrants and on the reference (name its interpreter: path/to/python bench/solvers.py). Beside the figures of both stand
-those of SciPy and, with --arch cuda, of CuPy. Each figure is the minimum of several runs.
+those of SciPy and, with --arch cuda, of CuPy. Each figure is the minimum of several runs. With `--reference path/to/python` both run by
+turns, `--rounds` times, in processes of their own; the minima and their ratios are stored.
 """
 
 import argparse
 import functools
 import importlib
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 
 import numpy as np
@@ -17,7 +22,40 @@ parser.add_argument("--arch", default="cpu")
 parser.add_argument("--out")
 parser.add_argument("--triplets", type=int, default=10**7)
 parser.add_argument("--size", type=int, default=128, help="points along each axis of the Poisson problem")
+parser.add_argument("--cases", nargs="+", default=["matrix", "blocks", "factorizations", "cg"], help="which of these")
+parser.add_argument("--reference", help="the interpreter of another package, which runs the same by turns")
+parser.add_argument("--rounds", type=int, default=3)
 options = parser.parse_args()
+
+
+def run_by_turns():
+    """Runs this file with both interpreters; stores the minima of each, and how often ours goes into the reference's."""
+    runs = {"ours": [], "reference": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.rounds):
+            for kind, interpreter in (("ours", sys.executable), ("reference", options.reference)):
+                given = ["--arch", options.arch, "--triplets", str(options.triplets), "--size", str(options.size), "--cases", *options.cases]
+                kept = {} if kind == "ours" else {"PYTHONPATH": ""}
+                subprocess.run([interpreter, __file__, *given, "--out", f"{folder}/found"], check=True, env=os.environ | kept)
+                with open(f"{folder}/found") as file:
+                    runs[kind].append(json.load(file))
+    least = {kind: {name: min(run[name] for run in each) for name in each[0]} for kind, each in runs.items()}
+    shared = [name for name in least["ours"] if name in least["reference"]]
+    return {**least, "ratios": {name: round(least["reference"][name] / least["ours"][name], 2) for name in shared}}
+
+
+def store(found):
+    if options.out:
+        with open(options.out, "w") as file:
+            json.dump(found, file, indent=1)
+            file.write("\n")
+
+
+if options.reference:
+    both = {"machine": f"{os.cpu_count()} processors", "command": " ".join(["python", *sys.argv]), **run_by_turns()}
+    print(json.dumps(both["ratios"], indent=1))
+    store(both)
+    sys.exit()
 qd = importlib.import_module("quadrants")
 qd.init(arch=getattr(qd, options.arch))
 figures = {}
@@ -51,7 +89,7 @@ def bench_matrix():
         fill(builder)
         built[:] = [builder.build()]
 
-    measure(f"fill and build, {count} triplets", build)
+    measure(f"fill and build, {count} triplets", build, 6)
     x = np.ones(size, np.float32)
     measure("product with a vector", lambda: built[0] @ x)
     try:
@@ -170,10 +208,9 @@ def bench_cupy(n):
     measure(f"CuPy: cg, {n}^3, 100 iterations", run)
 
 
-bench_matrix()
-bench_blocks()
-bench_factorizations()
-bench_conjugate_gradients()
-if options.out:
-    with open(options.out, "w") as file:
-        json.dump(figures, file, indent=1)
+CASES = {
+    "matrix": bench_matrix, "blocks": bench_blocks, "factorizations": bench_factorizations, "cg": bench_conjugate_gradients
+}  # fmt: skip
+for case in options.cases:
+    CASES[case]()
+store(figures)

@@ -76,6 +76,7 @@ class SparseMatrixBuilder:
         self._rows = qd.ndarray(qd.i32, max_num_triplets)
         self._columns = qd.ndarray(qd.i32, max_num_triplets)
         self._values = qd.ndarray(self.dtype, max_num_triplets)
+        self._staged: list[Any] = []  # the same memory again, from the first matrix on
 
     @qd.func
     def __getitem__(self, index):
@@ -118,7 +119,7 @@ class SparseMatrixBuilder:
         kind = self.dtype if dtype is None else check_dtype(dtype)
         count = self._read_count()
         self._count[0] = 0
-        rows = compress(self._rows, self._columns, self._values, count, self.num_rows, self.num_cols)
+        rows = compress(self._rows, self._columns, self._values, count, self.num_rows, self.num_cols, self._staged)
         matrix = SparseMatrix(self.num_rows, self.num_cols, dtype=self.dtype, rows=rows)
         return matrix if kind is self.dtype else matrix.astype(kind)
 

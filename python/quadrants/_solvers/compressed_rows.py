@@ -9,7 +9,8 @@ import quadrants as qd
 
 Array = qd.types.ndarray()
 CHUNKS = 64  # parts of the triplets that different threads count
-BUCKET_BITS = 10  # logarithm of the maximum number of buckets
+# Logarithms of the maximum number of buckets: a thread of a processor writes to all of them, one of a GPU sorts one.
+BUCKET_BITS, BUCKET_BITS_OF_GPU = 7, 10
 SHORT_ROW = 24  # rows up to this length are sorted by insertion
 
 
@@ -164,35 +165,38 @@ def _pack(offsets: Array, columns: Array, values: Array, to_offsets: Array, to_c
             to_values[i] = values[i + shift]
 
 
-def compress(rows: Any, columns: Any, values: Any, count: int, height: int, width: int) -> Rows:
+def compress(rows: Any, columns: Any, values: Any, count: int, height: int, width: int, staged: list[Any] | None = None) -> Rows:
     """Returns the rows of a matrix from its first `count` triplets; raises `IndexError` if an index is outside of the matrix.
 
-    The triplets are moved twice: to buckets of neighboring rows, which fit into the caches, and there to their rows.
+    The triplets are moved twice: to buckets of neighboring rows, which fit into the caches, and back, to their rows. So the arrays are
+    overwritten, and new memory, which costs as much as the moves, is only allocated for the result. `staged` keeps the buckets' memory
+    for the next call with arrays of this size; without it the result may lie in the arrays.
     """
     if count == 0:
         return Rows(qd.ndarray(qd.i32, height + 1), qd.ndarray(qd.i32, 0), qd.ndarray(values.dtype, 0))
     chunk = -(-count // CHUNKS)
     chunks = -(-count // chunk)
-    shift = max((height - 1).bit_length() - BUCKET_BITS, 0)
+    shift = max((height - 1).bit_length() - (BUCKET_BITS if rows._device is None else BUCKET_BITS_OF_GPU), 0)
     buckets = ((height - 1) >> shift) + 1
     counts = qd.ndarray(qd.i32, buckets * chunks + 1)
     outside = _count_buckets(rows, columns, counts, count, chunk, shift, height, width)
     if outside:
         raise IndexError(f"{outside} of {count} triplets are outside of the {height}x{width} matrix")
     qd.algorithms.scan(counts, inclusive=False, out=counts)
-    staged = [qd.ndarray(array.dtype, count) for array in (rows, columns, values)]
-    _scatter_to_buckets(rows, columns, values, counts, *staged, count, chunk, shift)
+    buffers = [] if staged is None else staged
+    if not buffers:
+        buffers.extend(qd.ndarray(array.dtype, array.shape) for array in (rows, columns, values))
+    _scatter_to_buckets(rows, columns, values, counts, *buffers, count, chunk, shift)
     offsets, fill = qd.ndarray(qd.i32, height + 1), qd.ndarray(qd.i32, height + 1)
-    unmerged = Rows(offsets, qd.ndarray(qd.i32, count), qd.ndarray(values.dtype, count))
-    _scatter_to_rows(counts, *staged, offsets, fill, unmerged.columns, unmerged.values, chunks, shift)
+    _scatter_to_rows(counts, *buffers, offsets, fill, columns, values, chunks, shift)
     lengths = qd.ndarray(qd.i32, height + 1)
-    _merge_rows(offsets, unmerged.columns, unmerged.values, lengths)
+    _merge_rows(offsets, columns, values, lengths)
     qd.algorithms.scan(lengths, out=lengths)
     total = int(lengths[height])
-    if total == count:  # nothing was merged
-        return unmerged
+    if staged is None and total == columns.shape[0]:  # nothing was merged
+        return Rows(offsets, columns, values)
     result = Rows(lengths, qd.ndarray(qd.i32, total), qd.ndarray(values.dtype, total))
-    _pack(offsets, unmerged.columns, unmerged.values, result.offsets, result.columns, result.values)
+    _pack(offsets, columns, values, result.offsets, result.columns, result.values)
     return result
 
 
