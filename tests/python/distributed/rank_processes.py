@@ -2,7 +2,7 @@
 
 The command of a launcher would import torch in every process, which takes seconds. Here one process imports it and forks the ranks, with
 the variables that torchrun sets. `python rank_processes.py RANKS FOLDER [[FUNCTION, ARGUMENT, ...], ...]` is that process. Several calls
-in one run cost little more than one.
+in one run cost little more than one, and so do several numbers of ranks, one after the other ("1,2,3"): `run_groups([1, 2, 3], ...)`.
 """
 
 from __future__ import annotations
@@ -44,26 +44,36 @@ def run_ranks(ranks: int, *calls: tuple[Any, ...], launcher: Sequence[str] = (),
 
     `launcher` is a command that starts the ranks, in place of forks.
     """
+    return run_groups([ranks], *calls, launcher=launcher, **variables)[0]
+
+
+def run_groups(groups: Sequence[int], *calls: tuple[Any, ...], launcher: Sequence[str] = (), **variables: str) -> list[list[Any]]:
+    """Returns what `run_ranks` returns, for each of several numbers of ranks."""
     folder = tempfile.mkdtemp()
     try:
-        command = [*launcher, sys.executable, __file__, str(0 if launcher else ranks), folder, json.dumps(calls)]
+        numbers = str(-groups[0]) if launcher else ",".join(map(str, groups))
+        command = [*launcher, sys.executable, __file__, numbers, folder, json.dumps(calls)]
         process = subprocess.run(command, env=get_environment(**variables), capture_output=True, text=True, timeout=TIMEOUT)
         assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"
-        files = [path for rank in range(ranks) if (path := Path(folder) / f"{rank}.json").exists()]
-        told = [json.loads(path.read_text()) for path in files]
-        return [list(results) for results in zip(*told, strict=True)]
+        found = []
+        for ranks in groups:
+            files = [path for rank in range(ranks) if (path := Path(folder, str(ranks), f"{rank}.json")).exists()]
+            told = [json.loads(path.read_text()) for path in files]
+            found.append([list(results) for results in zip(*told, strict=True)])
+        return found
     finally:
         shutil.rmtree(folder)
 
 
-def run_as_rank(folder: str, calls: list[list[Any]]) -> int:
+def run_as_rank(folder: Path, calls: list[list[Any]]) -> int:
     """The life of a rank; returns its exit status."""
     try:
         import rank_programs
 
         rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or "0"
         results = [getattr(rank_programs, program)(*arguments) for program, *arguments in calls]
-        (Path(folder) / f"{rank}.json").write_text(json.dumps(results))
+        folder.mkdir(exist_ok=True)
+        (folder / f"{rank}.json").write_text(json.dumps(results))
         return 0
     except BaseException:
         traceback.print_exc()
@@ -74,13 +84,18 @@ def run_as_rank(folder: str, calls: list[list[Any]]) -> int:
 
 
 def main() -> None:
-    ranks, folder, calls = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-    if ranks == 0:
-        sys.exit(run_as_rank(folder, calls))
-    if ranks > 1:
+    groups, folder, calls = [int(ranks) for ranks in sys.argv[1].split(",")], Path(sys.argv[2]), json.loads(sys.argv[3])
+    if groups[0] < 0:  # a rank that a launcher started
+        sys.exit(run_as_rank(folder / str(-groups[0]), calls))
+    if max(groups) > 1:
         import torch.distributed  # noqa: F401 (once, before the processes part)
     import rank_programs  # noqa: F401
 
+    sys.exit(any([run_group(ranks, folder / str(ranks), calls) for ranks in groups]))
+
+
+def run_group(ranks: int, folder: Path, calls: list[list[Any]]) -> bool:
+    """Forks the ranks and waits for them; returns whether one failed."""
     port, children = find_port(), []
     for rank in range(ranks):
         child = os.fork()
@@ -89,10 +104,7 @@ def main() -> None:
                 os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
             os._exit(run_as_rank(folder, calls))
         children.append(child)
-    failed = 0
-    for child in children:
-        failed |= os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    sys.exit(1 if failed else 0)
+    return any([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
 
 
 if __name__ == "__main__":
