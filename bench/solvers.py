@@ -34,9 +34,10 @@ def run_by_turns():
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
             for kind, interpreter in (("ours", sys.executable), ("reference", options.reference)):
-                given = ["--arch", options.arch, "--triplets", str(options.triplets), "--size", str(options.size), "--cases", *options.cases]
+                sizes = ["--triplets", str(options.triplets), "--size", str(options.size)]
+                given = [*sizes, "--arch", options.arch, "--cases", *options.cases, "--out", f"{folder}/found"]
                 kept = {} if kind == "ours" else {"PYTHONPATH": ""}
-                subprocess.run([interpreter, __file__, *given, "--out", f"{folder}/found"], check=True, env=os.environ | kept)
+                subprocess.run([interpreter, __file__, *given], check=True, env=os.environ | kept)
                 with open(f"{folder}/found") as file:
                     runs[kind].append(json.load(file))
     least = {kind: {name: min(run[name] for run in each) for name in each[0]} for kind, each in runs.items()}

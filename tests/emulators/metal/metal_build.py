@@ -24,7 +24,8 @@ def find_compiler() -> str:
 def build() -> dict[str, str]:
     """Returns the environment in which `arch=qd.metal` runs on the processor. Built once for each state of the sources."""
     compiler = find_compiler()
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
+    # The library finds `metal_stdlib` in this folder, so each checkout has its own.
+    digest = hashlib.sha256(b"".join([str(HERE).encode(), *(path.read_bytes() for path in SOURCES)])).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"quadrants-metal-{os.getuid()}-{digest}"
     folder.mkdir(mode=0o700, exist_ok=True)
     library = folder / "fake_metal.so"
