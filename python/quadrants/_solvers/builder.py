@@ -6,6 +6,7 @@ from typing import Any
 
 import quadrants as qd
 
+from .._base import options as _options
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
 from .compressed_rows import compress
 from .sparse_matrix import SparseMatrix, check_dtype, check_extents, check_format
@@ -72,7 +73,7 @@ class SparseMatrixBuilder:
         if not 0 <= max_num_triplets <= MAX_TRIPLETS:
             raise ValueError(f"max_num_triplets must be between 0 and {MAX_TRIPLETS}, got {max_num_triplets}")
         self._size = max_num_triplets
-        self._count = qd.ndarray(qd.i64, 1)
+        self._count = qd.ndarray(qd.u32 if _options.get("arch") == "metal" else qd.i64, 1)  # Metal has no atomic operations on 64 bits
         self._rows = qd.ndarray(qd.i32, max_num_triplets)
         self._columns = qd.ndarray(qd.i32, max_num_triplets)
         self._values = qd.ndarray(self.dtype, max_num_triplets)
@@ -91,11 +92,11 @@ class SparseMatrixBuilder:
     @qd.func
     def _insert(self, row, column, value):
         """Adds a value to an entry; what `builder[row, column] += value` calls."""
-        slot = qd.cast(qd.atomic_add(self._count[0], 1), qd.i32)
-        if slot < self._rows.shape[0]:
-            self._rows[slot] = row
-            self._columns[slot] = column
-            self._values[slot] = value
+        slot = qd.atomic_add(self._count[0], 1)
+        if slot < qd.cast(self._rows.shape[0], self._count.dtype):  # compared before it is an index, which would be negative
+            self._rows[qd.cast(slot, qd.i32)] = row
+            self._columns[qd.cast(slot, qd.i32)] = column
+            self._values[qd.cast(slot, qd.i32)] = value
 
     def _read_count(self) -> int:
         """Returns the number of triplets; raises if there were more than fit."""

@@ -80,6 +80,14 @@ def test_a_builder_is_empty_after_build(capsys):
     assert builder.build(dtype=qd.f64).dtype is qd.f64
 
 
+def test_more_additions_than_an_index_has_values():
+    builder = linalg.SparseMatrixBuilder(5, 5, max_num_triplets=3)
+    builder._count[0] = 2**31 + 7
+    subtract_diagonal(builder, 5)  # at positions that would be negative
+    with pytest.raises(qd.QuadrantsRuntimeError, match=f"{2**31 + 12} triplets were added"):
+        builder.build()
+
+
 def test_more_triplets_than_announced():
     builder = linalg.SparseMatrixBuilder(5, 5, max_num_triplets=3)
     subtract_diagonal(builder, 5)
