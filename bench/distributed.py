@@ -11,7 +11,8 @@ For each number of ranks it starts them with torchrun. Their figures are the slo
                    seconds for a step, and seconds for a step without the exchange; digests of a small box, which are equal for all
                    numbers of ranks
     halo           a domain of so many cells along each axis, cut along the first or the last axis: microseconds and processor
-                   microseconds for an exchange, and for the same messages and copies written in torch by hand
+                   microseconds for an exchange, and for the same messages and copies written in torch by hand: of faces that torch
+                   packs and unpacks, and of packed arrays of their size ("bare")
     start          seconds from the start of the process, of `init` alone, and from there to the end of the first step of heat, with a
                    new ("cold") and with a used disk cache ("warm"); and kernels compiled. Parts with neighbors need kernels that copy
                    faces, which one rank alone does not
@@ -113,26 +114,33 @@ def run_halo(given: Any) -> dict[str, Any]:
         halo = qd.distributed.Halo(x, decomposition=part)
         if world.size == 1:
             continue
-        by_hand = make_messages(given, part)
-        times = [(take_time(lambda: (halo.exchange(), synchronize()), 20), take_time(by_hand, 20)) for _ in range(3)]
+        works = [lambda halo=halo: (halo.exchange(), synchronize()), make_messages(given, part, x), make_messages(given, part)]
+        times = [[take_time(work, 20) for work in works] for _ in range(3)]
         found[name] = {"bytes": given.cells**2 * 4}
         for number, kind in enumerate(("us", "cpu_us")):
-            ours, theirs = (min(each[side][number] for each in times) * 1e6 for side in (0, 1))
-            found[name] |= {kind: ours, f"by_hand_{kind}": theirs, f"beyond_{kind}": ours - theirs}
+            ours, theirs, bare = (min(each[side][number] for each in times) * 1e6 for side in range(3))
+            found[name] |= {kind: ours, f"by_hand_{kind}": theirs, f"beyond_{kind}": ours - theirs, f"bare_{kind}": bare}
     return found
 
 
-def make_messages(given: Any, part: Any) -> Callable[[], None]:
-    """Returns the same messages as a program in torch would send them."""
+def make_messages(given: Any, part: Any, x: Any = None) -> Callable[[], None]:
+    """Returns the same messages as a program in torch would send them: the faces of `x`, or packed arrays of their size."""
     import torch
     import torch.distributed as dist
 
     on_gpu, uses_nccl = given.arch == "cuda", part.world._engine.sends_device_memory
     axis = part.axes[0]
-    peers = [peer for side in (-1, 1) if (peer := part.find_neighbor(axis, side)) is not None]
-    device = "cuda" if on_gpu else "cpu"
-    faces = {peer: [torch.zeros(given.cells**2, device=device) for _ in range(2)] for peer in peers}
-    pinned = {peer: [torch.zeros(given.cells**2, pin_memory=on_gpu) for _ in range(2)] for peer in peers}
+    first, end = part.own[axis]
+    # For each neighbor the cells that are sent, and those that are received.
+    places = {part.find_neighbor(axis, side): (first, first - 1) if side < 0 else (end - 1, end) for side in (-1, 1)}
+    places.pop(None, None)
+    peers, device = list(places), "cuda" if on_gpu else "cpu"
+    faces = {peer: [torch.zeros(given.cells, given.cells, device=device) for _ in both] for peer, both in places.items()}
+    if x is not None:
+        cells = x.to_torch(device, copy=False)
+        faces = {peer: [cells.select(axis, place) for place in both] for peer, both in places.items()}
+    packed = {peer: [face.contiguous() for face in both] for peer, both in faces.items()}  # the faces themselves if they are contiguous
+    pinned = {peer: [torch.zeros(face.shape, pin_memory=on_gpu) for face in both] for peer, both in faces.items()}
     stream = torch.cuda.Stream() if on_gpu else None
 
     def exchange_on_host(buffers: Any) -> None:
@@ -140,23 +148,28 @@ def make_messages(given: Any, part: Any) -> Callable[[], None]:
         for request in requests:
             request.wait()
 
-    def exchange() -> None:
-        if not on_gpu:
-            exchange_on_host(faces)
+    def copy(to: Any, of: Any, side: int) -> None:
+        for peer in peers:
+            if to[peer][side].data_ptr() != of[peer][side].data_ptr():
+                to[peer][side].copy_(of[peer][side], non_blocking=True)
+
+    def exchange_on_gpu() -> None:
+        if uses_nccl:
+            operations = [dist.P2POp(dist.isend, packed[peer][0], peer) for peer in peers]
+            operations += [dist.P2POp(dist.irecv, packed[peer][1], peer) for peer in peers]
+            for request in dist.batch_isend_irecv(operations):
+                request.wait()
             return
+        copy(pinned, packed, 0)
+        stream.synchronize()
+        exchange_on_host(pinned)
+        copy(packed, pinned, 1)
+
+    def exchange() -> None:
         with torch.cuda.stream(stream):
-            if uses_nccl:
-                operations = [dist.P2POp(dist.isend, faces[peer][0], peer) for peer in peers]
-                operations += [dist.P2POp(dist.irecv, faces[peer][1], peer) for peer in peers]
-                for request in dist.batch_isend_irecv(operations):
-                    request.wait()
-            else:
-                for peer in peers:
-                    pinned[peer][0].copy_(faces[peer][0], non_blocking=True)
-                stream.synchronize()
-                exchange_on_host(pinned)
-                for peer in peers:
-                    faces[peer][1].copy_(pinned[peer][1], non_blocking=True)
+            copy(packed, faces, 0)
+            exchange_on_gpu() if on_gpu else exchange_on_host(packed)
+            copy(faces, packed, 1)
         synchronize()
 
     return exchange

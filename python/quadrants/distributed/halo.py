@@ -1,8 +1,8 @@
 """`qd.distributed.Halo`: the borders of containers, exchanged with the neighbors.
 
 A face that is packed in memory is sent and received where it is, other faces through a message that a kernel fills and unpacks. On a GPU
-all of it runs in a stream beside the default one, so kernels that need no border run at the same time. Only an exchange through the memory
-of the processor that nothing overlaps runs in the default stream: there it needs no events, which cost 200 us on a GPU of two processes.
+what comes between `start` and `finish` runs in a stream beside the default one, so kernels that need no border run at the same time. An
+exchange that nothing overlaps runs in the default stream: there it needs no events, which cost 200 us on a GPU of two processes.
 
 Axes follow one another, and faces include the borders of the axes before: so corners arrive, too, in two or three steps.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import operator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from .._containers.container import ContainerMethods
 from .._containers.device_arrays import describe_container
 from .._containers.ndarray import ndarray
 from .._containers.struct_field import StructField
-from .._session.streams import Stream, create_event, create_stream
+from .._session.streams import Stream, create_event, create_stream, use_stream
 from ._kernels import add_box, copy_box
 from .decomposition import Box, Decomposition, choose_parts, cut, spread
 from .engines import Message
@@ -107,10 +108,10 @@ class Halo:
         self._corners, self._on_gpu = corners, leaves[0]._device is not None
         # A stream of torch, where messages need torch: it frees pinned memory in streams that it has used, so these must never end. NCCL's
         # kernels run in it, and need a place beside a kernel that fills the GPU.
-        self._torch = importlib.import_module("torch") if self._on_gpu and world.size > 1 else None
+        self._torch: Any = importlib.import_module("torch") if self._on_gpu and world.size > 1 else None
         own = self._torch.cuda.Stream(priority=-1) if self._torch else None
         self._beside = _Lane(Stream(own.cuda_stream) if own else create_stream() if self._on_gpu else None, own)
-        self._default = _Lane(Stream(), self._torch.cuda.default_stream() if self._torch else None)
+        self._default = _Lane(Stream() if self._on_gpu else None, self._torch.cuda.default_stream() if self._torch else None)
         self._lane, self._event = self._beside, create_event()
         self._is_staged = self._on_gpu and not world._engine.sends_device_memory  # through the memory of the processor
         self._tag = world.take_tags(4 * len(leaves) * len(shape))
@@ -155,15 +156,19 @@ class Halo:
 
         Raises what the engine reports, if a neighbor died or does not answer in time.
         """
-        self._start(self._default if self._is_staged else self._beside)
-        self.finish()
+        self._expect_no_exchange()
+        with self._in_lane(self._default):
+            self._complete(self._send(self._steps[0], False))
 
     def start(self) -> None:
         """Begin an exchange. Until `finish`, kernels may read all cells but the border, and write those that are not next to it.
 
         Raises `QuadrantsRuntimeError` if an exchange has begun already.
         """
-        self._start(self._beside)
+        self._expect_no_exchange()
+        self._order(None, self._beside.stream)
+        with self._in_lane(self._beside):
+            self._requests = self._send(self._steps[0], False)
 
     def finish(self) -> None:
         """Wait for the exchange that `start` began. On a GPU, kernels that are launched afterwards wait, this function need not.
@@ -172,11 +177,10 @@ class Halo:
         """
         if self._requests is None:
             raise QuadrantsRuntimeError("no exchange has begun: call start() first")
-        (self._lane, requests), self._requests = self._requests, None
-        self._receive(self._steps[0], requests, False)
-        for step in self._steps[1:]:
-            self._receive(step, self._send(step, False), False)
-        self._order(self._lane.stream, None)
+        requests, self._requests = self._requests, None
+        with self._in_lane(self._beside):
+            self._complete(requests)
+        self._order(self._beside.stream, None)
 
     def add(self) -> None:
         """Add the borders to the cells of the neighbors that they stand for: the reverse of `exchange`, for kernels that update them.
@@ -185,60 +189,61 @@ class Halo:
         """
         if self._adding is None:
             self._adding = self._make_steps(self._leaves[0].shape, adds=True)
-        self._enter(self._default if self._is_staged else self._beside)
-        for step in self._adding:
-            self._receive(step, self._send(step, True), True)
-        self._order(self._lane.stream, None)
+        with self._in_lane(self._default):
+            for step in self._adding:
+                self._receive(step, self._send(step, True), True)
 
-    def _start(self, lane: _Lane) -> None:
+    def _expect_no_exchange(self) -> None:
         if self._requests is not None:
             raise QuadrantsRuntimeError("this exchange has begun already: call finish() first")
-        self._enter(lane)
-        self._requests = lane, self._send(self._steps[0], False)
 
-    def _enter(self, lane: _Lane) -> None:
-        """Lets the exchange run in this stream, after all that is in the default one."""
+    @contextlib.contextmanager
+    def _in_lane(self, lane: _Lane) -> Iterator[None]:
+        """Lets launches, and torch, use the streams of a lane. Once for an exchange: torch takes 9 us on an H100's processor."""
         self._lane = lane
-        self._order(None, lane.stream)
+        with contextlib.ExitStack() as stack:
+            if lane.stream:
+                stack.enter_context(use_stream(lane.stream))
+            if lane.torch_stream:
+                stack.enter_context(self._torch.cuda.stream(lane.torch_stream))
+            yield
 
     def _order(self, first: Stream | None, then: Stream | None) -> None:
-        """On a GPU, lets what comes into one stream wait for what is in another one."""
-        if self._on_gpu and self._lane is self._beside:
+        """On a GPU, lets what comes into one stream wait for what is in another one; None is the default stream."""
+        if self._on_gpu:
             self._event.record(first)
             self._event.wait(then)
 
-    def _in_stream(self) -> Any:
-        cuda, stream = getattr(self._torch, "cuda", None), self._lane.torch_stream
-        return contextlib.nullcontext() if cuda is None or cuda.current_stream() == stream else cuda.stream(stream)
+    def _complete(self, requests: list[Any]) -> None:
+        self._receive(self._steps[0], requests, False)
+        for step in self._steps[1:]:
+            self._receive(step, self._send(step, False), False)
 
     def _send(self, step: _Step, adds: bool) -> Any:
         """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there."""
         for to, of in step.local:
-            (add_box if adds else copy_box)(to, of, qd_stream=self._lane.stream)
+            (add_box if adds else copy_box)(to, of)
         for message, part in (copy for face in step.sent for copy in face.copies):
-            copy_box(message, part, qd_stream=self._lane.stream)
+            copy_box(message, part)
         if not self._is_staged:
             return self._post(step)
-        with self._in_stream():
-            for face in step.sent:
-                face.pinned.copy_(face.device, non_blocking=True)
+        for face in step.sent:
+            face.pinned.copy_(face.device, non_blocking=True)
         return []
 
     def _post(self, step: _Step) -> list[Any]:
         sent, received = ([face.entry for face in part] for part in (step.sent, step.received))
-        with self._in_stream():
-            return self._world._engine.post(sent, received, self._on_gpu and not self._is_staged) if sent or received else []
+        return self._world._engine.post(sent, received, self._on_gpu and not self._is_staged) if sent or received else []
 
     def _receive(self, step: _Step, requests: list[Any], adds: bool) -> None:
         if self._is_staged and (step.sent or step.received):
             self._lane.stream.synchronize()  # type: ignore[union-attr]
             requests = self._post(step)
-        with self._in_stream():
-            self._world._engine.wait(requests)
-            for face in step.received if self._is_staged else ():
-                face.device.copy_(face.pinned, non_blocking=True)
+        self._world._engine.wait(requests)
+        for face in step.received if self._is_staged else ():
+            face.device.copy_(face.pinned, non_blocking=True)
         for message, part in (copy for face in step.received for copy in face.copies):
-            (add_box if adds else copy_box)(part, message, qd_stream=self._lane.stream)
+            (add_box if adds else copy_box)(part, message)
 
 
 def _list_leaves(container: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,30 @@ def add_borders(shape: list[int], width: int, periodic: bool) -> Any:
         np.add.at(expected, np.ix_(*(line % n for line, n in zip(index, shape, strict=True))), 1)
     gathered = part.gather(counts)
     return 0 if gathered is None else int((gathered != expected).sum())
+
+
+def exchange_on_an_emulated_gpu(folder: str) -> Any:
+    """Counts the wrong cells of exchanges through the memory of the processor, of faces that lie together and apart, in a ring."""
+    import emulated_gpu
+
+    world, streams = emulated_gpu.start(Path(folder, os.environ["RANK"]))
+    wrong, used = {}, []
+    for axis in (0, 1):
+        part = qd.distributed.Decomposition((6, 8), 1, True, [axis])
+        x, whole = part.tensor(qd.f32), np.arange(48.0).reshape(6, 8)
+        halo = qd.distributed.Halo(x, decomposition=part)
+        for number, do in enumerate((halo.exchange, lambda halo=halo: (halo.start(), halo.finish()))):
+            part.scatter(whole + number, x)
+            streams.clear()
+            do()
+            used.append(len(set(streams) - {0}))
+            wrong[f"{axis} {number}"] = int((x.to_numpy() != expect(part, whole + number, (True, True), True)[0]).sum())
+        x.fill(1)
+        halo.add()
+        sums = np.ones(part.local_shape)
+        sums.swapaxes(0, axis)[[1, -2]] += 1
+        wrong[f"{axis} add"] = int((x.to_numpy() != sums).sum())
+    return {"wrong": wrong, "streams": used, "arch": qd.cfg.arch.name, "staged": not world._engine.sends_device_memory}
 
 
 def halo_of_a_struct_without_decomposition() -> Any:

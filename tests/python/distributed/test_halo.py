@@ -1,5 +1,7 @@
 """Borders, cuts and operations between ranks, compared with NumPy on the whole box."""
 
+import shutil
+
 import numpy as np
 import pytest
 from rank_processes import run_ranks
@@ -35,6 +37,15 @@ def test_added_borders_and_the_boxes_of_a_part(ranks, shape, width):
     )
     assert added == wrapped == [0] * ranks  # the borders reach every part that stores the cell
     assert boxes == [[1, 1, 0]] * ranks  # interior and rim are each cell once
+
+
+@pytest.mark.skipif(not shutil.which("clang-22"), reason="needs clang-22")
+def test_exchanges_on_a_gpu_through_the_processor(tmp_path):
+    [results] = run_ranks(2, ("exchange_on_an_emulated_gpu", str(tmp_path)), QD_ARCH="")
+    for result in results:
+        assert result["arch"] == "cuda" and result["staged"]
+        assert not any(result["wrong"].values()), result["wrong"]
+        assert result["streams"] == [0, 1, 0, 1]  # only what may overlap leaves the default stream
 
 
 def test_members_of_structs_along_a_ring_of_ranks():
