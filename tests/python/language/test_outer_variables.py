@@ -152,6 +152,7 @@ ORDERED = {
 }
 
 
+@pytest.mark.needs("races")
 @pytest.mark.parametrize("body", ORDERED)
 def test_what_depends_on_the_order_of_iterations_is_warned_of_once_with_its_line(body):
     kernel = compile_loop("1", body)
