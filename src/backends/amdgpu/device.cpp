@@ -28,6 +28,7 @@ public:
   /// The description includes the driver, which may refuse code objects of another one's time.
   std::string describe() const override { return architecture + " driver " + std::to_string(version); }
   runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes}; }
+  double getClockFrequency() const override { return hasCycleCounter(architecture) ? GpuDevice::getClockFrequency() : kSteadyHertz; }
 
 private:
   int version;

@@ -97,6 +97,7 @@ public:
       if (setting.size() > 1) features += "," + setting.take_back().str() + setting.drop_back().str();
     }
     traits.hasGrids = traits.hasFma = traits.hasF16Arithmetic = true;
+    traits.hasCycleCounter = qd::amdgpu::hasCycleCounter(processor);
     traits.subgroupSize = qd::amdgpu::kSubgroupSize;
     traits.maxBlockThreads = qd::amdgpu::kMaxBlockThreads;
     traits.maxSharedBytes = qd::amdgpu::kMaxSharedBytes;

@@ -245,6 +245,8 @@ class Decoder:
             or (name == "s_getreg_b32" and "SHADER_CYCLES" in str(operands))
         ):
             op.d, op.run = operand(operands[0]), self.address("clock")
+            op.number[0], op.number[1] = "REAL" in name.upper() + str(operands), 32 if "CYCLES_HI" in str(operands) else 0
+            op.number[2] = (1 << 20) - 1 if tail == "0, 20)" else -1
         elif name == "s_getreg_b32":
             op.d, op.run = operand(operands[0]), self.address("zero")
         elif match := re.fullmatch(r"s_set_gpr_idx_(on|off)", name):

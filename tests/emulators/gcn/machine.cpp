@@ -4,6 +4,7 @@
 #include "scopes.h"
 
 #include <atomic>
+#include <chrono>
 
 //--- Memory ---
 
@@ -310,8 +311,9 @@ int op_setpc(Wave *w, const Op *op) {
   return kJump;
 }
 int op_clock(Wave *w, const Op *op) {
-  static std::atomic<u64> clock{1000};
-  writeScalar(w, op->d, clock += 100);
+  u64 nanoseconds = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  u64 ticks = op->number[0] ? nanoseconds / 10 : nanoseconds * 3 / 2; // of the clock; cycles of the frequency that fake_hip.cpp tells
+  writeScalar(w, op->d, ticks >> op->number[1] & u64(op->number[2]));
   return kNext;
 }
 int op_zero(Wave *w, const Op *op) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,24 @@ def test_roots_of_scalars() -> None:
     lanes.s[0] = int(np.array(-4.0, np.float32).view(np.uint32))
     lanes.run("v_s_sqrt_f32 s2, -s0", "v_s_rsq_f32 s3, |s0|", "v_s_rcp_f32 s4, s0")
     assert [np.array(int(lanes.s[i]), np.uint32).view(np.float32) for i in (2, 3, 4)] == [2, 0.5, -0.25]
+
+
+def test_clocks_and_counters_of_cycles() -> None:
+    """The counter of gfx11 has 20 bits. A thousandth of a second is 100,000 ticks of the clock and 1.5 million cycles."""
+    clocks = {"gfx942": "s_memtime s[{0}:{1}]", "gfx1100": "s_sendmsg_rtn_b64 s[{0}:{1}], sendmsg(MSG_RTN_GET_REALTIME)"}
+    passed = {}
+    for target, text in clocks.items():
+        lanes = Lanes(target)
+        lanes.run(text.format(0, 1))
+        time.sleep(0.001)
+        lanes.run(text.format(2, 3))
+        before, after = lanes.s[:4].astype(np.uint32).view(np.uint64)
+        passed[target] = int(after - before)
+    assert passed["gfx942"] >= 1_500_000 and passed["gfx1100"] >= 100_000
+    lanes = Lanes("gfx1100")
+    lanes.s[0] = 0xFFFFFFFF
+    lanes.run("s_getreg_b32 s0, hwreg(HW_REG_SHADER_CYCLES, 0, 20)")
+    assert lanes.s[0] < 1 << 20
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

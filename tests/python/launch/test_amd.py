@@ -184,6 +184,25 @@ def test_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
             pass
 
 
+@pytest.mark.parametrize("target, hertz", [("gfx942", 1.5e9), ("gfx1100", 1e8)])
+def test_kernels_read_a_clock_that_does_not_wrap(target: str, hertz: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counter of cycles of gfx11 has 20 bits, the clock that takes its place has another frequency."""
+    stamps = qd.types.ndarray(qd.i64, 1)
+
+    @qd.kernel
+    def measure(x: stamps) -> None:
+        x[0] = qd.clock_counter()
+        for _ in range(1):
+            x[1] = qd.clock_counter()
+
+    with amd_emulation.running(target, monkeypatch):
+        assert qd.clock_freq_hz() == hertz
+        x = qd.ndarray(qd.i64, 2)
+        measure(x)
+        before, after = x.to_numpy()
+        assert 1 << 20 < before <= after
+
+
 class Foreign:
     """An array of another library on a GPU of a DLPack kind."""
 
