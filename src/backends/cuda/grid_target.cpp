@@ -39,7 +39,8 @@ public:
   /// Without this attribute the assembler orders loads so that a full multiprocessor has enough registers. With it, it uses all registers
   /// that so many threads leave, and spills what does not fit.
   void preferRegisters(llvm::Function &entry, unsigned blockSize, unsigned threads) const override {
-    entry.addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, threads / blockSize)));
+    unsigned whole = unsigned(llvm::alignTo(blockSize, qd::cuda::kSubgroupSize)); // a subgroup has registers for all its threads
+    entry.addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, threads / whole)));
   }
 
   llvm::Value *getNumber(Builder &at, codegen::ThreadNumber number) const override {

@@ -26,6 +26,8 @@ constexpr int64_t kUnrolledSize = 64;
 /// Maximum size of an unrolled loop: its loads wait together, but it still fits the instruction cache.
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMaxUnrolledRounds = 16;
+/// The same for a loop of a long task, which has many loops: more iterations at a time would take registers from all of them.
+constexpr unsigned kUnrolledRoundsOfLongTasks = 4;
 /// Iterations of a loop of one thread whose first loads wait together.
 constexpr unsigned kSearchRounds = 4;
 
@@ -179,7 +181,8 @@ unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
   if (ir::containsOp(op, [&](Operation *inner) { return isa<ir::IfOp>(inner) && ir::containsOp(inner, isLoad); }))
     return lower && upper ? 0 : isSearch(op) ? kSearchRounds : 1;
   if (lower && upper && step == 1 && *upper - *lower <= kUnrolledTotal / size) return *upper - *lower > 1 ? unsigned(*upper - *lower) : 0;
-  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / size))), 4u, kMaxUnrolledRounds);
+  unsigned most = module.grids.isLongTask ? kUnrolledRoundsOfLongTasks : kMaxUnrolledRounds;
+  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / size))), kUnrolledRoundsOfLongTasks, most);
 }
 
 namespace {

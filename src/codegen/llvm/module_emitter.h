@@ -86,6 +86,7 @@ public:
   /// What the entries of grids that are emitted so far have in common.
   struct Grids {
     bool needsManyRegisters = false; ///< the task that is being emitted waits for many loads at a time
+    bool isLongTask = false;         ///< the task that is being emitted has many operations, with those of the functions that it calls
     bool mayHaveFailed = false;      ///< a check of an emitted task may have failed
     std::optional<uint32_t> endSlot; ///< scratch slot of the flag that a task ended the kernel
     int entryCount = 0;              ///< number of entries emitted
