@@ -204,6 +204,23 @@ void expandAccess(llvm::Instruction &access, unsigned wordBits) {
   access.eraseFromParent();
 }
 
+/// Whether all accesses of a shared array, whose pointers lead to `root`, have one type: otherwise its elements are integers.
+bool isOfOneType(const llvm::Function &function, const llvm::Value *root) {
+  llvm::Type *only = nullptr;
+  for (const llvm::Instruction &instruction : llvm::instructions(function)) {
+    const llvm::Value *pointer = llvm::getLoadStorePointerOperand(&instruction);
+    llvm::Type *type = pointer ? llvm::getLoadStoreType(&instruction) : nullptr;
+    if (auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction))
+      std::tie(pointer, type) = std::pair(update->getPointerOperand(), update->getType());
+    if (auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction))
+      std::tie(pointer, type) = std::pair(exchange->getPointerOperand(), exchange->getCompareOperand()->getType());
+    if (!pointer || llvm::getUnderlyingObject(pointer, 0) != root) continue;
+    if (only && only != type) return false;
+    only = type;
+  }
+  return true;
+}
+
 /// An exchange of floats is one of their bits.
 void exchangeBits(llvm::AtomicRMWInst &update) {
   Builder at(&update);
@@ -247,6 +264,12 @@ void legalizeAtomics(llvm::Module &module, const Abilities &device) {
     if (!hasInstruction(*update, device) || update->getType()->getScalarSizeInBits() < wordBits) expandUpdate(*update, device, wordBits);
   }
   for (llvm::Instruction *access : accesses) expandAccess(*access, sizes.get(llvm::getLoadStorePointerOperand(access)));
+  collect();
+  for (llvm::AtomicRMWInst *update : updates) {
+    const llvm::Value *pointer = update->getPointerOperand();
+    bool isShared = update->getPointerAddressSpace() == kShared && update->getType()->isFloatTy();
+    if (isShared && !isOfOneType(*update->getFunction(), llvm::getUnderlyingObject(pointer, 0))) expandUpdate(*update, device, 32);
+  }
 }
 
 } // namespace qd::backends::structured

@@ -149,6 +149,22 @@ def test_atomic_operations_of_several_sizes_in_the_copies_of_a_block(validated: 
 
 
 @needs_validator
+def test_floats_and_integers_of_one_size_in_the_copies_of_a_block(validated: list[int]) -> None:
+    """One array in shared memory, of integers: its sums of floats are loops."""
+    real, whole = qd.field(qd.f32, 5), qd.field(qd.u32, 5)
+
+    @qd.kernel
+    def count() -> None:
+        for i in range(100000):
+            real[i % 5] += 0.25
+            whole[i % 5] += i
+
+    count()
+    assert real.to_numpy().tolist() == [5000.0] * 5
+    assert whole.to_numpy().tolist() == (np.arange(100000).reshape(-1, 5).sum(0) % 2**32).tolist()
+
+
+@needs_validator
 def test_some_threads_pass_fences_that_others_do_not_reach(validated: list[int]) -> None:
     x, v = qd.field(qd.i32, 3), qd.Vector.field(2, qd.i32, ())
 
@@ -248,9 +264,11 @@ def test_numbers_that_llvm_reads_as_vectors_of_shorter_ones(validated: list[int]
 
 
 @needs_validator
-@pytest.mark.parametrize("seed", [6001950])
+@pytest.mark.parametrize("seed", [6001935, 6001950])
 def test_random_programs_that_were_wrong(seed: int) -> None:
-    """6001950: LLVM loads two numbers of 8 bits, of which the lowest bit is used, as 16 bits."""
+    """6001935: copies of a block hold floats and integers. 6001950: LLVM loads two numbers of 8 bits, of which the lowest bit is used, as
+    16 bits.
+    """
     command = [sys.executable, "-m", "tests.python.fuzz", "--seed", str(seed), "--count", "1", "--jobs", "1", "--no-reduce"]
     run = subprocess.run(command, cwd=Path(__file__).parents[3], env={**os.environ, "FUZZ_ARCH": "vulkan"}, capture_output=True, text=True)
     assert "1 programs, 0 failures, 0 refused" in run.stderr, run.stdout[-2000:] + run.stderr[-2000:]
