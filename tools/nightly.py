@@ -20,14 +20,30 @@ import pythons
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "out" / "nightly"
 SECONDS_OF_A_DAY = 86_400
-# Emulated AMD GPUs, one of each family, and the suites that run on them.
+# Emulated AMD GPUs, one of each family; the suites that run on them; those of random programs; the suites whose kernels are linked for ten.
 AMD_TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
-AMD_SUITES = ["statements", "structs", "loops", "operators", "vectors", "functions"]
+AMD_SUITES = ["language", "simt", "data", "library", "memory"]
+AMD_PROGRAM_TARGETS = ("gfx942", "gfx1100")
+LINKED_SUITES = [*AMD_SUITES, "autodiff", "interop"]
 VULKAN_SUITES = ["language", "data", "library", "simt", "autodiff", "interop"]
+
+
+# Every kernel has a line in the file; what LLVM has ended the process of is begun only.
+LINK_AND_CHECK = """
+lines=out/nightly/linked.txt
+rm -f $lines
+"$1" -m pytest -n 2 --link $lines "${@:2}"
+test -s $lines && ! grep ' FAILED ' $lines && test $(grep -c ' begins ' $lines) = $(grep -vc ' begins ' $lines)
+"""
 
 
 class Skipped(Exception):
     """Why a check cannot run on this machine."""
+
+
+def emulate_amd(target: str) -> list[str]:
+    """Returns the beginning of a command that runs a module on an emulated AMD GPU."""
+    return [sys.executable, "tests/emulators/gcn/run.py", target, "-m"]
 
 
 def list_commands(seed: int) -> dict[str, list[str]]:
@@ -43,18 +59,14 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "sparse-trees": [python, "-m", "tests.python.data.random_sparse_trees", "--count", "5000", *first],
         "amd-corpus": [python, "-m", "pytest", "tests/python/compile/test_amdgpu.py", "--every-target"],
         **{
-            f"amd-{target}": [
-                python,
-                "tests/emulators/gcn/run.py",
-                target,
-                "-m",
-                "pytest",
-                "-n",
-                "2",
-                *(f"tests/python/language/test_{suite}.py" for suite in AMD_SUITES),
-            ]
+            f"amd-{target}": [*emulate_amd(target), "pytest", "-n", "2", *(f"tests/python/{suite}" for suite in AMD_SUITES)]
             for target in AMD_TARGETS
         },
+        **{
+            f"amd-programs-{target}": ["env", "FUZZ_ARCH=amdgpu", *emulate_amd(target), "tests.python.fuzz", "--count", "1000", *first]
+            for target in AMD_PROGRAM_TARGETS
+        },
+        "amd-links": ["bash", "-c", LINK_AND_CHECK, "bash", python, *(f"tests/python/{suite}" for suite in LINKED_SUITES)],
         "ranks": [python, "-m", "tests.python.distributed.kill_ranks", "--runs", "200", *first],
         "vulkan-control-flow": [python, "-m", "tests.python.vulkan.control_flow", "--count", "20000", *first],
         "wheel": ["bash", "tools/check_wheel.sh"],
