@@ -20,15 +20,15 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 44_532, "python": 18_367}
+TOTALS = {"src": 44_619, "python": 18_367}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 551,
-    "src/backends": 9_152,
+    "src/backends": 9_095,
     "src/bindings": 553,
     "src/codegen": 7_039,
-    "src/devlib": 1_042,
+    "src/devlib": 1_186,
     "src/frontend": 9_705,
     "src/ir": 910,
     "src/launch": 6_769,

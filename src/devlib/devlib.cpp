@@ -1,6 +1,7 @@
 // devlib.cpp: exports the routines of exports.def for QD_DEVLIB_LANES lanes
 //
 // Begin reading at vector.h, which explains the style of all headers here. Each header contains one family of functions.
+#include "devlib/doubles.h"
 #include "devlib/error_function.h"
 #include "devlib/exponential.h"
 #include "devlib/integer.h"
@@ -45,6 +46,18 @@ using namespace qd::devlib;
 #include "devlib/exports.def"
 
 #if QD_DEVLIB_LANES == 1
+// Instructions of f64 on devices without it (backends/structured/soften_doubles.cpp).
+QD_EXPORT Bits qd_double_add_x1(Bits a, Bits b) { return addBits(a, b); }
+QD_EXPORT Bits qd_double_multiply_x1(Bits a, Bits b) { return multiplyBits(a, b); }
+QD_EXPORT Bits qd_double_divide_x1(Bits a, Bits b) { return divideBits(a, b); }
+QD_EXPORT Bits qd_double_fma_x1(Bits a, Bits b, Bits c) { return multiplyAddBits(a, b, c); }
+QD_EXPORT uint32_t qd_double_relate_x1(Bits a, Bits b) { return relateBits(a, b); }
+QD_EXPORT Bits qd_double_from_f32_x1(float value) { return widenFloat(value); }
+QD_EXPORT float qd_double_to_f32_x1(Bits a) { return narrowBits(a); }
+QD_EXPORT Bits qd_double_from_u64_x1(uint64_t a) { return convertUnsigned(a); }
+QD_EXPORT Bits qd_double_from_i64_x1(int64_t a) { return convertSigned(a); }
+QD_EXPORT uint64_t qd_double_to_i64_x1(Bits a) { return truncateBits(a); }
+
 // Called from cold code only, which is not worth copies of the routine.
 #define QD_CALLED extern "C" __attribute__((noinline, cold))
 QD_CALLED void qd_leave_failure_x1(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {

@@ -5,7 +5,6 @@
 //       has one type in memory, unsigned, because accesses through pointers of several types would not be ordered. Addresses of the device
 //       are integers until an access; the only input is the address of the launch.
 #include "backends/metal/printer.h"
-#include "backends/metal/double_routines.h"
 #include "backends/metal/limits.h"
 
 #include "llvm/ADT/PostOrderIterator.h"
@@ -38,13 +37,6 @@ static bool hasFences(const llvm::Function &function) {
   return llvm::any_of(llvm::instructions(function), [](const llvm::Instruction &one) { return llvm::isa<llvm::FenceInst>(one); });
 }
 
-static bool hasDoubles(const llvm::Function &function) {
-  return llvm::any_of(llvm::instructions(function), [](const llvm::Instruction &one) {
-    auto isDouble = [](const llvm::Value *value) { return value->getType()->isDoubleTy(); };
-    return isDouble(&one) || llvm::any_of(one.operands(), isDouble);
-  });
-}
-
 FunctionPrinter::FunctionPrinter(llvm::Function &function, const Constructs &constructs, unsigned blockSize)
     : function(function), constructs(constructs), layout(function.getDataLayout()), blockSize(blockSize),
       shapes(function, qd::metal::kMaxCopyBytes), isCoherent(hasFences(function)) {}
@@ -60,7 +52,7 @@ std::string FunctionPrinter::print() {
                      "(constant ulong &launch [[buffer(0)]], uint thread_number [[thread_position_in_threadgroup]],\n"
                      "    uint block_number [[threadgroup_position_in_grid]], uint block_count [[threadgroups_per_grid]],\n"
                      "    uint lane [[thread_index_in_simdgroup]]) {\n";
-  return kHead + (hasDoubles(function) ? std::string(kDoubleRoutines) : std::string()) + tables + head + text + "}\n";
+  return kHead + tables + head + text + "}\n";
 }
 
 //--- Control flow ---
@@ -199,7 +191,6 @@ std::string FunctionPrinter::getType(llvm::Type *type) const {
   if (type->isPointerTy()) return getIntegerType(type->getPointerAddressSpace() ? 32 : 64);
   if (type->isHalfTy()) return "half";
   if (type->isFloatTy()) return "float";
-  if (type->isDoubleTy()) return "ulong"; // its bits (double_routines.h)
   std::string name;
   llvm::raw_string_ostream(name) << *type;
   refuse("values of the type " + name);
@@ -218,7 +209,6 @@ std::string FunctionPrinter::getConstant(const llvm::Constant &constant) const {
   }
   if (auto *number = llvm::dyn_cast<llvm::ConstantFP>(&constant)) {
     std::string bits = printNumber(type->getScalarSizeInBits(), number->getValueAPF().bitcastToAPInt().getZExtValue());
-    if (type->isDoubleTy()) return bits;
     return "as_type<" + getType(type) + ">(" + bits + ")";
   }
   // Any value will do for poison.

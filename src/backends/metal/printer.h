@@ -61,7 +61,6 @@ private:
   void printFloatBinary(const llvm::BinaryOperator &binary);
   void printComparison(const llvm::CmpInst &comparison);
   void printCast(const llvm::CastInst &cast);
-  bool printDouble(const llvm::Instruction &instruction);
   void printCall(const llvm::CallInst &call);
   void printIntrinsic(const llvm::IntrinsicInst &call);
   void findFusedProducts();

@@ -10,7 +10,6 @@ namespace qd::backends::metal {
 
 void FunctionPrinter::printInstruction(const llvm::Instruction &instruction) {
   auto operand = [&](unsigned i) { return get(instruction.getOperand(i)); };
-  if (printDouble(instruction)) return;
   if (auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&instruction)) return printBinary(*binary);
   if (auto *comparison = llvm::dyn_cast<llvm::CmpInst>(&instruction)) return printComparison(*comparison);
   if (auto *cast = llvm::dyn_cast<llvm::CastInst>(&instruction)) return printCast(*cast);
@@ -40,8 +39,8 @@ void FunctionPrinter::printInstruction(const llvm::Instruction &instruction) {
 /// A product that one sum may contain unrounded, and no one else reads.
 static const llvm::BinaryOperator *getProduct(const llvm::BinaryOperator &sum, unsigned operand) {
   auto *product = llvm::dyn_cast<llvm::BinaryOperator>(sum.getOperand(operand));
-  bool mayFuse = product && !product->getType()->isDoubleTy() && product->getOpcode() == llvm::Instruction::FMul &&
-                 product->hasAllowContract() && product->hasOneUse() && product->getParent() == sum.getParent();
+  bool mayFuse = product && product->getOpcode() == llvm::Instruction::FMul && product->hasAllowContract() && product->hasOneUse() &&
+                 product->getParent() == sum.getParent();
   return mayFuse ? product : nullptr;
 }
 
@@ -190,56 +189,6 @@ void FunctionPrinter::printCast(const llvm::CastInst &cast) {
   case C::PtrToAddr:
   case C::IntToPtr: return define(cast, convert(value));
   default: refuse(llvm::Twine("no instructions exist for LLVM's ") + cast.getOpcodeName());
-  }
-}
-
-//--- f64 ---
-
-/// Operations on f64 are calls of routines (double_routines.h). False: this is none.
-bool FunctionPrinter::printDouble(const llvm::Instruction &instruction) {
-  using I = llvm::Instruction;
-  auto isDouble = [](const llvm::Value *value) { return value->getType()->isDoubleTy(); };
-  if (!isDouble(&instruction) && !(instruction.getNumOperands() && isDouble(instruction.getOperand(0)))) return false;
-  const llvm::Value *first = instruction.getNumOperands() ? instruction.getOperand(0) : nullptr;
-  auto call = [&](const char *routine) {
-    std::string all;
-    for (const llvm::Value *operand : instruction.operand_values())
-      if (!llvm::isa<llvm::Function>(operand)) all += (all.empty() ? "" : ", ") + get(operand);
-    define(instruction, routine + ("(" + all) + ")");
-    return true;
-  };
-  if (auto *comparison = llvm::dyn_cast<llvm::FCmpInst>(&instruction)) {
-    // A predicate is the set of relations in which it holds.
-    std::string relation = "double_relation(" + get(first) + ", " + get(instruction.getOperand(1)) + ")";
-    define(instruction, "(" + relation + " & " + std::to_string(comparison->getPredicate()) + ") != 0");
-    return true;
-  }
-  switch (instruction.getOpcode()) {
-  case I::FAdd: return call("double_add");
-  case I::FSub: return define(instruction, "double_add(" + get(first) + ", " + get(instruction.getOperand(1)) + " ^ kSign)"), true;
-  case I::FMul: return call("double_multiply");
-  case I::FDiv: return call("double_divide");
-  case I::FNeg: return define(instruction, get(first) + " ^ kSign"), true;
-  case I::FPExt: return define(instruction, "double_from_float(float(" + get(first) + "))"), true;
-  case I::UIToFP: return call("double_from_unsigned");
-  case I::SIToFP: return define(instruction, "double_from_signed(long(" + getSigned(first) + "))"), true;
-  case I::FPTrunc:
-    if (instruction.getType()->isHalfTy()) refuse("f64 that becomes f16");
-    return call("double_to_float");
-  case I::FPToSI:
-  case I::FPToUI: {
-    std::string value = "double_to_integer(" + get(first) + ")";
-    bool isTruth = instruction.getType()->isIntegerTy(1);
-    define(instruction, isTruth ? value + " != 0ul" : mask(instruction.getType(), getType(instruction.getType()) + "(" + value + ")"));
-    return true;
-  }
-  case I::Call: {
-    llvm::Intrinsic::ID kind = llvm::cast<llvm::CallInst>(instruction).getIntrinsicID();
-    if (kind == llvm::Intrinsic::fabs) return define(instruction, get(first) + " & ~kSign"), true;
-    if (kind == llvm::Intrinsic::fma) return call("double_fma");
-    refuse("f64 in " + llvm::cast<llvm::CallInst>(instruction).getCalledFunction()->getName());
-  }
-  default: return false; // its bits are moved
   }
 }
 

@@ -38,7 +38,7 @@ public:
     llvm::Module &module = emission.getModule();
     std::vector<std::string> entries;
     for (const artifact::DeviceTask &task : artifact.tasks) entries.push_back(task.entry);
-    prepare(module, entries, stages, options.optLevel);
+    prepare(module, entries, stages, options.optLevel, traits.hasF64);
     if (!emission.finishOptimizing()) return mlir::success();
     if (emission.getGate().isEnabled()) return mlir::success();
     stages.begin("MSL");

@@ -227,6 +227,23 @@ void expandIntrinsics(llvm::Function &function, const Abilities &device) {
     if (llvm::isa<llvm::InsertValueInst>(instruction)) llvm::RecursivelyDeleteTriviallyDeadInstructions(&instruction);
 }
 
+/// Leaves of f64's intrinsics only absolute values, roots and fused products.
+void expandDoubleIntrinsics(llvm::Module &module) {
+  auto isDouble = [](const llvm::Value *value) { return value->getType()->isDoubleTy(); };
+  llvm::SmallVector<llvm::IntrinsicInst *> calls;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction); call && (isDouble(call) || llvm::any_of(call->args(), isDouble)))
+        calls.push_back(call);
+  constexpr Abilities kNoRounding{.hasRounding64 = false};
+  for (llvm::IntrinsicInst *call : calls) {
+    if (isWritten(*call, kNoRounding)) continue;
+    Builder at(call);
+    call->replaceAllUsesWith(expand(at, *call, kNoRounding));
+    call->eraseFromParent();
+  }
+}
+
 void scalarize(llvm::Function &function) {
   llvm::FunctionAnalysisManager analyses;
   analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
@@ -294,13 +311,19 @@ void splitCasts(llvm::Function &function) {
 
 } // namespace
 
-void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel) {
+void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64) {
   module.setDataLayout(kDataLayout);
   linkDeviceLibrary(module, kLocal);
   inlineEverything(module, entries);
   stages.finish("device library");
   stages.begin("optimizing");
   optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
+  if (!hasF64) expandDoubleIntrinsics(module);
+  if (!hasF64 && softenDoubles(module)) {
+    linkDeviceLibrary(module, kLocal);
+    inlineEverything(module, entries);
+    optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
+  }
   moveTables(module);
   inferAddressSpaces(module, llvm::TargetIRAnalysis());
 }

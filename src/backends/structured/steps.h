@@ -33,8 +33,12 @@ void legalize(llvm::Module &module, const Abilities &device);
 /// The second half of it: atomic operations (legalize_atomics.cpp).
 void legalizeAtomics(llvm::Module &module, const Abilities &device);
 
-/// What each entry goes through, up to optimized code without generic pointers. The stage "optimizing" is open afterwards.
-void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel);
+/// Replaces f64 by its bits, in integers. False: there is none.
+bool softenDoubles(llvm::Module &module);
+
+/// What each entry goes through, up to optimized code without generic pointers, and without f64 if the device has none. The stage
+/// "optimizing" is open afterwards.
+void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64);
 
 /// Constructs of structured control flow: which blocks begin them, and where they end.
 struct Constructs {

@@ -32,7 +32,7 @@ public:
     traits.maxSharedBytes = features.maxSharedBytes;
     traits.maxCopyBytes = qd::vulkan::kMaxCopyBytes;
     traits.maxParameterBytes = qd::vulkan::kMaxParameterBytes;
-    grid = makeGridTarget(features.subgroupSize);
+    grid = makeGridTarget(features.subgroupSize, /*widensReports=*/!features.hasF64);
   }
 
   const passes::TargetTraits &getTraits() const override { return traits; }
@@ -46,7 +46,7 @@ public:
     llvm::Module &module = emission.getModule();
     std::vector<std::string> entries;
     for (const artifact::DeviceTask &task : artifact.tasks) entries.push_back(task.entry);
-    prepare(module, entries, stages, options.optLevel);
+    prepare(module, entries, stages, options.optLevel, features.hasF64);
     if (!emission.finishOptimizing()) return mlir::success();
     if (emission.getGate().isEnabled()) return mlir::success();
     stages.begin("SPIR-V");

@@ -295,3 +295,14 @@ def test_lanes_do_not_see_each_other(libraries: dict[int, Library], kind: str) -
         x, y = operand_pairs(dtype)
         one, *others = (library.call(f"{name}_{kind}", x, y) for library in libraries.values())
         assert all(np.array_equal(one, other, equal_nan=True) for other in others), name
+
+
+def test_f64_in_integers_is_that_of_the_processor(tmp_path: Path) -> None:
+    """What devices without f64 compute with: a million random operands, half of them special."""
+    if not shutil.which("clang++-22"):
+        pytest.skip("needs clang++-22")
+    program, source = str(tmp_path / "compare"), str(Path(__file__).with_name("compare_doubles.cpp"))
+    flags = ["-std=c++20", "-O2", "-ffp-contract=off", "-DQD_DEVLIB_LANES=1", "-I", str(ROOT / "src")]
+    subprocess.run(["clang++-22", *flags, source, "-o", program], check=True, timeout=120)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout

@@ -192,17 +192,6 @@ def test_reports_hold_floats(capfd: pytest.CaptureFixture[str]) -> None:
     assert there == capfd.readouterr().out and "value 1.5" in there
 
 
-def test_f64_in_integers_is_that_of_the_processor(tmp_path: Path) -> None:
-    """Functions of f32 compute with f64 inside; a million random operands, half of them special."""
-    header = (ROOT / "src/backends/metal/double_routines.h").read_text()
-    (tmp_path / "routines.h").write_text(header.split('R"(', 1)[1].split(')";')[0])
-    words = ["-std=c++17", "-O2", "-ffp-contract=off", "-fsigned-char", "-Wno-unknown-attributes", f"-I{EMULATOR}", f"-I{tmp_path}"]
-    source = str(Path(__file__).with_name("compare_doubles.cpp"))
-    subprocess.run([metal_build.find_compiler(), *words, source, "-o", str(tmp_path / "compare")], check=True, timeout=120)
-    done = subprocess.run([str(tmp_path / "compare")], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout
-
-
 def test_the_half_for_macs_has_no_syntax_errors() -> None:
     words = "-fsyntax-only -x objective-c++ -std=c++20 -fobjc-arc -fobjc-runtime=macosx-15 -Wall -Wextra -Werror".split()
     folders = [f"-I{ROOT / 'src'}", f"-I{EMULATOR / 'apple'}"]

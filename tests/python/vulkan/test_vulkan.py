@@ -437,6 +437,43 @@ def test_a_device_without_f64_refuses_it_at_its_line(build_loader: Any, monkeypa
         halve(np.ones(4))
 
 
+@needs_validator
+def test_functions_of_f32_need_no_f64(build_loader: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any) -> None:
+    """Parts of them are computed in f64: in integers on a device without it. Prints take f64, too."""
+    monkeypatch.setenv("FAKE_VULKAN", "no_f64")
+    init_with(build_loader())
+    validation = Validation(monkeypatch, tmp_path)
+    functions = {"sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "exp": np.exp, "log": np.log, "tanh": np.tanh}
+    x = np.concatenate([np.linspace(-3, 3, 500), [1e5, 1e10, 1e30, -1e20, 0, np.inf, np.nan]]).astype(np.float32)
+    y = np.empty_like(x)
+    for name, expected in functions.items():
+        function = getattr(qd, name)
+
+        @qd.kernel
+        def map_all(x: qd.types.ndarray(dtype=qd.f32, ndim=1), y: qd.types.ndarray(dtype=qd.f32, ndim=1), function: qd.template()) -> None:
+            for i in x:
+                y[i] = function(x[i])
+
+        map_all(x, y, function)
+        with np.errstate(all="ignore"):
+            wanted = expected(x.astype(np.float64)).astype(np.float32)
+        np.testing.assert_array_max_ulp(y, wanted, 2)
+
+    @qd.kernel
+    def raise_all(x: qd.types.ndarray(dtype=qd.f32, ndim=1), y: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> None:
+        for i in x:
+            y[i] = x[i] ** y[i]
+        print("first", y[0])
+
+    base, power = (np.random.default_rng(1).uniform(*range, 500).astype(np.float32) for range in ((0.1, 5), (-9, 9)))
+    wanted = (base.astype(np.float64) ** power).astype(np.float32)
+    raise_all(base, power)
+    np.testing.assert_array_max_ulp(power, wanted, 2)
+    qd.sync()
+    assert f"first {wanted[0]:.5g}"[:10] in capfd.readouterr().out
+    assert len(validation.sizes) > len(functions)
+
+
 def test_a_lost_device_is_reported_and_the_next_init_works(build_loader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = build_loader()
     init_with(library)
