@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +9,10 @@ import numpy as np
 from .._base.dtypes import StoredType, bf16, f32, f64, to_dtype, u32, u64
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
 class QuantType(StoredType):
     """A quantized type, made by `qd.types.quant.int`, `fixed` or `float`: the element type of fields that are parts of words."""
 
+    # No dataclass: that takes a millisecond of each import.
     kind: str
     """"int", "fixed" or "float"."""
     digits: int
@@ -21,17 +20,27 @@ class QuantType(StoredType):
     signed: bool
     given: Any
     """The data type that kernels compute with, or what means it."""
-    scale: float = 1.0
+    scale: float
     """Of a fixed: the value of one step."""
-    exponent: int = 0
+    exponent: int
     """Bits of the exponent of a float."""
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.digits <= 64 or (self.kind == "float" and not 1 <= self.exponent <= 8):
-            given = f"exp={self.exponent}, frac={self.digits}" if self.exponent else f"bits={self.digits}"
-            raise ValueError(f"a quantized number has 1 to 64 bits, the exponent of a quant.float 1 to 8, got {given}")
-        if self.kind == "fixed" and not 0 < abs(self.scale) < float("inf"):
-            raise ValueError(f"the step of a quant.fixed is a finite number other than 0, got {self.scale}")
+    def __init__(self, kind: str, digits: int, signed: bool, given: Any, scale: float = 1.0, exponent: int = 0) -> None:
+        self.__dict__.update(kind=kind, digits=digits, signed=signed, given=given, scale=scale, exponent=exponent)
+        if not 1 <= digits <= 64 or (kind == "float" and not 1 <= exponent <= 8):
+            bits = f"exp={exponent}, frac={digits}" if exponent else f"bits={digits}"
+            raise ValueError(f"a quantized number has 1 to 64 bits, the exponent of a quant.float 1 to 8, got {bits}")
+        if kind == "fixed" and not 0 < abs(scale) < float("inf"):
+            raise ValueError(f"the step of a quant.fixed is a finite number other than 0, got {scale}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a quantized type cannot be changed: make another one with another {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QuantType) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
 
     @property
     def dtype(self) -> Any:
