@@ -158,7 +158,7 @@ class Halo:
         """
         self._expect_no_exchange()
         with self._in_lane(self._default):
-            self._complete(self._send(self._steps[0], False))
+            self._run(self._steps)
 
     def start(self) -> None:
         """Begin an exchange. Until `finish`, kernels may read all cells but the border, and write those that are not next to it.
@@ -179,7 +179,8 @@ class Halo:
             raise QuadrantsRuntimeError("no exchange has begun: call start() first")
         requests, self._requests = self._requests, None
         with self._in_lane(self._beside):
-            self._complete(requests)
+            self._receive(self._steps[0], requests, False)
+            self._run(self._steps[1:])
         self._order(self._beside.stream, None)
 
     def add(self) -> None:
@@ -190,8 +191,7 @@ class Halo:
         if self._adding is None:
             self._adding = self._make_steps(self._leaves[0].shape, adds=True)
         with self._in_lane(self._default):
-            for step in self._adding:
-                self._receive(step, self._send(step, True), True)
+            self._run(self._adding, adds=True)
 
     def _expect_no_exchange(self) -> None:
         if self._requests is not None:
@@ -214,10 +214,9 @@ class Halo:
             self._event.record(first)
             self._event.wait(then)
 
-    def _complete(self, requests: list[Any]) -> None:
-        self._receive(self._steps[0], requests, False)
-        for step in self._steps[1:]:
-            self._receive(step, self._send(step, False), False)
+    def _run(self, steps: list[_Step], adds: bool = False) -> None:
+        for step in steps:
+            self._receive(step, self._send(step, adds), adds)
 
     def _send(self, step: _Step, adds: bool) -> Any:
         """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there."""

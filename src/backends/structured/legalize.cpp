@@ -318,11 +318,13 @@ void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &
   stages.finish("device library");
   stages.begin("optimizing");
   optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
-  if (!hasF64) expandDoubleIntrinsics(module);
-  if (!hasF64 && softenDoubles(module)) {
-    linkDeviceLibrary(module, kLocal);
-    inlineEverything(module, entries);
-    optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
+  if (!hasF64) {
+    expandDoubleIntrinsics(module);
+    if (softenDoubles(module)) {
+      linkDeviceLibrary(module, kLocal);
+      inlineEverything(module, entries);
+      optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
+    }
   }
   moveTables(module);
   inferAddressSpaces(module, llvm::TargetIRAnalysis());

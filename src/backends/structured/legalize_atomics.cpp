@@ -4,6 +4,7 @@
 // Out:  atomic operations on words of 32 and 64 bits; on floats additions of f32, where the device has them. A shared array with atomic
 //       operations is an array of words of their widest type, because SPIR-V has no others there, and Metal has atomic operations on those
 //       only: narrower accesses read and write a part.
+#include "backends/structured/arrays.h"
 #include "backends/structured/grid_target.h"
 #include "backends/structured/steps.h"
 
@@ -204,23 +205,6 @@ void expandAccess(llvm::Instruction &access, unsigned wordBits) {
   access.eraseFromParent();
 }
 
-/// Whether all accesses of a shared array, whose pointers lead to `root`, have one type: otherwise its elements are integers.
-bool isOfOneType(const llvm::Function &function, const llvm::Value *root) {
-  llvm::Type *only = nullptr;
-  for (const llvm::Instruction &instruction : llvm::instructions(function)) {
-    const llvm::Value *pointer = llvm::getLoadStorePointerOperand(&instruction);
-    llvm::Type *type = pointer ? llvm::getLoadStoreType(&instruction) : nullptr;
-    if (auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction))
-      std::tie(pointer, type) = std::pair(update->getPointerOperand(), update->getType());
-    if (auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction))
-      std::tie(pointer, type) = std::pair(exchange->getPointerOperand(), exchange->getCompareOperand()->getType());
-    if (!pointer || llvm::getUnderlyingObject(pointer, 0) != root) continue;
-    if (only && only != type) return false;
-    only = type;
-  }
-  return true;
-}
-
 /// An exchange of floats is one of their bits.
 void exchangeBits(llvm::AtomicRMWInst &update) {
   Builder at(&update);
@@ -265,11 +249,11 @@ void legalizeAtomics(llvm::Module &module, const Abilities &device) {
   }
   for (llvm::Instruction *access : accesses) expandAccess(*access, sizes.get(llvm::getLoadStorePointerOperand(access)));
   collect();
-  for (llvm::AtomicRMWInst *update : updates) {
-    const llvm::Value *pointer = update->getPointerOperand();
-    bool isShared = update->getPointerAddressSpace() == kShared && update->getType()->isFloatTy();
-    if (isShared && !isOfOneType(*update->getFunction(), llvm::getUnderlyingObject(pointer, 0))) expandUpdate(*update, device, 32);
-  }
+  llvm::erase_if(
+      updates, [](llvm::AtomicRMWInst *update) { return update->getPointerAddressSpace() != kShared || !update->getType()->isFloatTy(); });
+  // Arrays with accesses of several types have integers as elements.
+  for (llvm::AtomicRMWInst *update : updates)
+    if (ArrayShapes(*update->getFunction(), 0).get(update->getPointerOperand()).element->isIntegerTy()) expandUpdate(*update, device, 32);
 }
 
 } // namespace qd::backends::structured

@@ -67,7 +67,8 @@ llvm::Value *soften(Builder &at, I &instruction) {
   }
 }
 
-void softenFunction(llvm::Function &function) {
+/// False: the function has no f64.
+bool softenFunction(llvm::Function &function) {
   llvm::Type *bits = llvm::Type::getInt64Ty(function.getContext());
   auto isDouble = [](const llvm::Value *value) { return value->getType()->isDoubleTy(); };
   llvm::SmallVector<I *> found;
@@ -90,20 +91,14 @@ void softenFunction(llvm::Function &function) {
     instruction->replaceAllUsesWith(value);
     instruction->eraseFromParent();
   }
+  return !found.empty();
 }
 
 } // namespace
 
 bool softenDoubles(llvm::Module &module) {
-  auto hasDoubles = [](llvm::Function &function) {
-    return llvm::any_of(llvm::instructions(function), [](I &instruction) {
-      return llvm::any_of(instruction.operand_values(), [](const llvm::Value *value) { return value->getType()->isDoubleTy(); }) ||
-             instruction.getType()->isDoubleTy();
-    });
-  };
   bool isChanged = false;
-  for (llvm::Function &function : module)
-    if (!function.isDeclaration() && hasDoubles(function)) softenFunction(function), isChanged = true;
+  for (llvm::Function &function : module) isChanged |= softenFunction(function);
   return isChanged;
 }
 
