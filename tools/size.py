@@ -20,21 +20,21 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 44_619, "python": 18_372}
+TOTALS = {"src": 44_646, "python": 18_368}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 551,
-    "src/backends": 9_095,
+    "src/backends": 9_076,
     "src/bindings": 553,
     "src/codegen": 7_039,
     "src/devlib": 1_186,
     "src/frontend": 9_705,
     "src/ir": 910,
-    "src/launch": 6_769,
+    "src/launch": 6_795,
     "src/layout": 135,
     "src/passes": 5_559,
-    "src/runtime": 1_851,
+    "src/runtime": 1_871,
     "src/support": 657,
     "src/tools": 201,
     "python/quadrants": 955,  # modules directly in the package
@@ -46,10 +46,10 @@ BUDGETS = {
     "python/quadrants/_library": 511,
     "python/quadrants/_solvers": 1_229,
     "python/quadrants/_quantized": 438,
-    "python/quadrants/_sparse": 729,
+    "python/quadrants/_sparse": 726,
     "python/quadrants/ad": 908,
     "python/quadrants/algorithms": 1_650,
-    "python/quadrants/distributed": 623,
+    "python/quadrants/distributed": 622,
     "python/quadrants/interpreter": 3_054,
     "python/quadrants/lang": 292,
     "python/quadrants/profiler": 221,
