@@ -8,7 +8,6 @@ import importlib
 import math
 import os
 import sys
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,8 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     def run() -> None:
         for start in starts:
             work(destination[start : start + rows], source[start : start + rows])
+
+    import threading  # which only large copies need
 
     workers = [threading.Thread(target=run, daemon=True) for _ in range(threads)]
     for worker in workers:
