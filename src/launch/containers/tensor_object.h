@@ -90,6 +90,8 @@ PyObject *copyOut(PyObject *self, PyObject *);
 bool fillWithNumber(PyObject *self, PyObject *value);
 /// Copies the elements of a container whose packed elements have the same layout; false when `other` is none.
 bool copyPlainContainer(PyObject *self, PyObject *other);
+/// Copies the elements of a container or array of the same shape and type; false when they need a conversion.
+bool copyUnconverted(PyObject *self, PyObject *other);
 /// The elements as a new NumPy array; empty for elements on a device, and for types that NumPy does not have.
 Ref copyToNumpy(PyObject *self);
 
