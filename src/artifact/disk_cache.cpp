@@ -175,8 +175,8 @@ void DiskCache::find(const support::Digest &key, const std::function<bool(Artifa
   }
 }
 
-void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
-  if (!root) return;
+std::string DiskCache::publish(const support::Digest &key, const Artifact &artifact, const std::string &replaced) {
+  if (!root) return {};
   std::vector<uint8_t> bytes = serialize(artifact);
   Footer footer{kMagic, bytes.size(), computeEntryDigest(bytes, bytes.size(), key)};
   std::string name = support::toHex(key), folder = root.getPath() + "/" + name.substr(0, 2);
@@ -195,14 +195,16 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
       rename(temporary.c_str(), path.c_str()) != 0) {
     warnOnce("cannot be written", errno);
     unlink(temporary.c_str());
-    return;
+    return {};
   }
+  if (!replaced.empty() && replaced != path) unlink(replaced.c_str());
   support::log(support::LogLevel::Debug, "cache: " + (artifact.kernel.empty() ? "a partition" : "kernel " + artifact.kernel) +
                                              " is stored as " + path + ", " + std::to_string(bytes.size()) + " bytes");
   ++published;
   // The first publication removes what earlier processes left; later ones clean only at intervals, because a clean reads the status of
   // every entry.
   if (!hasCleaned || published == 16) clean();
+  return path;
 }
 
 std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {

@@ -199,11 +199,14 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   } else {
     artifact::Artifact artifact = compile(kernel, arguments, stages);
     requireEpoch();
+    std::string stored;
+    const bool isStored = key && artifact.cacheable;
     made = Specialization::make(std::move(artifact), roots, true, guardFailure, [&](const artifact::Artifact &complete) {
-      if (key && complete.cacheable) cache->publish(*key, complete);
+      if (isStored) stored = cache->publish(*key, complete);
       lock.reset();
     });
     requireEpoch();
+    if (isStored && state.device->addsToBinaries()) cache->publish(*key, made->artifact, stored);
   }
   std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   made->report = reportVersion(kernel, made->artifact, roots, {stages.get(), miss, passed.count()});

@@ -61,6 +61,8 @@ public:
   virtual const QdRuntimeApi &getApi() const = 0;
   /// Makes an artifact ready to run. May replace its binary by one that loads faster on this device. Throws support::Error.
   virtual std::unique_ptr<LoadedKernel> load(artifact::Artifact &artifact) = 0;
+  /// Whether `load` does: then the disk cache stores artifacts again after they are loaded.
+  virtual bool addsToBinaries() const { return false; }
   /// Waits for everything that was launched.
   virtual void synchronize() = 0;
   /// Passes the times of tasks that have ended to the profiler.

@@ -48,6 +48,7 @@ public:
     if (!isCubin(artifact.binary) && !gpu::hasParts(artifact.binary)) assemble(artifact);
     return GpuDevice::load(artifact);
   }
+  bool addsToBinaries() const override { return true; }
 
 private:
   /// Compiles PTX to machine code of this device with the driver: long texts in parts, on the threads of the pool. The driver loads PTX one

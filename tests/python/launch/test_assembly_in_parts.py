@@ -114,3 +114,15 @@ def test_one_thread_assembles_whole_texts(compiler: Any, driver: Any, tmp_path: 
     monkeypatch.setenv("QD_CPU_MAX_NUM_THREADS", "1")
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
     assert len(launch(compiler, tmp_path / "texts", monkeypatch, 700)) == 1
+
+
+def test_machine_code_is_stored_in_the_disk_cache(compiler: Any, driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    links = []
+    for name in ("first", "second"):
+        cache = {"offline_cache": True, "offline_cache_file_path": str(tmp_path / "cache")}
+        qd.init(arch=qd.cuda, enable_fallback=False, log_level="error", **cache)
+        before = driver.links
+        launch(compiler, tmp_path / name, monkeypatch, 100)
+        links.append(driver.links - before)
+    assert links == [1, 0]
+    assert len([path for path in (tmp_path / "cache").rglob("*.*") if path.is_file() and path.stat().st_size > 1000]) == 1
