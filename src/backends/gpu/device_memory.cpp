@@ -189,8 +189,7 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
 
 runtime::BufferRef Memory::reserve(size_t bytes) {
   Scope scope(*this);
-  const size_t own = (bytes + kPaddingBytes + kHugePage - 1) / kHugePage * kHugePage;
-  size_t margin = std::min(own, runtime::Buffer::kMaxMargin);
+  auto [own, margin] = runtime::Buffer::planMargins(bytes + kPaddingBytes, kHugePage);
   Address address = 0;
   if (bytes >= kHugePage && api.allocateManaged && getAttribute(api.attributes.concurrentManagedAccess) &&
       api.allocateManaged(&address, own + 2 * margin, kAttachGlobal) == kSuccess) {
@@ -203,7 +202,7 @@ runtime::BufferRef Memory::reserve(size_t bytes) {
     return buffer;
   }
   constexpr size_t kAlignment = 256; // of the driver's own blocks
-  margin = std::min((bytes + kAlignment - 1) / kAlignment * kAlignment, kMaxAllocatedMargin);
+  margin = runtime::Buffer::planMargins(bytes, kAlignment, kMaxAllocatedMargin).second;
   runtime::BufferRef buffer = allocate(bytes + 2 * margin);
   buffer->cutMargins(margin);
   return buffer;

@@ -1,9 +1,7 @@
 // api.h: Metal behind the functions that the run half of GPUs calls (gpu/device_api.h)
-//
-// Begin reading at api.cpp: the driver and the table. api_device.h: a device, its memory and its commands.
 #pragma once
 
-#include "backends/gpu/device_api.h"
+#include "backends/gpu/device_sequential.h"
 #include "backends/metal/driver.h"
 
 #include <vector>
@@ -14,6 +12,8 @@ struct MetalApi : gpu::Api {
   const DriverFunctions *functions = nullptr;
   std::vector<int> devices; ///< the driver's numbers of those that can be used
   DeviceInfo describeDevice(int ordinal) const;
+  std::unique_ptr<gpu::SequentialDevice> open(gpu::Ordinal ordinal) const;
+  int getAttribute(int attribute, gpu::Ordinal ordinal) const;
 };
 
 struct Driver {
@@ -24,8 +24,5 @@ struct Driver {
 const Driver &findDriver(const std::string &library);
 /// The queue that devices use which are opened from now on; 0: their own.
 void setQueue(uint64_t queue);
-
-/// Adds the functions that need a driver.
-void addFunctions(MetalApi &api);
 
 } // namespace qd::metal

@@ -1,8 +1,7 @@
 // device.cpp: a device of Metal as a runtime::Device
 //
 // In:   the functions of api.h, options; artifacts to load.
-// Out:  gpu::GpuDevice. All else that a launch does is in backends/gpu, shared with CUDA, HIP and Vulkan.
-#include "backends/gpu/device.h"
+// Out:  gpu::SequentialGpu. All else that a launch does is in backends/gpu, shared with CUDA, HIP and Vulkan.
 #include "backends/metal/api.h"
 #include "backends/metal/limits.h"
 
@@ -14,18 +13,17 @@ using support::Option;
 
 namespace {
 
-class MetalDevice final : public gpu::GpuDevice {
+class MetalDevice final : public gpu::SequentialGpu {
 public:
-  MetalDevice(const MetalApi &api, const support::Options &options) : GpuDevice(api, options, /*mayPool=*/false) {
-    name = api.describeDevice(memory->getOrdinal()).name;
-    memory->usesGraphs = false;
-  }
+  MetalDevice(const MetalApi &api, const support::Options &options)
+      : SequentialGpu(api, options), info(api.describeDevice(memory->getOrdinal())) {}
 
-  std::string describe() const override { return "metal " + name; }
+  /// The description includes the system, which only reads its own archives.
+  std::string describe() const override { return std::string("metal ") + info.name + " " + info.system; }
   runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes}; }
 
 private:
-  std::string name;
+  DeviceInfo info;
 };
 
 } // namespace

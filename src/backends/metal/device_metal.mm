@@ -10,7 +10,8 @@
 
 #include <deque>
 #include <map>
-#include <vector>
+#include <memory>
+#include <mutex>
 
 namespace {
 
@@ -108,6 +109,7 @@ void describe(int number, DeviceInfo *info) {
   @autoreleasepool {
     id<MTLDevice> device = listDevices()[NSUInteger(number)];
     copyText(device.name, info->name, sizeof info->name);
+    copyText(NSProcessInfo.processInfo.operatingSystemVersionString, info->system, sizeof info->system);
     NSString *problem = nil;
     if (@available(macOS 15, *)) {
       if (![device supportsFamily:MTLGPUFamilyMetal3] || ![device supportsFamily:MTLGPUFamilyApple7]) problem = @"it is no GPU of Apple's";
@@ -168,15 +170,56 @@ void destroyBuffer(void *device, void *buffer) {
   }
 }
 
-void *makePipeline(void *device, const char *source, const char *entry, char *error, size_t errorBytes) {
+/// An archive is read from a file and written to one.
+struct Archive {
+  id<MTLBinaryArchive> archive;
+  NSURL *file;
+  std::mutex mutex; ///< of additions
+  bool isChanged = false;
+};
+
+void *openArchive(void *device, const void *bytes, size_t count) {
   @autoreleasepool {
+    NSString *name = [NSString stringWithFormat:@"quadrants-%@.metallib", NSUUID.UUID.UUIDString];
+    NSURL *file = [NSURL fileURLWithPath:[NSTemporaryDirectory() stringByAppendingPathComponent:name]];
+    MTLBinaryArchiveDescriptor *options = [[MTLBinaryArchiveDescriptor alloc] init];
+    if (count && [[NSData dataWithBytes:bytes length:count] writeToURL:file atomically:NO]) options.url = file;
+    id<MTLBinaryArchive> archive = [get(device).device newBinaryArchiveWithDescriptor:options error:nil];
+    return archive ? new Archive{archive, file, {}} : nullptr; // another system's is refused
+  }
+}
+
+void closeArchive(void *archive, void (*take)(void *context, const void *bytes, size_t count), void *context) {
+  @autoreleasepool {
+    std::unique_ptr<Archive> own(static_cast<Archive *>(archive));
+    if (own->isChanged && [own->archive serializeToURL:own->file error:nil])
+      if (NSData *data = [NSData dataWithContentsOfURL:own->file]) take(context, data.bytes, data.length);
+    [NSFileManager.defaultManager removeItemAtURL:own->file error:nil];
+  }
+}
+
+void *makePipeline(void *device, void *archive, const char *source, const char *entry, char *error, size_t errorBytes) {
+  @autoreleasepool {
+    id<MTLDevice> place = get(device).device;
+    auto *kept = static_cast<Archive *>(archive);
     MTLCompileOptions *options = [[MTLCompileOptions alloc] init];
     options.languageVersion = MTLLanguageVersion3_2;
     options.mathMode = MTLMathModeSafe;
     NSError *problem = nil;
-    id<MTLLibrary> library = [get(device).device newLibraryWithSource:@(source) options:options error:&problem];
-    id<MTLFunction> function = library ? [library newFunctionWithName:@(entry)] : nil;
-    id<MTLComputePipelineState> state = function ? [get(device).device newComputePipelineStateWithFunction:function error:&problem] : nil;
+    id<MTLLibrary> library = [place newLibraryWithSource:@(source) options:options error:&problem];
+    MTLComputePipelineDescriptor *wanted = [[MTLComputePipelineDescriptor alloc] init];
+    wanted.computeFunction = library ? [library newFunctionWithName:@(entry)] : nil;
+    id<MTLComputePipelineState> state = nil;
+    auto make = [&](MTLPipelineOption option) {
+      state = [place newComputePipelineStateWithDescriptor:wanted options:option reflection:nil error:&problem];
+    };
+    if (wanted.computeFunction && kept) {
+      wanted.binaryArchives = @[ kept->archive ];
+      make(MTLPipelineOptionFailOnBinaryArchiveMiss);
+      std::lock_guard lock(kept->mutex);
+      if (!state && [kept->archive addComputePipelineFunctionsWithDescriptor:wanted error:nil]) kept->isChanged = true;
+    }
+    if (wanted.computeFunction && !state) make(MTLPipelineOptionNone);
     if (state) return new Pipeline{state};
     copyText(problem ? problem.localizedDescription : @"it has no such function", error, errorBytes);
     return nullptr;
@@ -250,7 +293,9 @@ const qd::metal::DriverFunctions functions = {
     .close = closeDevice,
     .makeBuffer = makeBuffer,
     .destroyBuffer = destroyBuffer,
+    .openArchive = openArchive,
     .makePipeline = makePipeline,
+    .closeArchive = closeArchive,
     .destroyPipeline = [](void *pipeline) { delete static_cast<Pipeline *>(pipeline); },
     .launch = launch,
     .copy = copy,

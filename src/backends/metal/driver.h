@@ -12,6 +12,7 @@ namespace qd::metal {
 struct DeviceInfo {
   char name[128];
   char problem[128]; ///< why it cannot be used; empty: it can
+  char system[128];  ///< its version
   uint64_t memoryBytes, maxBufferBytes;
 };
 
@@ -25,8 +26,12 @@ struct DriverFunctions {
   /// Memory that device and host share, at different addresses. Null: there is no more.
   void *(*makeBuffer)(void *device, size_t bytes, uint64_t *address, void **contents);
   void (*destroyBuffer)(void *device, void *buffer);
-  /// Compiles an entry; several threads may. Null: `error` says why.
-  void *(*makePipeline)(void *device, const char *source, const char *entry, char *error, size_t errorBytes);
+  /// Opens the archive of a kernel's pipelines: what `closeArchive` gave in an earlier process, or none. Null: there are no archives.
+  void *(*openArchive)(void *device, const void *bytes, size_t count);
+  /// Compiles an entry, or takes it from the archive; several threads may. Null: `error` says why.
+  void *(*makePipeline)(void *device, void *archive, const char *source, const char *entry, char *error, size_t errorBytes);
+  /// Calls `take(context, bytes, count)` with the archive's bytes if there are any.
+  void (*closeArchive)(void *archive, void (*take)(void *context, const void *bytes, size_t count), void *context);
   void (*destroyPipeline)(void *pipeline);
   void (*launch)(void *device, void *pipeline, uint64_t parameters, unsigned blocks, unsigned threads);
   void (*copy)(void *device, void *to, size_t toOffset, void *from, size_t fromOffset, size_t bytes);

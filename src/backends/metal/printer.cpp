@@ -214,14 +214,8 @@ std::string FunctionPrinter::getConstant(const llvm::Constant &constant) const {
   // Any value will do for poison.
   if (llvm::isa<llvm::UndefValue, llvm::ConstantPointerNull>(constant)) return getType(type) + "(0)";
   unsigned bits = unsigned(layout.getTypeSizeInBits(type));
-  if (type->isPointerTy()) {
-    llvm::APInt offset(layout.getIndexTypeSizeInBits(type), 0);
-    const llvm::Value *base = constant.stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
-    if (llvm::isa<llvm::GlobalVariable>(base)) return printNumber(bits, offset.getZExtValue());
-    if (auto *cast = llvm::dyn_cast<llvm::ConstantExpr>(base); cast && cast->getOpcode() == llvm::Instruction::IntToPtr)
-      if (auto *address = llvm::dyn_cast<llvm::ConstantInt>(cast->getOperand(0)))
-        return printNumber(bits, address->getZExtValue() + offset.getZExtValue());
-  }
+  if (type->isPointerTy())
+    if (std::optional<uint64_t> number = structured::readPointer(constant, layout)) return printNumber(bits, *number);
   if (auto *cast = llvm::dyn_cast<llvm::ConstantExpr>(&constant); cast && cast->getOpcode() == llvm::Instruction::PtrToInt)
     return printNumber(bits, 0);
   std::string name;

@@ -4,7 +4,7 @@
 // pipelines and launches.
 #pragma once
 
-#include "backends/gpu/device_api.h"
+#include "backends/gpu/device_sequential.h"
 #include "backends/vulkan/limits.h"
 
 #define VK_NO_PROTOTYPES
@@ -43,9 +43,6 @@ struct FeatureChain {
     newest.pNext = &extension;
   }
 };
-
-/// Numbers of a device, for gpu::Api::getDeviceAttribute.
-enum Attribute : int { kMultiprocessorCount, kClockKilohertz, kMemoryPoolsSupported };
 
 // clang-format off
 #define QD_VULKAN_INSTANCE_FUNCTIONS(X)                                                                                           \
@@ -87,8 +84,8 @@ struct PhysicalDevice {
 struct VulkanApi : gpu::Api {
   InstanceFunctions instance;
   std::vector<PhysicalDevice> devices; ///< those that can be used, the best one first
-  /// What the driver made of the last kernel that this thread has loaded (VkPipelineCache).
-  std::vector<uint8_t> (*takeCache)() = nullptr;
+  std::unique_ptr<gpu::SequentialDevice> open(gpu::Ordinal ordinal) const;
+  int getAttribute(int attribute, gpu::Ordinal ordinal) const;
 };
 
 struct Driver {
@@ -98,7 +95,7 @@ struct Driver {
 /// The driver, initialized. A non-empty `library` replaces the system's loader; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
 
-/// Adds the functions that need no loader: those of memory, code and launches.
+/// Adds the functions that need no loader.
 void addFunctions(VulkanApi &api);
 /// A Vulkan error as a status of gpu::Api.
 gpu::Status toStatus(VkResult result);

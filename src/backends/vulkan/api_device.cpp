@@ -1,19 +1,12 @@
 // api_device.cpp: a device and its queue: batches of commands, and the timeline that counts them
 //
-// In:   commands that other files record, and waits for them.
-// Out:  command buffers, submitted when the host waits, when there are many launches, or when the oldest is old: a submission costs as much
-//       as many launches. The timeline's value says which buffers have ended, and thus which of their memory can be used again.
+// In:   commands that other files record.
+// Out:  command buffers, submitted when the shared half (gpu/device_sequential.h) says so. The timeline's value says which have ended.
 #include "backends/vulkan/api_device.h"
 
-#include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace qd::vulkan {
-
-// A batch is submitted when it has so many launches, or is so old when the next one comes.
-static constexpr unsigned kManyLaunches = 256;
-static constexpr auto kLongBatch = std::chrono::milliseconds(1);
-static constexpr size_t kStageBytes = 256 << 10;
 
 gpu::Status toStatus(VkResult result) {
   switch (result) {
@@ -25,8 +18,8 @@ gpu::Status toStatus(VkResult result) {
   }
 }
 
-void Device::check(VkResult result) const {
-  if (result != VK_SUCCESS) throw result;
+void Device::check(VkResult result) {
+  if (result != VK_SUCCESS) throw Failure{toStatus(result)};
 }
 
 Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api), physical(physical) {
@@ -110,140 +103,80 @@ Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api),
 Device::~Device() {
   if (!handle) return;
   vk.DeviceWaitIdle(handle);
-  for (auto &[address, block] : blocks.all) {
-    vk.DestroyBuffer(handle, block->buffer, nullptr);
-    vk.FreeMemory(handle, block->memory, nullptr);
-    delete block;
-  }
-  auto destroyPool = [&](const std::unique_ptr<Batch> &batch) { vk.DestroyCommandPool(handle, batch->pool, nullptr); };
-  if (open) destroyPool(open);
-  for (auto &batch : running) destroyPool(batch);
-  for (auto &batch : idle) destroyPool(batch);
+  clear();
+  idle.insert(idle.end(), running.begin(), running.end());
+  idle.push_back(open);
+  for (Batch &batch : idle) vk.DestroyCommandPool(handle, batch.pool, nullptr);
   vk.DestroyQueryPool(handle, queries, nullptr);
   vk.DestroyPipelineLayout(handle, layout, nullptr);
   vk.DestroySemaphore(handle, timeline, nullptr);
   vk.DestroyDevice(handle, nullptr);
 }
 
-Batch &Device::record() {
-  if (!open) {
-    recycle();
-    if (idle.empty()) {
-      auto batch = std::make_unique<Batch>();
-      auto pool = make<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
-      pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-      pool.queueFamilyIndex = physical.queueFamily;
-      check(vk.CreateCommandPool(handle, &pool, nullptr, &batch->pool));
-      auto info = make<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-      info.commandPool = batch->pool;
-      info.commandBufferCount = 1;
-      check(vk.AllocateCommandBuffers(handle, &info, &batch->commands));
-      idle.push_back(std::move(batch));
-    }
-    auto info = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    check(vk.BeginCommandBuffer(idle.back()->commands, &info));
-    open = std::move(idle.back());
-    idle.pop_back();
-    open->number = submitted + 1;
-    open->launches = 0;
-    open->began = std::chrono::steady_clock::now();
+void Device::beginBatch() {
+  for (; !running.empty() && running.front().number <= getEnded(); running.pop_front()) idle.push_back(running.front());
+  if (idle.empty()) {
+    Batch batch;
+    auto pool = make<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    pool.queueFamilyIndex = physical.queueFamily;
+    check(vk.CreateCommandPool(handle, &pool, nullptr, &batch.pool));
+    auto info = make<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = batch.pool;
+    info.commandBufferCount = 1;
+    check(vk.AllocateCommandBuffers(handle, &info, &batch.commands));
+    idle.push_back(batch);
   }
+  auto info = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  check(vk.BeginCommandBuffer(idle.back().commands, &info));
+  open = idle.back();
+  idle.pop_back();
+}
+
+VkCommandBuffer Device::recordCommand() {
+  record();
   constexpr VkPipelineStageFlags kWork = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
   auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT;
   barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
-  vk.CmdPipelineBarrier(open->commands, kWork | VK_PIPELINE_STAGE_HOST_BIT, kWork, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-  return *open;
+  vk.CmdPipelineBarrier(open.commands, kWork | VK_PIPELINE_STAGE_HOST_BIT, kWork, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  return open.commands;
 }
 
-void Device::submit() {
-  if (!open) return;
+void Device::submitBatch(uint64_t number) {
   auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
   barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-  vk.CmdPipelineBarrier(open->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-                        0, 1, &barrier, 0, nullptr, 0, nullptr);
-  check(vk.EndCommandBuffer(open->commands));
+  vk.CmdPipelineBarrier(open.commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
+                        1, &barrier, 0, nullptr, 0, nullptr);
+  open.number = number;
+  running.push_back(std::exchange(open, {}));
+  const Batch &batch = running.back();
+  check(vk.EndCommandBuffer(batch.commands));
   auto values = make<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
   values.signalSemaphoreValueCount = 1;
-  values.pSignalSemaphoreValues = &open->number;
+  values.pSignalSemaphoreValues = &batch.number;
   auto info = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO, &values);
   info.commandBufferCount = 1;
-  info.pCommandBuffers = &open->commands;
+  info.pCommandBuffers = &batch.commands;
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &timeline;
-  submitted = open->number;
-  running.push_back(std::move(open));
   check(vk.QueueSubmit(queue, 1, &info, VK_NULL_HANDLE));
 }
 
-void Device::submitWhenLong() {
-  if (++open->launches >= kManyLaunches || std::chrono::steady_clock::now() - open->began > kLongBatch) submit();
+uint64_t Device::readEnded() {
+  uint64_t ended = 0;
+  check(vk.GetSemaphoreCounterValue(handle, timeline, &ended));
+  return ended;
 }
 
-bool Device::hasEnded(uint64_t number) {
-  if (number > ended) check(vk.GetSemaphoreCounterValue(handle, timeline, &ended));
-  return number <= ended;
-}
-
-void Device::waitOnly(uint64_t number) {
-  if (number > submitted) submit();
-  if (!hasEnded(number)) {
-    auto info = make<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
-    info.semaphoreCount = 1;
-    info.pSemaphores = &timeline;
-    info.pValues = &number;
-    check(vk.WaitSemaphores(handle, &info, UINT64_MAX));
-    hasEnded(number);
-  }
-}
-
-void Device::wait(uint64_t number) {
-  waitOnly(number);
-  recycle();
-}
-
-void Device::recycle() {
-  hasEnded(submitted);
-  while (!running.empty() && running.front()->number <= ended) {
-    std::unique_ptr<Batch> batch = std::move(running.front());
-    running.pop_front();
-    for (Block *block : batch->stages) block->bytes == kStageBytes ? idleStages.push_back(block) : destroyBlock(block);
-    batch->stages.clear();
-    batch->used = 0;
-    idle.push_back(std::move(batch));
-  }
-  retire();
-}
-
-Range Device::stage(size_t bytes) {
-  constexpr size_t kAlignment = 16;
-  if (open->stages.empty() || open->used + bytes > open->stages.back()->bytes) {
-    Block *block = nullptr;
-    if (bytes > kStageBytes) {
-      block = makeBlock(bytes, /*isOfHost=*/true);
-    } else if (idleStages.empty()) {
-      block = makeBlock(kStageBytes, /*isOfHost=*/true);
-    } else {
-      block = idleStages.back();
-      idleStages.pop_back();
-    }
-    if (!block) throw VK_ERROR_OUT_OF_HOST_MEMORY;
-    open->stages.push_back(block);
-    open->used = 0;
-  }
-  Range range{open->stages.back(), open->used};
-  open->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return range;
-}
-
-void Device::retire() {
-  std::erase_if(retired, [&](const std::pair<uint64_t, Block *> &entry) {
-    if (entry.first > ended) return false;
-    destroyBlock(entry.second);
-    return true;
-  });
+void Device::waitFor(uint64_t number) {
+  auto info = make<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline;
+  info.pValues = &number;
+  check(vk.WaitSemaphores(handle, &info, UINT64_MAX));
 }
 
 } // namespace qd::vulkan

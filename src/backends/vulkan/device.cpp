@@ -1,10 +1,7 @@
 // device.cpp: a Vulkan device as a runtime::Device
 //
 // In:   the functions of api.h, options; artifacts to load.
-// Out:  gpu::GpuDevice, with the words that describe the device to the compiler, and artifacts that also hold what the driver made of a
-//       kernel. All else that a launch does is in backends/gpu, shared with CUDA and HIP.
-#include "backends/gpu/device.h"
-#include "backends/gpu/device_entries.h"
+// Out:  gpu::SequentialGpu, with the words that describe the device to the compiler. All else that a launch does is in backends/gpu.
 #include "backends/vulkan/api.h"
 #include "support/log.h"
 
@@ -16,16 +13,15 @@ using support::Option;
 
 namespace {
 
-class VulkanDevice final : public gpu::GpuDevice {
+class VulkanDevice final : public gpu::SequentialGpu {
 public:
   VulkanDevice(const VulkanApi &api, const support::Options &options)
-      : GpuDevice(api, options, /*mayPool=*/false), api(api), physical(api.devices[size_t(memory->getOrdinal())]) {
+      : SequentialGpu(api, options), physical(api.devices[size_t(memory->getOrdinal())]) {
     architecture = physical.features.write();
     if (physical.isProcessor())
       support::log(support::LogLevel::Warn, std::string("arch=qd.vulkan: the device ") + physical.properties.deviceName +
                                                 " is the processor, on which arch=qd.cpu is faster; Mesa's driver may end loops "
                                                 "silently after 65,535 rounds in one iteration");
-    memory->usesGraphs = false;
   }
 
   /// The description includes the driver, which only reads its own cache.
@@ -34,17 +30,7 @@ public:
   }
   runtime::DeviceLimits getLimits() const override { return {physical.features.subgroupSize, physical.features.maxSharedBytes}; }
 
-  std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
-    std::unique_ptr<runtime::LoadedKernel> kernel = GpuDevice::load(artifact);
-    gpu::Entries binary;
-    if (!binary.read(artifact.binary.data()) || !binary.cache.empty()) return kernel;
-    binary.cache = api.takeCache();
-    if (!binary.cache.empty()) artifact.binary = binary.write();
-    return kernel;
-  }
-
 private:
-  const VulkanApi &api;
   const PhysicalDevice &physical;
 };
 

@@ -1,7 +1,8 @@
 // fake_metal.cpp: a driver in place of Metal (src/backends/metal/driver.h) that compiles kernels with clang++ and runs them here
 //
 // Work is done when it is recorded. Memory is mapped twice, so that host and device see it at different addresses. The environment says
-// what is wrong: FAKE_METAL=no_devices, old, no_memory, lost. FAKE_METAL_CACHE is the folder of compiled kernels.
+// what is wrong: FAKE_METAL=no_devices, old, no_memory, lost, no_compiler, only_archive (what no archive holds is not compiled).
+// FAKE_METAL_CACHE is the folder of compiled kernels.
 #include "backends/metal/driver.h"
 
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <spawn.h>
 #include <sstream>
 #include <string>
@@ -161,6 +163,8 @@ struct Pipeline {
   bool hasMeetings;
 };
 
+constexpr size_t kLongSource = 1 << 18; // clang++ -O1 takes minutes for one of some megabytes
+
 /// Runs clang++; returns what it writes.
 std::string compile(const std::string &source, const std::string &library) {
   std::string path = library + "." + std::to_string(getpid()) + "." + std::to_string(ulong(pthread_self())), errors = path + ".txt";
@@ -170,7 +174,7 @@ std::string compile(const std::string &source, const std::string &library) {
                              "-x",
                              "c++",
                              "-std=c++17",
-                             "-O1",
+                             source.size() > kLongSource ? "-O0" : "-O1",
                              "-fPIC",
                              "-shared",
                              "-ffp-contract=off",
@@ -216,7 +220,20 @@ std::string compile(const std::string &source, const std::string &library) {
   return written.str().empty() ? "clang++ does not run" : written.str();
 }
 
-void *makePipeline(void *, const char *given, const char *entry, char *error, size_t errorBytes) {
+/// The names of the libraries that it was asked for.
+struct Archive {
+  std::string bytes;
+  std::mutex mutex;
+};
+
+void *openArchive(void *, const void *bytes, size_t count) { return new Archive{std::string(static_cast<const char *>(bytes), count), {}}; }
+
+void closeArchive(void *archive, void (*take)(void *, const void *, size_t), void *context) {
+  std::unique_ptr<Archive> own(static_cast<Archive *>(archive));
+  take(context, own->bytes.data(), own->bytes.size());
+}
+
+void *makePipeline(void *, void *archive, const char *given, const char *entry, char *error, size_t errorBytes) {
   std::string source = given;
   for (size_t at; (at = source.find("\n  threadgroup ")) != std::string::npos;) source.replace(at, 15, "\n  static thread_local ");
   if (isSet("no_compiler")) source = "?";
@@ -224,6 +241,13 @@ void *makePipeline(void *, const char *given, const char *entry, char *error, si
   char name[64];
   snprintf(name, sizeof name, "/%016zx%08zx.so", std::hash<std::string>()(source), source.size());
   std::string library = (folder ? folder : "/tmp") + std::string(name);
+  {
+    auto &own = *static_cast<Archive *>(archive);
+    std::lock_guard lock(own.mutex);
+    bool isThere = own.bytes.find(name) != std::string::npos;
+    if (!isThere && isSet("only_archive")) return snprintf(error, errorBytes, "it is in no archive"), nullptr;
+    if (!isThere) own.bytes += name;
+  }
   if (access(library.c_str(), R_OK) != 0)
     if (std::string problem = compile(source, library); !problem.empty())
       return snprintf(error, errorBytes, "%s", problem.c_str()), nullptr;
@@ -316,7 +340,9 @@ const qd::metal::DriverFunctions functions = {
     .close = [](void *device) { delete static_cast<Device *>(device); },
     .makeBuffer = makeBuffer,
     .destroyBuffer = destroyBuffer,
+    .openArchive = openArchive,
     .makePipeline = makePipeline,
+    .closeArchive = closeArchive,
     .destroyPipeline = [](void *pipeline) { delete static_cast<Pipeline *>(pipeline); },
     .launch = launch,
     .copy = copy,

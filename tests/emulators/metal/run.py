@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from metal_build import build
+from running import run
 
 
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     os.environ |= {"QD_ARCH": "metal", **build()}
-    _, script, *arguments = sys.argv
-    if script == "-m":
-        sys.argv = arguments
-        sys.path[0] = os.getcwd()
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-        return
-    sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(script).resolve().parent)
-    runpy.run_path(script, run_name="__main__")
+    run(sys.argv[1:])
 
 
 if __name__ == "__main__":

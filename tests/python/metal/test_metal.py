@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from tests.python.vulkan import control_flow
+from tests.python.vulkan import control_flow, sequence
 
 ROOT = Path(__file__).parents[3]
 EMULATOR = ROOT / "tests/emulators/metal"
@@ -192,12 +193,44 @@ def test_reports_hold_floats(capfd: pytest.CaptureFixture[str]) -> None:
     assert there == capfd.readouterr().out and "value 1.5" in there
 
 
+def test_the_queue_of_torch_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries in place of torch's and Objective-C's."""
+    torch = pytest.importorskip("torch")
+    assert qd.interop.get_mps_command_queue() == 0  # no device mps
+    source = tmp_path / "fake.cpp"
+    source.write_text("""
+    #include <string.h>
+    namespace torch::mps { void *get_command_buffer() { return reinterpret_cast<void *>(0x1230); } }
+    extern "C" const char *sel_registerName(const char *name) { return name; }
+    extern "C" void *objc_msgSend(char *object, const char *name) { return strcmp(name, "commandQueue") ? nullptr : object + 4; }
+    """)
+    library = tmp_path / "fake.so"
+    subprocess.run([metal_build.find_compiler(), "-shared", "-fPIC", source, "-o", library], check=True, timeout=60)
+    load = ctypes.CDLL
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert qd.interop.get_mps_command_queue() == 0  # libraries of macOS are missing
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: load(str(library)))
+    assert qd.interop.get_mps_command_queue() == 0x1234
+
+
 def test_the_half_for_macs_has_no_syntax_errors() -> None:
     words = "-fsyntax-only -x objective-c++ -std=c++20 -fobjc-arc -fobjc-runtime=macosx-15 -Wall -Wextra -Werror".split()
     folders = [f"-I{ROOT / 'src'}", f"-I{EMULATOR / 'apple'}"]
     command = [metal_build.find_compiler(), *words, *folders, str(ROOT / "src/backends/metal/device_metal.mm")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_streams_are_one_sequence(device: None) -> None:
+    sequence.check_streams()
+
+
+def test_memory_is_copied_filled_and_used_again(device: None) -> None:
+    sequence.check_memory()
+
+
+def test_programs_side_by_side() -> None:
+    sequence.check_programs(qd.metal)
 
 
 def test_random_control_flow(device: None, tmp_path: Path) -> None:
@@ -257,6 +290,28 @@ def test_a_source_that_is_refused_names_the_task(device: None, monkeypatch: pyte
     monkeypatch.setenv("FAKE_METAL", "no_compiler")
     with pytest.raises(RuntimeError, match=r"Metal's compiler: qd_task_0, \d+ bytes of source: .*error"):
         fill(np.zeros(4, np.float32))
+
+
+def test_pipelines_are_kept_beside_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver compiles only what is in the archive that an earlier program has stored."""
+
+    @qd.kernel
+    def fill(x: qd.types.NDArray[qd.f32, 1], value: qd.template()) -> None:
+        for i in x:
+            x[i] = value
+
+    def run(value: float) -> None:
+        qd.init(arch=qd.metal, enable_fallback=False, offline_cache=True, offline_cache_file_path=str(tmp_path), log_level="error")
+        x = np.zeros(4, np.float32)
+        fill(x, value)
+        qd.reset()
+        assert x[3] == value
+
+    run(1.0)
+    monkeypatch.setenv("FAKE_METAL", "only_archive")
+    run(1.0)
+    with pytest.raises(RuntimeError, match="it is in no archive"):
+        run(2.0)
 
 
 def test_a_lost_device_is_reported_and_the_next_init_works(device: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from tests.python.vulkan import control_flow
-from tests.python.vulkan.vulkan_device import Validation, find_absence, needs_validator
+from tests.python.vulkan import control_flow, sequence
+from tests.python.vulkan.vulkan_device import Validation, count_cache_bytes, find_absence, needs_validator
 
 
 @pytest.fixture(autouse=True)
@@ -323,6 +323,26 @@ def test_random_numbers_are_those_of_the_processor(device: None) -> None:
 
 
 @needs_validator
+def test_what_the_driver_made_is_stored(tmp_path: Path) -> None:
+    qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=True, offline_cache_file_path=str(tmp_path), log_level="error")
+    sequence.add(np.zeros(4, np.int32), 1)
+    qd.reset()
+    (entry,) = [path for path in tmp_path.rglob("*") if b"QDEN" in (path.read_bytes() if path.is_file() else b"")]
+    assert count_cache_bytes(entry.read_bytes()) > 0
+
+
+def test_streams_are_one_sequence(device: None) -> None:
+    sequence.check_streams()
+
+
+def test_memory_is_copied_filled_and_used_again(device: None) -> None:
+    sequence.check_memory()
+
+
+def test_programs_side_by_side() -> None:
+    sequence.check_programs(qd.vulkan)
+
+
 def test_random_control_flow(validated: list[int], tmp_path: Path) -> None:
     problems: list[str] = []
     assert control_flow.run_programs(1000, 12, tmp_path, problems.append) == 0, problems

@@ -42,6 +42,11 @@ def ends_long_loops() -> bool:
 needs_validator = pytest.mark.skipif(shutil.which("spirv-val") is None, reason="spirv-val is not installed")
 
 
+def count_cache_bytes(artifact: bytes) -> int:
+    """Returns how many bytes of a serialized artifact the driver has made (VkPipelineCache)."""
+    return int(struct.unpack_from("<4I", artifact, artifact.find(struct.pack("<I", MAGIC)))[3])
+
+
 def find_modules(artifact: bytes) -> Iterator[bytes]:
     """Yields the SPIR-V modules of a serialized artifact (src/backends/gpu/device_entries.h)."""
     begin = artifact.find(struct.pack("<I", MAGIC))

@@ -17,6 +17,8 @@ using NSInteger = long;
 @end
 @interface NSString : NSObject
 + (instancetype)stringWithUTF8String:(const char *)text;
++ (instancetype)stringWithFormat:(NSString *)format, ...;
+- (NSString *)stringByAppendingPathComponent:(NSString *)name;
 @property(readonly) const char *UTF8String;
 @end
 @interface NSConstantString : NSString
@@ -26,8 +28,32 @@ using NSInteger = long;
 @end
 @interface NSArray<Element> : NSObject
 @property(readonly) NSUInteger count;
++ (instancetype)arrayWithObjects:(const Element[])objects count:(NSUInteger)count;
 - (Element)objectAtIndexedSubscript:(NSUInteger)index;
 @end
+@interface NSURL : NSObject
++ (NSURL *)fileURLWithPath:(NSString *)path;
+@end
+@interface NSUUID : NSObject
+@property(class, readonly) NSUUID *UUID;
+@property(readonly) NSString *UUIDString;
+@end
+@interface NSData : NSObject
++ (instancetype)dataWithBytes:(const void *)bytes length:(NSUInteger)length;
++ (instancetype)dataWithContentsOfURL:(NSURL *)url;
+- (bool)writeToURL:(NSURL *)url atomically:(bool)isAtomic;
+@property(readonly) const void *bytes;
+@property(readonly) NSUInteger length;
+@end
+@interface NSFileManager : NSObject
+@property(class, readonly) NSFileManager *defaultManager;
+- (bool)removeItemAtURL:(NSURL *)url error:(NSError **)error;
+@end
+@interface NSProcessInfo : NSObject
+@property(class, readonly) NSProcessInfo *processInfo;
+@property(readonly) NSString *operatingSystemVersionString;
+@end
+extern "C" NSString *NSTemporaryDirectory(void);
 struct NSRange {
   NSUInteger location, length;
 };

@@ -11,6 +11,7 @@ enum MTLGPUFamily : NSInteger { MTLGPUFamilyApple7 = 1007, MTLGPUFamilyMetal3 = 
 enum MTLBarrierScope : NSUInteger { MTLBarrierScopeBuffers = 1 };
 enum MTLCommandBufferStatus : NSUInteger { MTLCommandBufferStatusCompleted = 4, MTLCommandBufferStatusError = 5 };
 enum MTLLanguageVersion : NSUInteger { MTLLanguageVersion3_2 = (3 << 16) + 2 };
+enum MTLPipelineOption : NSUInteger { MTLPipelineOptionNone = 0, MTLPipelineOptionFailOnBinaryArchiveMiss = 1 << 2 };
 enum MTLMathMode : NSInteger { MTLMathModeSafe = 0 };
 struct MTLSize {
   NSUInteger width, height, depth;
@@ -31,6 +32,20 @@ inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUInteger depth
 - (id<MTLFunction>)newFunctionWithName:(NSString *)name;
 @end
 @protocol MTLComputePipelineState <NSObject>
+@end
+@protocol MTLBinaryArchive;
+@interface MTLComputePipelineDescriptor : NSObject
+@property id<MTLFunction> computeFunction;
+@property(copy) NSArray<id<MTLBinaryArchive>> *binaryArchives;
+@end
+@interface MTLBinaryArchiveDescriptor : NSObject
+@property(copy) NSURL *url;
+@end
+@protocol MTLBinaryArchive <NSObject>
+- (bool)addComputePipelineFunctionsWithDescriptor:(MTLComputePipelineDescriptor *)descriptor error:(NSError **)error;
+- (bool)serializeToURL:(NSURL *)url error:(NSError **)error;
+@end
+@interface MTLComputePipelineReflection : NSObject
 @end
 @interface MTLCompileOptions : NSObject
 @property MTLLanguageVersion languageVersion;
@@ -92,6 +107,10 @@ inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUInteger depth
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)bytes options:(MTLResourceOptions)options;
 - (id<MTLResidencySet>)newResidencySetWithDescriptor:(MTLResidencySetDescriptor *)descriptor error:(NSError **)error;
 - (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError **)error;
-- (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError **)error;
+- (id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor *)descriptor error:(NSError **)error;
+- (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor *)descriptor
+                                                             options:(MTLPipelineOption)options
+                                                          reflection:(MTLComputePipelineReflection **)reflection
+                                                               error:(NSError **)error;
 @end
 extern "C" NSArray<id<MTLDevice>> *MTLCopyAllDevices() __attribute__((ns_returns_retained));

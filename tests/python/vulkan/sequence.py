@@ -1,0 +1,66 @@
+"""Streams, events and programs on devices whose streams are one sequence of commands (src/backends/gpu/device_sequential.h)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+
+@qd.kernel
+def add(x: qd.types.NDArray[qd.i32, 1], more: qd.i32) -> None:
+    for i in x:
+        x[i] += more
+
+
+def check_streams() -> None:
+    """Launches of several streams and events between them."""
+    x = qd.ndarray(qd.i32, 1000)
+    with qd.create_stream() as first, qd.create_stream() as second:
+        begin, end = qd.create_event(), qd.create_event()
+        begin.record(first)
+        for _ in range(600):  # more than a batch
+            add(x, 1, qd_stream=first)
+        end.record(first)
+        second.wait_event(end)
+        add(x, 10, qd_stream=second)
+        end.synchronize()
+        second.synchronize()
+        assert first.query() and second.query()
+        assert begin.elapsed_ms(end) > 0
+        begin.destroy()
+        end.destroy()
+    assert np.array_equal(x.to_numpy(), np.full(1000, 610))
+
+
+def check_memory() -> None:
+    """Copies and fills of every size, memory that is used again while commands that were recorded still use it."""
+    rng = np.random.default_rng(1)
+    for size in (1, 3, 100, 70_000, 300_000, 3_000_000):
+        values = rng.integers(0, 100, size, np.uint8)
+        x, y = qd.ndarray(qd.u8, size), qd.ndarray(qd.u8, size)
+        x.from_numpy(values)
+        y.copy_from(x)
+        x.fill(7)
+        assert np.array_equal(y.to_numpy(), values) and (x.to_numpy() == 7).all()
+    for round_ in range(50):
+        x = qd.ndarray(qd.i32, 100_000)
+        x.fill(round_ * 1_000_003)
+        add(x, round_)
+        last = x
+    assert (last.to_numpy() == 49 * 1_000_004).all()
+
+
+def check_programs(arch: Any) -> None:
+    """A program on the device beside one on the processor, and beside another one on the device."""
+    qd.init(arch=arch, enable_fallback=False, offline_cache=False, log_level="error")
+    outer = qd.ndarray(qd.i32, 10)
+    for inner_arch in (qd.cpu, arch):
+        with qd.Program(arch=inner_arch, offline_cache=False, log_level="error"):
+            inner = qd.ndarray(qd.i32, 10)
+            add(inner, 5)
+            assert inner.to_numpy().tolist() == [5] * 10
+        add(outer, 1)
+    assert outer.to_numpy().tolist() == [2] * 10
