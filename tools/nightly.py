@@ -26,6 +26,7 @@ AMD_SUITES = ["language", "simt", "data", "library", "memory"]
 AMD_PROGRAM_TARGETS = ("gfx942", "gfx1100")
 LINKED_SUITES = [*AMD_SUITES, "autodiff", "interop"]
 VULKAN_SUITES = ["language", "data", "library", "simt", "autodiff", "interop"]
+METAL_SUITES = ["language", "simt", "autodiff", "interop"]
 
 
 # Every kernel has a line in the file; what LLVM has ended the process of is begun only.
@@ -79,7 +80,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
             "pytest",
             "-n",
             "2",
-            *(f"tests/python/{suite}" for suite in ("language", "simt")),
+            *(f"tests/python/{suite}" for suite in METAL_SUITES),
         ],
         "vulkan-suites": [
             "env",
@@ -89,6 +90,10 @@ def list_commands(seed: int) -> dict[str, list[str]]:
             "pytest",
             "--spirv-val",
             *(f"tests/python/{suite}" for suite in VULKAN_SUITES),
+        ],
+        "vulkan-programs": ["env", "FUZZ_ARCH=vulkan", python, "-m", "tests.python.fuzz", "--count", "1000", *first],
+        "metal-programs": [
+            *("env", "FUZZ_ARCH=metal", python, "tests/emulators/metal/run.py", "-m", "tests.python.fuzz", "--count", "1000", *first),
         ],
         "allocations": [python, "-m", "tests.python.host.allocation_failures", "--every", "10"],
     }

@@ -40,7 +40,7 @@ LACKING = {
     "cuda": {*_GRIDS_LACK, "forked children"},
     "amdgpu": {*_GRIDS_LACK, "forked children", "checked recursion", "lazy memory"},
     "vulkan": _SHADERS_LACK,
-    "metal": _SHADERS_LACK,
+    "metal": _SHADERS_LACK | {"f64"},
 }
 
 

@@ -6,18 +6,22 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import _runtime
 
 
-class Operator:
+class Operator(NamedTuple):
     """One operator: a row of the table. The operands of `compute` have the types that follow from `operand` and `result`."""
 
-    def __init__(self, kind: str, name: str, operand: str, result: str, numpy: str, doc: str):
-        self.kind, self.name, self.operand, self.result, self.numpy, self.doc = kind, name, operand, result, numpy, doc
+    kind: str
+    name: str
+    operand: str
+    result: str
+    numpy: str
+    doc: str
 
     def compute(self, *operands: Any) -> Any:
         """Evaluates the operator."""

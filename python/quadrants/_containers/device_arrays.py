@@ -6,7 +6,7 @@ import math
 import sys
 from contextlib import nullcontext
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,12 +28,15 @@ _LEGACY_STREAM = 1  # the default stream, which orders all of these operations, 
 _DEFAULT_STREAMS = {CUDA: _LEGACY_STREAM, ROCM: 0}  # in DLPack
 
 
-class DeviceArray:
+class DeviceArray(NamedTuple):
     """Elements on the GPU that kernels run on, and the owner of their memory. Strides are in bytes."""
 
-    def __init__(self, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], is_writable: bool, owner: Any):
-        self.address, self.dtype, self.shape, self.strides = address, dtype, shape, strides
-        self.is_writable, self.owner = is_writable, owner
+    address: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    is_writable: bool
+    owner: Any
 
     @staticmethod
     def get_own_device() -> tuple[int, int]:

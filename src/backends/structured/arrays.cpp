@@ -101,6 +101,15 @@ static void writeBytes(const llvm::Constant &constant, const llvm::DataLayout &l
   }
 }
 
+std::optional<uint64_t> readPointer(const llvm::Constant &pointer, const llvm::DataLayout &layout) {
+  llvm::APInt offset(layout.getIndexTypeSizeInBits(pointer.getType()), 0);
+  const llvm::Value *base = pointer.stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
+  if (llvm::isa<llvm::GlobalVariable>(base)) return offset.getZExtValue();
+  if (auto *cast = llvm::dyn_cast<llvm::ConstantExpr>(base); cast && cast->getOpcode() == llvm::Instruction::IntToPtr)
+    if (auto *address = llvm::dyn_cast<llvm::ConstantInt>(cast->getOperand(0))) return address->getZExtValue() + offset.getZExtValue();
+  return std::nullopt;
+}
+
 std::vector<uint64_t> listElements(const llvm::GlobalVariable &table, const ArrayShape &shape) {
   std::vector<uint8_t> bytes(size_t(shape.count) * shape.elementBytes);
   writeBytes(*table.getInitializer(), table.getDataLayout(), bytes);

@@ -12,6 +12,8 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/GlobalVariable.h"
 
+#include <optional>
+
 namespace qd::backends::structured {
 
 struct ArrayShape {
@@ -33,6 +35,9 @@ private:
   const llvm::Value *findRoot(const llvm::Value *pointer, llvm::SmallPtrSetImpl<const llvm::Value *> &seen);
   llvm::DenseMap<const llvm::Value *, const llvm::Value *> roots;
 };
+
+/// The number that stands for a constant pointer: an offset in an array, or an address of the device. Empty: it is another expression.
+std::optional<uint64_t> readPointer(const llvm::Constant &pointer, const llvm::DataLayout &layout);
 
 /// The elements of a constant table, as their bits.
 std::vector<uint64_t> listElements(const llvm::GlobalVariable &table, const ArrayShape &shape);

@@ -42,14 +42,8 @@ Id FunctionWriter::getConstant(const llvm::Constant &constant) {
   // Any value will do for poison.
   if (llvm::isa<llvm::UndefValue, llvm::ConstantPointerNull, llvm::ConstantAggregateZero>(constant)) return module.getNull(getType(type));
   if (llvm::isa<llvm::GlobalVariable>(constant)) return getNumber(type, 0);
-  if (type->isPointerTy()) {
-    llvm::APInt offset(layout.getIndexTypeSizeInBits(type), 0);
-    const llvm::Value *base = constant.stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
-    if (llvm::isa<llvm::GlobalVariable>(base)) return getNumber(type, offset.getZExtValue());
-    if (auto *cast = llvm::dyn_cast<llvm::ConstantExpr>(base); cast && cast->getOpcode() == llvm::Instruction::IntToPtr)
-      if (auto *address = llvm::dyn_cast<llvm::ConstantInt>(cast->getOperand(0)))
-        return getNumber(type, address->getZExtValue() + offset.getZExtValue());
-  }
+  if (type->isPointerTy())
+    if (std::optional<uint64_t> number = structured::readPointer(constant, layout)) return getNumber(type, *number);
   if (auto *expression = llvm::dyn_cast<llvm::ConstantExpr>(&constant);
       expression && expression->getOpcode() == llvm::Instruction::PtrToInt)
     return getNumber(type, 0);

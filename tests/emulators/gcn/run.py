@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from gcn_build import build, find_problem
+from running import run
 
 
 def main() -> None:
@@ -17,17 +17,10 @@ def main() -> None:
         sys.exit(__doc__)
     if problem := find_problem():
         sys.exit(problem)
-    _, target, script, *arguments = sys.argv
+    _, target, *words = sys.argv
     os.environ |= {"QD_ARCH": "amdgpu", "QD_AMDGPU_DRIVER": str(build()), "GCN_TARGET": target, "QD_OFFLINE_CACHE": "0"}
     os.environ["GCN_SOURCES"] = str(Path(__file__).parent.resolve())
-    if script == "-m":
-        sys.argv = arguments
-        sys.path[0] = os.getcwd()
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-        return
-    sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(script).resolve().parent)
-    runpy.run_path(script, run_name="__main__")
+    run(words)
 
 
 if __name__ == "__main__":

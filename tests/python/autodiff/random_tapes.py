@@ -25,6 +25,7 @@ import numpy as np
 
 import quadrants as qd
 
+HOSTS = ("cpu", "python")  # whose memory NumPy reaches
 N = 3  # elements of each buffer
 F64 = qd.types.ndarray(dtype=qd.f64)
 LARGEST = 50.0  # programs go on no further where numbers are larger
@@ -200,7 +201,7 @@ class Run:
 
         self.torch, self.arch = torch, arch
         start = np.random.default_rng(seed)
-        kinds = ["field"] * 4 + ["ndarray"] * 4 + ["numpy", "tensor"] + ["parameter"] * (2 if arch != "cuda" else 0)
+        kinds = ["field"] * 4 + ["ndarray"] * 4 + ["numpy", "tensor"] + ["parameter"] * (2 if arch in HOSTS else 0)
         self.buffers = [Buffer(torch, kind, start.uniform(0.3, 1.3, N)) for kind in kinds]
         self.order, self.total = np.arange(N, dtype=np.int32), torch.zeros((), dtype=torch.float64)
         self.world, self.names = World(), dict(a=0, b=1, c=2, G=0, H=3, first=4, second=5)
@@ -353,7 +354,7 @@ class Run:
 def write_program(seed: int, arch: str) -> list[Step]:
     """The steps of a program."""
     chosen = random.Random(seed)
-    own, arrays = range(8), [8, 9] + ([10, 11] if arch != "cuda" else [])
+    own, arrays = range(8), [8, 9] + ([10, 11] if arch in HOSTS else [])
     with_gradient = [*range(4, 8), *arrays[2:]]
     index = lambda: chosen.choice([None, *range(N)])  # noqa: E731
     value = lambda: chosen.choice([0.0, 0.5, 0.75, 1.25])  # noqa: E731
@@ -392,7 +393,7 @@ def write_program(seed: int, arch: str) -> list[Step]:
         lambda: ("order", *(chosen.randrange(N) for _ in range(N))),
         lambda: ("thread", chosen.choice(arrays[:2]), value()),
     ]
-    if arch != "cuda":
+    if arch in HOSTS:
         memory.append(lambda: ("view", chosen.choice(own), index(), value()))
     steps = []
     for _ in range(chosen.randrange(3, 14)):

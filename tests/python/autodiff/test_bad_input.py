@@ -86,6 +86,7 @@ def test_integers_on_the_path_have_derivative_zero():
 
 
 @everywhere
+@pytest.mark.needs("f64")
 def test_random_numbers_on_the_path():
     x, loss = numbers([1.0]), scalar_loss()
 
@@ -100,6 +101,7 @@ def test_random_numbers_on_the_path():
 
 
 @pytest.mark.usefixtures("_compiled")
+@pytest.mark.needs("f64")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_keys_that_are_sorted():
     keys, loss = numbers([3.0, 1.0, 2.0]), scalar_loss()

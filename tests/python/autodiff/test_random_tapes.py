@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 ARCHS = [os.environ["QD_ARCH"]] if os.environ.get("QD_ARCH") else ["cpu", "python"]
 
 
+@pytest.mark.needs("f64")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_recorded_calls_agree_with_torch_whatever_happens_between_them(arch: str):
     qd.init(arch=getattr(qd, arch), offline_cache=False, log_level="error", default_fp=qd.f64)

@@ -9,7 +9,7 @@ from .generator import FLOATS, INNER, STRUCT, Container, Function, Kind, Variabl
 from .loops import LoopGenerator
 from .program import Program, Statement
 
-RECURSION = os.environ.get("FUZZ_ARCH") != "vulkan"
+RECURSION = os.environ.get("FUZZ_ARCH") not in ("vulkan", "metal")
 
 # Types that torch has, too.
 TORCH = ("i8", "i16", "i32", "i64", "u8", "f16", "f32", "f64")
