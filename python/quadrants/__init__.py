@@ -30,7 +30,6 @@ from ._containers.struct_field import StructField
 from ._containers.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 from ._containers.unfinished_trees import FieldsBuilder, root
 from ._language.builtins import TABLE as _builtins
-from ._language.checkpoints import GraphStatus
 from ._language.func import func, pyfunc, real_func
 from ._language.kernel import data_oriented, kernel, kernel_from_source
 from ._session.init import *  # noqa: F403
@@ -58,6 +57,7 @@ _LAZY_NAMES = {
     "_sparse.trees": "activate append deactivate is_active length",
     "_sparse.host": "deactivate_all_snodes",
     "simt._tiles": "outer",
+    "_language.checkpoints": "GraphStatus",
     "_containers.files": "load save",
     "_session.disk_cache": "cache_info clear_cache",
     "_session.perf_dispatch": "perf_dispatch",

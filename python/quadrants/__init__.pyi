@@ -62,7 +62,6 @@ from ._containers.tensor import tensor as tensor
 from ._containers.tensor import wrap as wrap
 from ._containers.unfinished_trees import FieldsBuilder as FieldsBuilder
 from ._containers.unfinished_trees import root as root
-from ._language.checkpoints import GraphStatus as GraphStatus
 from ._language.func import func as func
 from ._language.func import pyfunc as pyfunc
 from ._language.func import real_func as real_func
@@ -114,6 +113,7 @@ from .types.enums import DeviceCapability as DeviceCapability
 from ._session.streams import Event as Event
 from .types.enums import Format as Format
 from ._viz.gui import GUI as GUI
+from ._language.checkpoints import GraphStatus as GraphStatus
 from .lang.mesh import Mesh as Mesh
 from .lang.mesh import MeshInstance as MeshInstance
 from ._session.program import Program as Program

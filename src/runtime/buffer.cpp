@@ -95,15 +95,34 @@ BufferRef Buffer::reserve(size_t bytes) {
   return result;
 }
 
-void Buffer::discard(size_t begin, size_t end) {
-  const auto page = size_t(sysconf(_SC_PAGE_SIZE));
-  begin = (begin + page - 1) / page * page;
-  end = end >= size ? roundUp(size, page) : end / page * page;
-  if (reserved && !memory && begin < end) madvise(static_cast<char *>(data) + begin, end - begin, MADV_DONTNEED);
+bool Buffer::isMostlyFree(size_t used, size_t most) const {
+  constexpr size_t kKept = 16 << 20; // of each buffer
+  if (size <= kKept) return false;
+  if (!memory) return size > kMaxCounted || countPresent() > std::max(kKept, 10 * used);
+  // Memory that is allocated at once is there again after the next access: an empty round suggests that this is not soon.
+  return most > 10 * used && (reserved || used == 0);
+}
+
+void Buffer::discard() {
+  if (reserved && !memory) madvise(data, roundUp(size, size_t(sysconf(_SC_PAGE_SIZE))), MADV_DONTNEED);
+}
+
+void Buffer::vacate() {
+  memory->release(std::exchange(block, nullptr));
+  data = nullptr;
+  if (!reserved) bytesInUse -= int64_t(size);
+  --blocksInUse;
+}
+
+void Buffer::provide() {
+  BufferRef fresh = memory->reserve(size);
+  std::swap(block, fresh->block); // the destructor of a buffer without a block releases nothing
+  data = fresh->data;
+  reserved = fresh->reserved;
 }
 
 size_t Buffer::countPresent() const {
-  if (reserved && !memory && size > kMaxCounted) return 0;
+  if (isVacant() || (reserved && !memory && size > kMaxCounted)) return 0;
   size_t present = 0;
   for (auto [begin, end] : listPresent(0, size)) present += end - begin;
   return present;

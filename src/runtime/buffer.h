@@ -58,9 +58,16 @@ public:
   }
   /// Leaves so many zeros on each side of the bytes, which are counted no more.
   void cutMargins(size_t margin);
-  /// Gives the whole pages between two offsets of reserved memory back to the system; they count as zero then.
-  void discard(size_t begin, size_t end);
-  /// Number of bytes of reserved memory that the system has provided.
+  /// Whether most of memory that holds zeros only should be given back, of which the last round used `used` bytes, and `most` is the most
+  /// that a round used since some was.
+  bool isMostlyFree(size_t used, size_t most) const;
+  /// Gives the pages of reserved memory back to the system; they count as zero then.
+  void discard();
+  /// Gives all memory of a device back, which no kernel that runs and no view may use; `provide` takes new memory, zeroed, elsewhere.
+  void vacate();
+  void provide();
+  bool isVacant() const { return memory && !block; }
+  /// Number of bytes of reserved memory that the system has provided; a device does not tell, but for memory that was given back.
   size_t countPresent() const;
   /// The parts of a range of this buffer that may hold other bytes than zeros, as pairs of offsets: of reserved memory the pages that the
   /// system has provided, of other memory all.
@@ -72,7 +79,8 @@ public:
   static BufferRef borrow(void *data, size_t bytes, bool isWritable, void *owner, void (*giveBack)(void *),
                           std::shared_ptr<DeviceMemory> memory = nullptr);
 
-  bool hasOneOwner() const { return owners.load(std::memory_order_acquire) == 1; }
+  int64_t countOwners() const { return owners.load(std::memory_order_acquire); }
+  bool hasOneOwner() const { return countOwners() == 1; }
   void *getData() const { return data; }
   size_t getSize() const { return size; }
   bool isWritable() const { return writable; }

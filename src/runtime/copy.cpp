@@ -25,20 +25,28 @@ static constexpr auto kPause = std::chrono::microseconds(20), kWakeInterval = st
 // same page wait for each other.
 static constexpr size_t kChunks = 16, kMinChunk = 256 << 10, kMaxChunk = size_t(4) << 20;
 
-void copyPastCaches(void *target, const void *source, size_t bytes) {
+void copyPastCaches(void *target, const void *source, size_t bytes, const void *next) {
   auto *to = static_cast<char *>(target);
-  auto *from = static_cast<const char *>(source);
+  auto *from = static_cast<const char *>(source), *later = static_cast<const char *>(next);
 #if defined(__x86_64__)
   constexpr size_t kLine = 64, kStore = sizeof(__m128i);
   size_t begin = std::min(bytes, size_t(-uintptr_t(to) % kLine)), end = begin + (bytes - begin) / kLine * kLine;
   memcpy(to, from, begin);
-  for (size_t line = begin; line < end; line += kLine)
+  for (size_t line = begin; line < end; line += kLine) {
+    if (later) __builtin_prefetch(later + line);
     for (size_t at = line; at < line + kLine; at += kStore)
       _mm_stream_si128(reinterpret_cast<__m128i *>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + at)));
-  _mm_sfence(); // orders these stores before later ones for other threads
+  }
   memcpy(to + end, from + end, bytes - end);
 #else
+  (void)later;
   memcpy(to, from, bytes);
+#endif
+}
+
+void orderStoresPastCaches() {
+#if defined(__x86_64__)
+  _mm_sfence();
 #endif
 }
 
@@ -61,8 +69,12 @@ static void copyInParts(void *to, const void *from, size_t bytes) {
     const Copy &copy = *static_cast<Copy *>(data);
     size_t begin = size_t(number) * copy.chunk;
     const size_t size = std::min(copy.chunk, copy.bytes - begin);
-    copy.bytes < kUncachedBytes ? void(memcpy(copy.to + begin, copy.from + begin, size))
-                                : copyPastCaches(copy.to + begin, copy.from + begin, size);
+    if (copy.bytes < kUncachedBytes) {
+      memcpy(copy.to + begin, copy.from + begin, size);
+      return;
+    }
+    copyPastCaches(copy.to + begin, copy.from + begin, size);
+    orderStoresPastCaches();
   };
   work.data = &copy;
   work.chunks = int64_t((bytes + copy.chunk - 1) / copy.chunk);

@@ -24,7 +24,7 @@ static constexpr size_t kLargeBytes = 512 << 10, kUncachedFill = size_t(96) << 2
 // Two threads that first touch the same huge page wait for each other.
 static constexpr size_t kHugeChunk = size_t(4) << 20;
 static constexpr size_t kPattern = 4096;
-[[maybe_unused]] static constexpr size_t kLine = 64; // only x86-64 has stores that bypass the caches
+static constexpr size_t kLine = 64;
 // When the innermost axes of the two arrays differ, a tile of this many elements of both stays in the first-level cache.
 static constexpr int64_t kTileEdge = 32, kTileElements = 2048;
 
@@ -200,6 +200,8 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
   const size_t chunk = shared.box.bytes < kUncachedBytes ? kChunk : kHugeChunk;
   shared.rows = std::max<int64_t>(1, int64_t(chunk * size_t(longest->extent) / shared.box.bytes));
   ChunkedWork work{};
+  // Parts of whole cache lines, whatever the size of a number: no line is stored in two parts, of which one would read it first.
+  if (shared.rows > int64_t(kLine)) shared.rows -= shared.rows % int64_t(kLine);
   work.chunks = (longest->extent + shared.rows - 1) / shared.rows;
   shared.box.axes = std::move(axes);
   const volatile int32_t stop = 0;

@@ -14,7 +14,7 @@ from unittest import mock
 import quadrants as qd
 from quadrants import _compiler  # type: ignore[attr-defined]
 from quadrants._base import options as _options  # type: ignore[attr-defined]
-from quadrants._base.source import get_source
+from quadrants._base.source import get_kernel_source
 from quadrants._session import prepare as _prepare  # type: ignore[attr-defined]
 
 # What a program of the corpus yields: kernels with their arguments.
@@ -69,7 +69,7 @@ def _lower(kernel: Any, arguments: tuple[Any, ...]) -> Any:
 
 def _dump(kernel: Any, arguments: tuple[Any, ...], name: str) -> list[str]:
     """The IR as the frontend builds it, and lowered."""
-    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph, has_checkpoints=kernel.has_checkpoints)
+    source = get_kernel_source(kernel)
     with tempfile.TemporaryDirectory() as folder:
         options = _options.plain({**(_options.current or {}), "arch": name, "dump": folder, "stop_after": "lowered"})
         try:

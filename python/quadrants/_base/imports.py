@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from threading import RLock
+from _thread import RLock  # as in `functools`: the module `threading` takes a millisecond to import
 from types import ModuleType
 
 _loading = RLock()

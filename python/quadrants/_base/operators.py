@@ -6,22 +6,18 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import _runtime
 
 
-class Operator(NamedTuple):
+class Operator:
     """One operator: a row of the table. The operands of `compute` have the types that follow from `operand` and `result`."""
 
-    kind: str
-    name: str
-    operand: str
-    result: str
-    numpy: str
-    doc: str
+    def __init__(self, kind: str, name: str, operand: str, result: str, numpy: str, doc: str):
+        self.kind, self.name, self.operand, self.result, self.numpy, self.doc = kind, name, operand, result, numpy, doc
 
     def compute(self, *operands: Any) -> Any:
         """Evaluates the operator."""

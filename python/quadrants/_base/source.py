@@ -12,39 +12,41 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from .errors import QuadrantsSourceError, QuadrantsSyntaxError
 from .imports import load
 
 
-class FunctionSource(NamedTuple):
-    """The source of a function, as the compiler reads it."""
+class FunctionSource:
+    """The source of a function, as the compiler reads it: `lines` are those of the whole file.
 
-    function: Callable[..., Any]
-    tree: ast.FunctionDef
-    file: str
-    lines: list[str]  # of the whole file
-    name: str
-    is_graph: bool = False  # the kernel was declared with graph=True
-    has_checkpoints: bool = False  # the kernel was declared with checkpoints=True
+    `is_graph`, `has_checkpoints`: whether a kernel was declared with graph=True, and with checkpoints=True.
+    """
+
+    # A named tuple takes ten times as long to define, at each import of the package.
+    __slots__ = ("file", "function", "has_checkpoints", "is_graph", "lines", "name", "tree")
+
+    def __init__(self, function: Callable[..., Any], tree: ast.FunctionDef, file: str, lines: list[str], name: str):
+        self.function, self.tree, self.file, self.lines, self.name = function, tree, file, lines, name
+        self.is_graph = self.has_checkpoints = False
 
 
 _sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}
 _texts = itertools.count(1)
 
 
-class _Text(NamedTuple):
+class _Text:
     """A text that is in no file, its name in `linecache`, and the ids of the code objects that it defines."""
 
-    text: str
-    file: str
-    users: dict[int, weakref.ref[CodeType]]
+    def __init__(self, text: str, file: str):
+        self.text, self.file = text, file
+        self.users: dict[int, weakref.ref[CodeType]] = {}
 
 
 _stored: list[_Text] = []
 _SHARED = ("<string>", "<stdin>")  # names that many texts share
-_HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
+_HEADER = r"\s*(@|def\b|async\s+def\b)"
 
 
 def get_source(function: Callable[..., Any], is_kernel: bool = False) -> FunctionSource:
@@ -65,6 +67,13 @@ def get_source(function: Callable[..., Any], is_kernel: bool = False) -> Functio
     return FunctionSource(function, tree, file, lines, function.__qualname__)
 
 
+def get_kernel_source(kernel: Any) -> FunctionSource:
+    """Returns the source of a kernel, with the way in which it was declared."""
+    source = get_source(kernel.__wrapped__, is_kernel=True)
+    source.is_graph, source.has_checkpoints = kernel.use_graph, kernel.has_checkpoints
+    return source
+
+
 def _typed_text() -> Any:
     return load("quadrants._base.typed_text")  # only text without a file needs it
 
@@ -81,7 +90,7 @@ def _store_for(code: CodeType, text: str) -> _Text:
     """Stores the text until the last function in it is freed."""
     stored = next((known for known in _stored if known.text == text), None)
     if stored is None:
-        stored = _Text(text, store_text(code.co_filename, text), {})
+        stored = _Text(text, store_text(code.co_filename, text))
         _stored.append(stored)
 
     def forget(_: Any, stored: _Text = stored, key: int = id(code)) -> None:
@@ -129,7 +138,7 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
     if code.co_name == "<lambda>":
         return _read_lambda(code, lines), file, lines
     failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
-    if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
+    if not lines or first > len(lines) or not re.match(_HEADER, lines[first - 1]):
         raise QuadrantsSourceError(failure)
     # Blank lines before the text give the tree the line numbers of the file; `if 1:` preserves the columns of an indented function.
     indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]

@@ -6,7 +6,7 @@ import math
 import sys
 from contextlib import nullcontext
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,15 +28,12 @@ _LEGACY_STREAM = 1  # the default stream, which orders all of these operations, 
 _DEFAULT_STREAMS = {CUDA: _LEGACY_STREAM, ROCM: 0}  # in DLPack
 
 
-class DeviceArray(NamedTuple):
+class DeviceArray:
     """Elements on the GPU that kernels run on, and the owner of their memory. Strides are in bytes."""
 
-    address: int
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    is_writable: bool
-    owner: Any
+    def __init__(self, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], is_writable: bool, owner: Any):
+        self.address, self.dtype, self.shape, self.strides = address, dtype, shape, strides
+        self.is_writable, self.owner = is_writable, owner
 
     @staticmethod
     def get_own_device() -> tuple[int, int]:

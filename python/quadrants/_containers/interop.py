@@ -8,7 +8,6 @@ import importlib
 import math
 import os
 import sys
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,8 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     def run() -> None:
         for start in starts:
             work(destination[start : start + rows], source[start : start + rows])
+
+    import threading  # which only large copies need
 
     workers = [threading.Thread(target=run, daemon=True) for _ in range(threads)]
     for worker in workers:
@@ -311,6 +312,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             raise AttributeError(f"the {self._noun} is not in memory that other libraries use on a GPU")
         return describe_interface(self)
 
+    @_runtime.fast_from_numpy
     def from_numpy(self, arr: Any) -> None:
         """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment.
 
@@ -343,6 +345,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         copy_array(elements, source)
         self._flush(elements)
 
+    @_runtime.fast_from_numpy
     def from_torch(self, arr: Any) -> None:
         """Copy the elements of `arr`, a torch tensor; same as `from_numpy`."""
         self.from_numpy(arr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import enum
 from typing import Any
 
@@ -133,6 +132,8 @@ class Tensor(Shadows, Extents, Copies, Summaries, _runtime.TensorBase):
         return iter(self._impl)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
+        import copy
+
         return type(self)(copy.deepcopy(self._impl, memo))
 
     def __reduce__(self) -> Any:

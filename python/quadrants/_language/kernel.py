@@ -20,11 +20,11 @@ from .._base.autodiff_mode import AutodiffMode
 from .._base.compat import read_kernel_options
 from .._base.dtypes import find_dtype, i64, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from .._base.imports import load
 from .._base.source import note_text, store_text
 from .._values.matrix import view_of
 from .._values.struct import Struct, StructType
 from .._values.types import MatrixType
-from . import checkpoints as _checkpoints
 from .parameters import Parameter, attempt, check_undecorated, is_method, parse_parameters, parse_results
 
 Kernel = _runtime.Kernel
@@ -83,7 +83,7 @@ def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, has_checkp
     parameters = parse_parameters(function, "kernels", depth + 1)
     results, is_tuple = parse_results(function, depth + 1)
     if has_checkpoints:
-        parameters.append(_checkpoints.make_parameter(i64))
+        parameters.append(_checkpoints().make_parameter(i64))
     made = Kernel(function, parameters, results, function.__qualname__)
     functools.update_wrapper(made, function)
     made.is_pure, made.use_graph, made.has_checkpoints = declared_pure, use_graph, has_checkpoints
@@ -91,8 +91,12 @@ def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, has_checkp
     if results is not None and (is_tuple or isinstance(results[0], (MatrixType, StructType))):
         made.build_result = functools.partial(_build_result, results, is_tuple)
     if has_checkpoints:
-        made.build_result = functools.partial(_checkpoints.read_status, made, vars(made).get("build_result"))
+        made.build_result = functools.partial(_checkpoints().read_status, made, vars(made).get("build_result"))
     return made
+
+
+def _checkpoints() -> Any:
+    return load("quadrants._language.checkpoints")  # only kernels with checkpoints need it
 
 
 def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Kernel:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import enum
 import inspect
 import types
@@ -14,6 +13,7 @@ from typing import Any
 
 from .._base.dtypes import DataType, find_dtype
 from .._base.errors import Frame, QuadrantsSyntaxError, add_help, compile_error
+from .._base.namespaces import is_dataclass
 from .._base.source import caller_locals, get_source
 from .._containers.buffer_view import BufferView, BufferViewType
 from .._runtime import TensorBase
@@ -135,7 +135,7 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
     items = list(annotation if isinstance(annotation, tuple) else typing.get_args(annotation)) if is_tuple else [annotation]
     if Ellipsis in items:
         raise _mistake("Ellipsis is not supported in return type annotations", "return")
-    items = [StructType.of_dataclass(item) if isinstance(item, type) and dataclasses.is_dataclass(item) else item for item in items]
+    items = [StructType.of_dataclass(item) if is_dataclass(item) else item for item in items]
     for item in items:
         if find_element(item) is None:
             is_union = typing.get_origin(item) in (typing.Union, types.UnionType)
@@ -227,6 +227,8 @@ def _get_hints(cls: type) -> dict[str, Any]:
 
 def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
     """Whether a dataclass has members that are compile-time constants; raises if it, or a class that contains it, cannot have them."""
+    import dataclasses  # imported only for such classes
+
     hints, has_constants = _get_hints(cls), False
     for field in dataclasses.fields(cls):
         hint, where = hints.get(field.name), f"{cls.__name__}.{field.name}"
@@ -237,7 +239,7 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
                     f"{where} cannot be baked as a Quadrants compile-time constant: Final[T] takes bool, int, float, str and enums"
                 )
             has_constants = True
-        elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer:
+        elif is_dataclass(hint) and hint not in outer:
             has_constants |= _check_dataclass(hint, (*outer, cls))
     if has_constants and not (cls.__dataclass_params__.frozen or cls.__dataclass_params__.unsafe_hash):
         raise TypeError(f"{cls.__name__} is not frozen, and has compile-time constants: declare it with dataclass(frozen=True)")
@@ -250,7 +252,7 @@ def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str
         place = f"{where}.{name}"
         if getattr(hint, "_data_oriented", False):
             return place
-        is_nested = isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer
+        is_nested = is_dataclass(hint) and hint not in outer
         found = find_object_member(hint, place, (*outer, cls)) if is_nested else None
         if found is not None:
             return found
@@ -259,12 +261,14 @@ def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str
 
 def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
     """Yields the members of a dataclass argument, nested ones included, that are annotated as arrays or views: parameter and value."""
-    if not dataclasses.is_dataclass(owner):
+    if not is_dataclass(type(owner)):
         return
+    import dataclasses
+
     hints = _get_hints(type(owner))
     for field in dataclasses.fields(owner):
         hint, value, where = hints.get(field.name), getattr(owner, field.name, None), f"{name}.{field.name}"
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, hint):
+        if is_dataclass(hint) and isinstance(value, hint):
             yield from array_members(value, where)
         elif isinstance(hint, (NdarrayType, BufferViewType)) or hint is NdarrayType or hint is BufferView:
             kind, annotation, _ = _classify(hint)
@@ -289,7 +293,7 @@ def _classify(annotation: Any, at: str = "") -> tuple[str | None, Any, bool]:
         return *_BARE[annotation], False
     if isinstance(annotation, type) and issubclass(annotation, TensorBase):
         return "tensor", None, False
-    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+    if is_dataclass(annotation):
         _check_dataclass(annotation, ())
         return "dataclass", annotation, False
     if not isinstance(annotation, str) and find_dtype(annotation) is not None:

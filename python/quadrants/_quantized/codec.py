@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._base.dtypes import to_numpy_dtype
-from .._values.quantized import Float, Part
+from .parts import Float, Part
 
 
 def _take(words: np.ndarray, shift: int, count: int, signed: bool) -> np.ndarray:

@@ -16,9 +16,10 @@ from .._base.dtypes import to_memory_dtype, u8, u16, u32, u64
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from .._containers.container import MAKERS, ContainerSpec, _WrittenBack, attach, leaves_of
 from .._values.matrix import view_of
-from .._values.quantized import Part, QuantType, make_part
+from .._values.quantized import QuantType
 from .._values.types import MatrixType
 from .codec import decode, encode
+from .parts import Part, make_part
 
 _WORDS: dict[int, Any] = {8: u8, 16: u16, 32: u32, 64: u64}
 _serials = itertools.count()

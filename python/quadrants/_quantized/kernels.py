@@ -1,13 +1,13 @@
 """Numbers of few bits in words: how kernels read and write an element of a quantized field. The frontend calls `read` and `write`.
 
-A word is read as u32 or u64. `codec.py` has the same conversions for arrays, `_values/quantized.py` the meaning of a `Part`.
+A word is read as u32 or u64. `codec.py` has the same conversions for arrays, `parts.py` the meaning of a `Part`.
 """
 
 import functools
 
 import quadrants as qd
 
-from .._values.quantized import Float, Part
+from .parts import Float, Part
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import enum
 import importlib
 import os
@@ -74,11 +73,10 @@ def init(
     """
     if require_version is not None:
         _check_version(require_version)
-    keywords = copy.deepcopy(options)
     for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
         if value is not None:
-            keywords[name] = value
-    values, warnings = _options.collect(keywords)
+            options[name] = value
+    values, warnings = _options.collect(options)
     if not _test_mode:
         _runtime.set_log_level(values["log_level"])
     for text in warnings:

@@ -19,7 +19,7 @@ from .._base import options as _options
 from .._base.dtypes import check_range, to_dtype, wrap_integer
 from .._base.errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from .._base.imports import load
-from .._base.source import get_source
+from .._base.source import get_kernel_source
 from .._containers import foreign as _foreign
 from .._containers import unfinished_trees
 from .._containers.buffer_view import BufferView
@@ -60,7 +60,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     coverage: Any = sys.modules.get("quadrants._session.coverage")
     without_probes = coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext()
     with without_probes, shown_in_notebook(kernel.name):
-        source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph, has_checkpoints=kernel.has_checkpoints)
+        source = get_kernel_source(kernel)
         if _options.get("print_ir"):
             print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode))
         return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)

@@ -15,8 +15,6 @@ from .. import _runtime
 from . import copies
 
 _GROUP = 128  # candidates that one iteration of `refresh` looks at
-_KEPT = 16 << 20  # bytes of inactive cells that a field always keeps
-_MEASURED = 64 << 30  # addresses among which pages are counted; of more, all are given back
 _STALE, _LISTED = 0, 1  # elements of `Cells.state`
 
 
@@ -63,7 +61,7 @@ class Cells:
         self.sizes: tuple[int, ...] = ()  # numbers of each such field in one cell
         self.plains: tuple[Any, ...] = ()  # for the interpreter: these fields, without activation
         self.counter = self.own_counter = choose_counter(total)
-        self.peak = self.last_count = 0
+        self.peak = self.last_count = self.most = 0
 
     def _make_list(self) -> None:
         candidates = self.total // self.scanned
@@ -155,11 +153,10 @@ class Cells:
 
     def give_back(self) -> None:
         """Returns memory of cells that are all inactive to the system, unless the last round of activations used a tenth of it."""
-        for raw, size in zip(self.raws, self.sizes, strict=False):  # the interpreter has no raw memory
-            buffer = raw._buffer
-            used = self.last_count * size * raw.dtype.size
-            if buffer.nbytes > _KEPT and (buffer.nbytes > _MEASURED or buffer.count_present() > max(_KEPT, 10 * used)):
-                buffer.discard(0, buffer.nbytes)
+        self.most = max(self.most, self.last_count)
+        bytes_per_cell = (size * raw.dtype.size for raw, size in zip(self.raws, self.sizes, strict=False))  # none in the interpreter
+        if any([raw._give_back(self.last_count * n, self.most * n) for raw, n in zip(self.raws, bytes_per_cell, strict=False)]):
+            self.most = self.last_count
 
     def release(self) -> None:
         """Frees the memory of the records: later uses of the node raise."""

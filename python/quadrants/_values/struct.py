@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import importlib
 import operator
 import sys
@@ -17,6 +15,7 @@ import numpy as np
 
 from .._base.dtypes import check_range, to_numpy_dtype, wrap_integer
 from .._base.errors import QuadrantsSyntaxError
+from .._base.namespaces import is_dataclass
 from .._base.source import caller_locals
 from . import types as _types
 from .matrix import KernelClass, Matrix, from_components, unwrap
@@ -33,6 +32,8 @@ def value_type_of(host: type) -> StructType | None:
     it.
     """
     if host not in _value_types:
+        import dataclasses  # imported only for such classes
+
         made = None
         if not hasattr(host, "__post_init__") and all(field.default_factory is dataclasses.MISSING for field in dataclasses.fields(host)):
             with contextlib.suppress(QuadrantsSyntaxError, NameError):
@@ -81,10 +82,12 @@ class StructType(StructTypeBase):
         Raises:
             QuadrantsSyntaxError: a member is neither scalar, vector, matrix, struct nor such a dataclass.
         """
+        import dataclasses
+
         members, hints = {}, typing.get_type_hints(host)
         for field in dataclasses.fields(host):
             element = hints[field.name]
-            if field.init and isinstance(element, type) and dataclasses.is_dataclass(element):
+            if field.init and is_dataclass(element):
                 members[field.name] = cls.of_dataclass(element)
             elif field.init and find_element(element) is not None:
                 members[field.name] = element
@@ -278,10 +281,12 @@ class Struct(metaclass=KernelClass):
 
     def __copy__(self) -> Struct:
         """Copies the value, even if this is an element of a container."""
-        entries = {name: copy.copy(value) if isinstance(value, (Matrix, Struct)) else value for name, value in self.entries.items()}
+        entries = {name: value.__copy__() if isinstance(value, (Matrix, Struct)) else value for name, value in self.entries.items()}
         return object.__new__(type(self))._bind(self._type, entries)
 
     def __deepcopy__(self, memo: Any) -> Struct:
+        import copy
+
         return object.__new__(type(self))._bind(self._type, copy.deepcopy(self.entries, memo))
 
     def __reduce__(self) -> Any:

@@ -27,7 +27,7 @@ from quadrants._base import errors as _errors
 from quadrants._base import options as _options
 from quadrants._base.arch import GPU_NAMES as _GPU_NAMES
 from quadrants._base.autodiff_mode import AutodiffMode
-from quadrants._base.source import get_source
+from quadrants._base.source import get_kernel_source
 from quadrants._containers import foreign as _foreign
 from quadrants._containers.interop import find_array
 from quadrants._language import checkpoints
@@ -156,7 +156,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
 
 def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> None:
     """Raises the errors that the compiler finds in a kernel, and issues its warnings; errors of Python code are left to the run itself."""
-    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph, has_checkpoints=kernel.has_checkpoints)
+    source = get_kernel_source(kernel)
     mode = min(kernel.mode, AutodiffMode.REVERSE)  # tangents of gradients have the same source
     options = _options.plain(_options.current or {})
     with _without_debugger():

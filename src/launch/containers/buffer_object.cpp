@@ -75,15 +75,6 @@ static PyObject *borrowDevice(PyObject *, PyObject *args) {
 
 static runtime::Buffer &getBuffer(PyObject *self) { return *reinterpret_cast<BufferObject *>(self)->buffer.get(); }
 
-static PyObject *discard(PyObject *self, PyObject *args) {
-  return guard([&]() -> PyObject * {
-    unsigned long long begin, end;
-    if (!PyArg_ParseTuple(args, "KK:discard", &begin, &end)) return nullptr;
-    getBuffer(self).discard(size_t(begin), size_t(end));
-    Py_RETURN_NONE;
-  });
-}
-
 static PyObject *countPresent(PyObject *self, PyObject *) {
   return guard([&] { return PyLong_FromSize_t(getBuffer(self).countPresent()); });
 }
@@ -103,7 +94,6 @@ void addBufferType(PyObject *module) {
                                         {}};
   static PyMethodDef bufferMethods[] = {
       {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and the offset of the first element in it."},
-      {"discard", discard, METH_VARARGS, "Give the whole pages between two offsets of reserved memory back; they count as zero then."},
       {"count_present", countPresent, METH_NOARGS, "Number of bytes that the system has provided."},
       {"is_reserved", isReserved, METH_NOARGS, "Whether the system provides the memory at the first access."},
       {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that owns it, writable."},

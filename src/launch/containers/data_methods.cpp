@@ -62,12 +62,8 @@ static Elements getElements(const TensorLayout &layout, unsigned char *data) {
   return elements;
 }
 
-/// Describes the elements of an array; false when they are not in the processor's memory, or when kernels have no such type.
-static bool readElements(PyObject *object, Elements &elements) {
-  ExternalArray array;
-  if (!readExternal(object, array) || array.device >= 0 || !array.scalar) return false;
-  elements = {array.data, *array.scalar, {array.extents, array.extents + array.rank}, {array.strides, array.strides + array.rank}};
-  return true;
+static Elements getElements(const ExternalArray &array) {
+  return {array.data, *array.scalar, {array.extents, array.extents + array.rank}, {array.strides, array.strides + array.rank}};
 }
 
 static void copyElements(const Elements &to, const Elements &from) {
@@ -190,40 +186,6 @@ bool copyPlainContainer(PyObject *self, PyObject *other) {
   return true;
 }
 
-/// _try_copy(other): copies the elements of a container or array of the same shape and type; False when they need a conversion.
-PyObject *tryCopy(PyObject *self, PyObject *given) {
-  return guard([&]() -> PyObject * {
-    requireAlive(self);
-    PyObject *other = unwrap(given);
-    if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self)) ||
-        (isTensor(other) && isQuantized(getTensor(other))))
-      Py_RETURN_FALSE;
-    if (getTensor(self).buffer->getMemory()) return PyBool_FromLong(copyPlainContainer(self, other));
-    Elements source;
-    runtime::BufferRef heldSource;
-    if (isTensor(other)) {
-      requireAlive(other);
-      const Tensor &from = getTensor(other);
-      if (from.buffer->getMemory() || !from.layout.tilings.empty()) Py_RETURN_FALSE;
-      source = getElements(from.layout, from.data);
-      heldSource = from.buffer;
-    } else if (!readElements(other, source)) {
-      Py_RETURN_FALSE;
-    }
-    requireAlive(self); // allocating the other field's tree runs Python code
-    const Tensor &tensor = getTensor(self);
-    Elements target = getElements(tensor.layout, tensor.data);
-    if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedElements(target) || !tensor.buffer->isWritable() ||
-        mayOverlap(self, other))
-      Py_RETURN_FALSE;
-    noteHostWrite(self, Py_None);
-    requireAlive(self);
-    runtime::BufferRef held = tensor.buffer;
-    copyElements(target, source);
-    Py_RETURN_TRUE;
-  });
-}
-
 /// Whether the elements and their components follow each other row by row without gaps.
 static bool isRowMajor(const TensorLayout &layout) {
   auto size = int64_t(getByteSize(layout.element.scalar));
@@ -232,6 +194,69 @@ static bool isRowMajor(const TensorLayout &layout) {
   for (size_t axis = layout.extents.size(); axis-- > 0; expected *= layout.extents[axis])
     if (layout.strides[axis] != expected && layout.extents[axis] != 1) return false;
   return true;
+}
+
+/// Copies an array whose bytes are those of the container; false for any other. Saves 0.1 us for each small array, as much as its copy
+/// takes.
+static bool copyBytes(PyObject *self, const ExternalArray &array) {
+  const Tensor &tensor = getTensor(self);
+  const TensorLayout &layout = tensor.layout;
+  const layout::ValueType &element = layout.element;
+  const auto rank = int(layout.extents.size());
+  const int64_t shape[] = {element.rows, element.columns};
+  const auto bytes = size_t(tensor.range.end - tensor.range.begin);
+  unsigned char *target = tensor.data + tensor.range.begin;
+  if (!array.isPacked || array.scalar != element.scalar || array.rank != rank + element.rank || !tensor.buffer->isWritable() ||
+      !std::equal(layout.extents.begin(), layout.extents.end(), array.extents) ||
+      !std::equal(shape, shape + element.rank, array.extents + rank) || !isRowMajor(layout) ||
+      (array.data < target + bytes && target < array.data + bytes))
+    return false;
+  noteHostWrite(self, Py_None);
+  requireAlive(self); // Python code has observed the write
+  const runtime::BufferRef held = tensor.buffer;
+  const LongWork work(bytes);
+  if (bytes) runtime::copyMemory(tensor.data + tensor.range.begin, array.data, bytes);
+  return true;
+}
+
+bool copyUnconverted(PyObject *self, PyObject *given) {
+  requireAlive(self);
+  PyObject *other = unwrap(given);
+  if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self)) ||
+      (isTensor(other) && isQuantized(getTensor(other))))
+    return false;
+  if (getTensor(self).buffer->getMemory()) return copyPlainContainer(self, other);
+  Elements source;
+  runtime::BufferRef heldSource;
+  if (isTensor(other)) {
+    requireAlive(other);
+    const Tensor &from = getTensor(other);
+    if (from.buffer->getMemory() || !from.layout.tilings.empty()) return false;
+    source = getElements(from.layout, from.data);
+    heldSource = from.buffer;
+    requireAlive(self); // allocating the other field's tree runs Python code
+  } else {
+    ExternalArray array;
+    if (!readExternal(other, array) || array.device >= 0 || !array.scalar) return false;
+    requireAlive(self); // so may reading the array
+    if (copyBytes(self, array)) return true;
+    source = getElements(array);
+  }
+  const Tensor &tensor = getTensor(self);
+  Elements target = getElements(tensor.layout, tensor.data);
+  if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedElements(target) || !tensor.buffer->isWritable() ||
+      mayOverlap(self, other))
+    return false;
+  noteHostWrite(self, Py_None);
+  requireAlive(self);
+  runtime::BufferRef held = tensor.buffer;
+  copyElements(target, source);
+  return true;
+}
+
+/// _try_copy(other): as `copyUnconverted`.
+PyObject *tryCopy(PyObject *self, PyObject *other) {
+  return guard([&] { return PyBool_FromLong(copyUnconverted(self, other)); });
 }
 
 /// A new array, whose elements are not initialized.

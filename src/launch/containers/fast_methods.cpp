@@ -1,6 +1,6 @@
 // fast_methods.cpp: methods of containers whose ordinary calls run without Python code
 //
-// In:   Python functions that `fast_fill`, `fast_copy_from` and `fast_to_numpy` decorate, and calls of the methods.
+// In:   Python functions that `fast_fill`, `fast_copy_from`, `fast_from_numpy` and `fast_to_numpy` decorate, and calls of the methods.
 // Out:  the result; calls with other arguments, or of containers that need a conversion, are passed to the function.
 #include "launch/containers/tensor_object.h"
 
@@ -77,6 +77,12 @@ static bool callCopyFrom(PyObject *self, PyObject *const *arguments, PyObject *&
   return true;
 }
 
+static bool callFromNumpy(PyObject *self, PyObject *const *arguments, PyObject *&result) {
+  if (!copyUnconverted(self, arguments[0])) return false;
+  result = Py_NewRef(Py_None);
+  return true;
+}
+
 static bool callToNumpy(PyObject *self, PyObject *const *, PyObject *&result) {
   if (reinterpret_cast<TensorObject *>(self)->isSparse) return false; // lists of different lengths give a warning
   // A matrix of one column is exported as a vector.
@@ -103,6 +109,7 @@ void addFastMethods(PyObject *module) {
   static PyMethodDef functions[] = {
       {"fast_fill", decorate<callFill, 2>, METH_O, "Let `fill(number)` run without Python code."},
       {"fast_copy_from", decorate<callCopyFrom, 2>, METH_O, "Let `copy_from(container)` run without Python code."},
+      {"fast_from_numpy", decorate<callFromNumpy, 2>, METH_O, "Let `from_numpy(array)` run without Python code."},
       {"fast_to_numpy", decorate<callToNumpy, 1>, METH_O, "Let `to_numpy()` run without Python code."},
       {}};
   PyModule_AddFunctions(module, functions);

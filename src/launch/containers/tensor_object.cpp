@@ -515,7 +515,7 @@ static PyObject *listTensors(PyObject *, PyObject *) {
       const TensorObject &object = tensorObject(container.get());
       const runtime::BufferRef buffer = object.tensor.buffer;
       PyObject *file = object.code ? reinterpret_cast<PyCodeObject *>(object.code)->co_filename : Py_None;
-      if (buffer)
+      if (buffer && !buffer->isVacant())
         append(list, Ref::adopt(Py_BuildValue("(OnnOi)", container.get(), Py_ssize_t(buffer->getData()), Py_ssize_t(buffer->countPresent()),
                                               file, object.line)));
     }
@@ -569,6 +569,7 @@ void addTensorTypes(PyObject *module) {
       {"_mark_shadow", markShadow, METH_O, "Mark the container as a shadow of another one: 1 its gradient, 2 its tangent."},
       {"_mark_sparse", markSparse, METH_NOARGS, "Let writes of an element call `_activate`, which activates its cell."},
       {"_release", releaseTensor, METH_NOARGS, "Release the memory; views keep theirs."},
+      {"_give_back", giveBack, METH_VARARGS, "Give memory that holds zeros back if it is mostly free; returns whether it was."},
       {}};
   PyType_Slot slots[] = {
       slot(Py_tp_new, newTensor),

@@ -74,6 +74,9 @@ PyObject *markShadow(PyObject *self, PyObject *kind);
 PyObject *clearShadows(PyObject *module, PyObject *kind);
 /// Whether the elements were set to zero and not written since.
 bool isZero(const TensorObject &object);
+/// Gives the memory of a container whose elements are all zero back if it is mostly free, as Buffer::isMostlyFree says; returns whether. On
+/// a device only containers may use the memory. They are lazily zeroed, and have other memory after that.
+PyObject *giveBack(PyObject *self, PyObject *args);
 /// Fills a lazily zeroed container with zeros.
 void materializeZeros(TensorObject &object);
 /// Whether only this container refers to its memory, so that it may be lazily zeroed.
@@ -87,6 +90,8 @@ PyObject *copyOut(PyObject *self, PyObject *);
 bool fillWithNumber(PyObject *self, PyObject *value);
 /// Copies the elements of a container whose packed elements have the same layout; false when `other` is none.
 bool copyPlainContainer(PyObject *self, PyObject *other);
+/// Copies the elements of a container or array of the same shape and type; false when they need a conversion.
+bool copyUnconverted(PyObject *self, PyObject *other);
 /// The elements as a new NumPy array; empty for elements on a device, and for types that NumPy does not have.
 Ref copyToNumpy(PyObject *self);
 

@@ -63,7 +63,44 @@ bool isUniqueOwner(const TensorObject &object) {
   return !object.isSubview && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
 }
 
+/// The containers whose elements are in a buffer.
+static std::vector<TensorObject *> listContainers(const runtime::BufferRef &buffer) {
+  std::vector<TensorObject *> found;
+  for (TensorObject *object = getFirstTensor(); object; object = object->next)
+    if (object->tensor.buffer.get() == buffer.get()) found.push_back(object);
+  return found;
+}
+
+PyObject *giveBack(PyObject *self, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    unsigned long long used, most;
+    if (!PyArg_ParseTuple(args, "KK:_give_back", &used, &most)) return nullptr;
+    const runtime::BufferRef buffer = getTensor(self).buffer;
+    if (!buffer || buffer->isVacant() || !buffer->isMostlyFree(size_t(used), size_t(most))) Py_RETURN_FALSE;
+    if (!buffer->getMemory()) {
+      buffer->discard();
+      Py_RETURN_TRUE;
+    }
+    if (TapeContext::isAnyActive()) Py_RETURN_FALSE;
+    std::vector<TensorObject *> containers = listContainers(buffer);
+    // A tape may have kept what the memory held, and another thread may have a kernel that runs.
+    if (buffer->countOwners() != int64_t(containers.size()) + 1) Py_RETURN_FALSE;
+    for (TensorObject *container : containers) container->tensor.markLazilyZeroed();
+    buffer->vacate();
+    Py_RETURN_TRUE;
+  });
+}
+
 void materializeZeros(TensorObject &object) {
+  if (const runtime::BufferRef buffer = object.tensor.buffer; buffer->isVacant()) {
+    buffer->provide();
+    buffer->noteWrite();
+    for (TensorObject *container : listContainers(buffer)) {
+      container->tensor.markAlive();
+      container->clearedAt = buffer->getWrites();
+    }
+    return;
+  }
   object.tensor.markAlive();
   object.isReplaced = false;
   tryClear(object);

@@ -14,7 +14,7 @@ from linking import FLAGS, TARGETS, Linking, check_code, find_code
 import quadrants as qd
 from quadrants import _compiler  # type: ignore[attr-defined]
 from quadrants._base import options as _options  # type: ignore[attr-defined]
-from quadrants._base.source import get_source
+from quadrants._base.source import get_kernel_source, get_source
 from quadrants._session import prepare as _prepare  # type: ignore[attr-defined]
 from tests.corpus.__main__ import AREAS
 from tests.corpus.recording import find_programs
@@ -45,7 +45,7 @@ def compile_corpus(program: Callable[[], Iterator[tuple[Any, ...]]], choose: Cal
 
     def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> None:
         nonlocal count
-        source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+        source = get_kernel_source(kernel)
         for target in [] if _options.get("check_races") else choose():  # which GPUs refuse
             options = _options.plain({**(_options.current or {}), "arch": "amdgpu"})
             name = f"amdgpu:{target}"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
+from quadrants import _runtime
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +125,57 @@ def test_destroyed_trees_free_their_memory():
         assert np.float32(x[5]) == 1
         tree.destroy()
     assert count_bytes() - before < 64 << 20
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_memory_of_a_device_is_given_back_until_the_next_use(needs_grad):
+    x = qd.field(qd.f32, needs_grad=needs_grad)
+    node = qd.root.pointer(qd.ijk, 32)
+    node.dense(qd.ijk, 8).place(x, *([x.grad] if needs_grad else []))  # 64 MiB each
+
+    @qd.kernel
+    def total() -> qd.f32:
+        sum = 0.0
+        for i, j, k in x:
+            sum += x[i, j, k]
+        return sum
+
+    paint(x, 64, 0)
+    node.deactivate_all()
+    if needs_grad:
+        x.grad[3, 3, 3] = 5.0
+        node.deactivate_all()
+    before, memory = _runtime.memory_use()["bytes"], x._buffer.is_reserved()
+    node.deactivate_all()  # nothing was used since the last call
+    if not memory:
+        assert before - _runtime.memory_use()["bytes"] >= (1 + needs_grad) * 64 << 20
+    assert total() == 0 and x[1, 2, 3] == 0
+    paint(x, 16, 3)
+    assert total() == 16**3 and x.to_numpy().sum() == 16**3
+    if needs_grad:
+        assert x.grad[3, 3, 3] == 0
+        x.grad[3, 3, 3] = 2.0
+        assert x.grad[3, 3, 3] == 2
+
+
+def test_memory_that_a_tape_has_kept_is_not_given_back():
+    x, loss = qd.field(qd.f32), qd.field(qd.f32, (), needs_grad=True)
+    scale = qd.field(qd.f32, (), needs_grad=True)
+    node = qd.root.pointer(qd.ijk, 32)
+    node.dense(qd.ijk, 8).place(x)
+
+    @qd.kernel
+    def add():
+        for i, j, k in x:
+            loss[None] += x[i, j, k] * scale[None]
+
+    scale[None] = 2.0
+    paint(x, 8, 8)
+    node.deactivate_all()
+    paint(x, 8, 0)
+    with qd.ad.Tape(loss):
+        add()
+        for _ in range(3):
+            node.deactivate_all()
+    assert scale.grad[None] == 8**3
+    assert loss[None] == 2 * 8**3
