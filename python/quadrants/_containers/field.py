@@ -113,6 +113,7 @@ class MatrixField(Field):
         self._warn_of_lists()
         return self._export(keep_dims, dtype, copy, out)
 
+    @_runtime.fast_to_torch
     def to_torch(  # type: ignore[override]
         self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True, dtype: Any = None, out: Any = None
     ) -> Any:

@@ -248,6 +248,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             text = f"the lists of the field {self._name!r} have different lengths: after the end of a list, the array has zeros"
             warnings.warn(text, stacklevel=3)
 
+    @_runtime.fast_to_torch
     def to_torch(self, device: Any = None, *, copy: bool | None = True, keep_dims: bool = False, dtype: Any = None, out: Any = None) -> Any:
         """Return the elements as a torch tensor of shape `shape + element_shape`; `copy`, `keep_dims`, `dtype` and `out` as for `to_numpy`.
 

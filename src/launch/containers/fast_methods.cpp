@@ -1,7 +1,7 @@
 // fast_methods.cpp: methods of containers whose ordinary calls run without Python code
 //
-// In:   Python functions that `fast_fill`, `fast_copy_from`, `fast_from_numpy` and `fast_to_numpy` decorate, and calls of the methods.
-// Out:  the result; calls with other arguments, or of containers that need a conversion, are passed to the function.
+// In:   Python functions that `fast_fill`, `fast_copy_from`, `fast_from_numpy`, `fast_to_numpy` and `fast_to_torch` decorate, and calls of
+// the methods. Out:  the result; calls with other arguments, or of containers that need a conversion, are passed to the function.
 #include "launch/containers/tensor_object.h"
 
 #include <structmember.h>
@@ -92,6 +92,24 @@ static bool callToNumpy(PyObject *self, PyObject *const *, PyObject *&result) {
   return result != nullptr;
 }
 
+static bool callToTorch(PyObject *self, PyObject *const *arguments, PyObject *&result) {
+  static PyObject *countModes, *fromNumpy; // of torch
+  if (!fromNumpy) {
+    Ref name = Ref::adopt(PyUnicode_FromString("torch"));
+    PyObject *torch = PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()); // the function imports it
+    Ref core = torch ? findAttribute(torch, "_C") : Ref(), counter = core ? findAttribute(core.get(), "_len_torch_function_stack") : Ref();
+    Ref converter = counter ? findAttribute(torch, "from_numpy") : Ref();
+    if (!converter) return false;
+    countModes = counter.release(), fromNumpy = converter.release();
+  }
+  // A default device is a mode of calls.
+  if (PyLong_AsLong(Ref::adopt(PyObject_CallNoArgs(countModes)).get()) != 0 || !callToNumpy(self, arguments, result)) return false;
+  const Ref array = Ref::adopt(result);
+  result = PyObject_CallOneArg(fromNumpy, array.get());
+  if (!result) throw PythonError{};
+  return true;
+}
+
 void addFastMethods(PyObject *module) {
   static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(FastMethod, call), READONLY, nullptr},
                                   {"__wrapped__", T_OBJECT_EX, offsetof(FastMethod, function), READONLY, nullptr},
@@ -111,6 +129,7 @@ void addFastMethods(PyObject *module) {
       {"fast_copy_from", decorate<callCopyFrom, 2>, METH_O, "Let `copy_from(container)` run without Python code."},
       {"fast_from_numpy", decorate<callFromNumpy, 2>, METH_O, "Let `from_numpy(array)` run without Python code."},
       {"fast_to_numpy", decorate<callToNumpy, 1>, METH_O, "Let `to_numpy()` run without Python code."},
+      {"fast_to_torch", decorate<callToTorch, 1>, METH_O, "Let `to_torch()` run without Python code."},
       {}};
   PyModule_AddFunctions(module, functions);
 }
