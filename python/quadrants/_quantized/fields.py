@@ -53,7 +53,7 @@ class QuantizedMethods(qd.Field if TYPE_CHECKING else object):
         if self._parts:
             raise QuadrantsRuntimeError(f"This variable has been placed. (field {self._name!r} is in a BitpackedFields, which is placed)")
         if node._kind == "quant_array":
-            return _place_in_array(self, node)
+            return _place_in_array(self, node, origin)
         count = math.prod(self.element_shape)
         bits = self._quant.bits * count
         pack = BitpackedFields(next((size for size in _WORDS if size >= bits), 64))
@@ -273,25 +273,29 @@ def make_words(element: Any, name: str) -> Any:
     return words
 
 
-def _place_in_array(field: Any, node: qd.SNode) -> qd.SNode:
+def _place_in_array(field: Any, node: qd.SNode, origin: Any) -> qd.SNode:
     """Packs a field into the words of a `quant_array`."""
     if node._children:
         raise QuadrantsRuntimeError("a quant_array holds one field")
     if any(above._kind not in ("root", "dense", "quant_array") for above in node._path_from_root()):
         raise QuadrantsRuntimeError("a quant_array is in dense nodes; a BitpackedFields may be in sparse ones")
     count, extents = math.prod(field.element_shape), node._dimensions
-    bits = field._quant.bits * count
-    if bits * math.prod(extents) > node._max_num_bits:
-        raise QuadrantsRuntimeError(f"QuantArrayType overflows: {bits * math.prod(extents)} bits used out of {node._max_num_bits}.")
+    bits, elements = field._quant.bits * count, math.prod(extents)
+    if bits * elements > node._max_num_bits:
+        raise QuadrantsRuntimeError(f"QuantArrayType overflows: {bits * elements} bits used out of {node._max_num_bits}.")
     above: Any = node._above
-    words = make_words(_WORDS[node._max_num_bits], field._name)
-    above.put([words], None)
+    is_whole = elements == 1 or (bits in _WORDS and bits * elements == node._max_num_bits)  # a word for each element: the same memory
+    words = make_words(_WORDS[node._max_num_bits // elements if is_whole else node._max_num_bits], field._name)
+    node.put([words], origin) if is_whole else above.put([words], None)
     field._parts = tuple(
-        make_part(field._quant, k * field._quant.bits, k * field._quant.bits + field._quant.digits, False) for k in range(count)
+        make_part(field._quant, k * field._quant.bits, k * field._quant.bits + field._quant.digits, is_whole and count == 1)
+        for k in range(count)
     )
+    field._words, field._packing = words, (field._parts, ((1, 1, 0),) * len(node._extents))
+    if is_whole:
+        return node
     inner = {
         axis: (extent, bits * math.prod(extents[k + 1 :])) for k, (axis, extent) in enumerate(zip(node._own_axes, extents, strict=True))
     }
-    cells = tuple((int(axis in above._extents), *inner.get(axis, (1, 0))) for axis in node._extents)
-    field._words, field._packing = words, (field._parts, cells)
+    field._packing = (field._parts, tuple((int(axis in above._extents), *inner.get(axis, (1, 0))) for axis in node._extents))
     return node

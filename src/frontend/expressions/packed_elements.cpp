@@ -93,9 +93,11 @@ VisitedElement PackedElements::findPlaces(ArrayRef<std::vector<int64_t>> axes, c
   }
   for (const VisitedElement &known : llvm::reverse(visited))
     if (llvm::equal(known.indices, indices) && known.neighbors == element.neighbors && known.origin == element.origin) return known;
+  const bool isArray = llvm::any_of(element.neighbors, [](int64_t count) { return count > 1; });
   for (auto [axis, index] : llvm::enumerate(indices)) {
     if (element.neighbors[axis] == 1) {
-      element.words.push_back(index);
+      // The words of an array are counted from 0; those of a pack have the offset of its fields.
+      element.words.push_back(isArray ? combine(BinaryKind::sub, index, element.origin[axis]) : index);
       element.positions.push_back({});
       continue;
     }

@@ -36,6 +36,47 @@ def make_shared(*fractions, bits=32, shape=4, exp=5):
 # quant_array
 
 
+@pytest.mark.parametrize("neighbors", [1, 3])
+def test_offsets_along_axes_that_words_do_not_divide(neighbors):
+    x = qd.field(quant.int(8))
+    qd.root.dense(qd.ij, (6, 2)).quant_array(qd.j, neighbors, max_num_bits=32).place(x, offset=(-6, 3))
+
+    @qd.kernel
+    def write(first: qd.i32, end: qd.i32):
+        for i, j in qd.ndrange((-6, 0), (first, end)):
+            x[i, j] = i * 2 + j
+
+    write(3, 3 + 2 * neighbors)
+    assert (x.to_numpy() == np.arange(-6, 0)[:, None] * 2 + np.arange(3, 3 + 2 * neighbors)).all()
+    assert x[-1, 4] == 2
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(quant.int(8), 32), (quant.int(16, signed=False), 64), (quant.fixed(8, max_value=2.0), 16)])
+@pytest.mark.parametrize("offset", [None, (-6, 3)])
+def test_elements_of_whole_bytes_are_words_of_their_own(kind, bits, offset):
+    across = bits // kind.bits
+    x = qd.field(kind)
+    qd.root.dense(qd.ij, (6, 2)).quant_array(qd.j, across, max_num_bits=bits).place(x, offset=offset)
+    first, second = offset or (0, 0)
+
+    @qd.kernel
+    def add(scale: qd.f32):
+        for i, j in qd.ndrange((first, first + 6), (second, second + 2 * across)):
+            x[i, j] = (i - first) * 0.125 * scale
+            x[i, j] += (j - second) * 0.125 * scale
+
+    scale = 1.0 if kind.kind == "fixed" else 8.0
+    add(scale)
+    expected = (np.arange(6)[:, None] + np.arange(2 * across)) * 0.125 * scale
+    assert np.allclose(x.to_numpy(), expected, atol=0.016)
+    assert x.nbytes == 12 * bits // 8
+    x[first + 5, second + 1] = 1
+    expected[5, 1] = 1
+    assert np.allclose(x.to_numpy(), expected, atol=0.016)
+    x.from_numpy(expected.astype(x.to_numpy().dtype)[::-1].copy())
+    assert np.allclose(x.to_numpy(), expected[::-1], atol=0.016) and abs(x[first, second + 1] - 1) < 0.016
+
+
 def test_elements_of_an_array_share_words():
     x, cells = make_array(quant.int(5))
     assert x.shape == (32,) and cells._cell_size_bytes == 4
