@@ -259,7 +259,11 @@ llvm::Value *swapBytes(Builder &at, llvm::Value *value) {
 llvm::Value *reverseBits(Builder &at, llvm::Value *value) {
   llvm::Type *type = value->getType();
   unsigned bits = type->getIntegerBitWidth();
-  if (bits % 8 != 0) refuse("the reversed bits of an integer with " + llvm::Twine(bits) + " bits");
+  if (bits % 8 != 0) { // LLVM makes these of tests of a few bits
+    const unsigned wide = bits < 32 ? 32 : 64;
+    llvm::Value *reversed = reverseBits(at, at.CreateZExt(value, at.getIntNTy(wide)));
+    return at.CreateTrunc(at.CreateLShr(reversed, wide - bits), type);
+  }
   for (unsigned step : {1, 2, 4}) {
     // 0x55…, 0x33…, 0x0f…: every other group of `step` bits.
     llvm::Value *groups = llvm::ConstantInt::get(type, llvm::APInt::getSplat(bits, llvm::APInt::getLowBitsSet(2 * step, step)));
