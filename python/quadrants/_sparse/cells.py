@@ -15,6 +15,7 @@ from .. import _runtime
 from . import copies
 
 _GROUP = 128  # candidates that one iteration of `refresh` looks at
+_ONE_BLOCK = 128  # groups, one for each thread of a block of a GPU
 _STALE, _LISTED = 0, 1  # elements of `Cells.state`
 
 
@@ -61,14 +62,17 @@ class Cells:
         self.sizes: tuple[int, ...] = ()  # numbers of each such field in one cell
         self.plains: tuple[Any, ...] = ()  # for the interpreter: these fields, without activation
         self.counter = self.own_counter = choose_counter(total)
-        self.peak = self.last_count = self.most = 0
+        self.peak = self.most = 0
 
     def _make_list(self) -> None:
         candidates = self.total // self.scanned
         above = self.above
         self.per_block = 0 if above is None else candidates // (above.total // above.listed)
         self.state = make_array(self.node, qd.i32, 4)
-        self.sums = make_array(self.node, qd.i32, -(-candidates // _GROUP))
+        groups = -(-candidates // _GROUP)
+        self.sums = make_array(self.node, qd.i32, groups)
+        # One block of threads runs all loops of `refresh` then, in one launch.
+        self.brief = groups if self.sums._device is not None and groups <= _ONE_BLOCK else 0
         self.blocks = make_array(self.node, self.counter, self.total // self.listed)
         if above is not None:
             above.inner += (self,)
@@ -80,13 +84,18 @@ class Cells:
             qd.atomic_or(self.state[_STALE], 1)
 
     @qd.func
+    def touch(self, n):
+        """Activates a cell in which an element is about to be written."""
+        if not self.holds(n):
+            self.reach(n)
+
+    @qd.func
     def find_candidate(self, t):
         """Returns the t-th candidate: all of them, or those in active cells of the node above."""
-        found = qd.cast(t, self.counter)
-        if qd.static(self.above is not None):
-            block = qd.cast(self.above.blocks[t // qd.static(max(1, self.per_block))], self.counter)
-            found = block * qd.static(self.per_block) + t % qd.static(max(1, self.per_block))
-        return found
+        if qd.static(self.above is None):
+            return qd.cast(t, self.counter)
+        block = qd.cast(self.above.blocks[t // qd.static(self.per_block)], self.counter)
+        return block * qd.static(self.per_block) + t % qd.static(self.per_block)
 
     @qd.func
     def refresh(self):
@@ -97,11 +106,12 @@ class Cells:
         if qd.static(self.above is not None):
             candidates = qd.cast(self.above.state[_LISTED], self.counter) * qd.static(self.per_block)
         groups = qd.cast((candidates + (_GROUP - 1)) // _GROUP, qd.i32) * qd.min(self.state[_STALE], 1)
-        for g in range(groups):
-            found = 0
-            for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
-                found += self.count_blocks(self.find_candidate(t))
-            self.sums[g] = found
+        for g in range(self.brief if qd.static(self.brief > 0) else groups):
+            if g < groups:
+                found = 0
+                for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
+                    found += self.count_blocks(self.find_candidate(t))
+                self.sums[g] = found
         total = 0
         qd.loop_config(serialize=True)
         for g in range(groups):
@@ -111,10 +121,11 @@ class Cells:
         if self.state[_STALE] != 0:
             self.state[_LISTED] = total
             self.state[_STALE] = 0
-        for g in range(groups):
-            place = self.sums[g]
-            for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
-                place = self.list_blocks(self.find_candidate(t), place)
+        for g in range(self.brief if qd.static(self.brief > 0) else groups):
+            if g < groups:
+                place = self.sums[g]
+                for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
+                    place = self.list_blocks(self.find_candidate(t), place)
 
     @qd.func
     def first_of(self, n, k: qd.template()):
@@ -143,20 +154,15 @@ class Cells:
     @staticmethod
     def encode(digits: Any, index: Any) -> int:
         """Returns the number of the cell that has an index."""
-        if not isinstance(index, (tuple, list)):
-            index = (index,)
-        number = 0
-        for position, origin, divisor, extent, weight in digits:
-            steps = (int(index[position]) - origin) // divisor
-            number += (steps % extent if extent else steps) * weight
-        return number
+        steps = (((int(index[at]) - origin) // divisor, extent, weight) for at, origin, divisor, extent, weight in digits)
+        return sum((count % extent if extent else count) * weight for count, extent, weight in steps)
 
-    def give_back(self) -> None:
-        """Returns memory of cells that are all inactive to the system, unless the last round of activations used a tenth of it."""
-        self.most = max(self.most, self.last_count)
+    def give_back(self, count: int) -> None:
+        """Returns memory of cells that are all inactive to the system, unless `count`, those of the last round, used a tenth of it."""
+        self.most = max(self.most, count)
         bytes_per_cell = (size * raw.dtype.size for raw, size in zip(self.raws, self.sizes, strict=False))  # none in the interpreter
-        if any([raw._give_back(self.last_count * n, self.most * n) for raw, n in zip(self.raws, bytes_per_cell, strict=False)]):
-            self.most = self.last_count
+        if any([raw._give_back(count * n, self.most * n) for raw, n in zip(self.raws, bytes_per_cell, strict=False)]):
+            self.most = count
 
     def release(self) -> None:
         """Frees the memory of the records: later uses of the node raise."""
@@ -174,7 +180,7 @@ class Cells:
     def observe(self) -> int:
         """Returns the number of active cells, and notes it if it is the largest so far."""
         count = self.count_active()
-        self.peak, self.last_count = max(self.peak, self.count_allocated()), count
+        self.peak = max(self.peak, self.count_allocated())
         return count
 
     def count_active(self) -> int:
@@ -184,10 +190,6 @@ class Cells:
     def count_allocated(self) -> int:
         """Returns the number of active cells, or chunks of lists."""
         return self.count_active()
-
-    def note_host_change(self) -> None:
-        """Marks the list as no longer complete."""
-        self.state[_STALE] = 1
 
     def complete_list(self) -> None:
         """Rebuilds the list if it is not complete."""

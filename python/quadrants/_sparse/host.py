@@ -42,7 +42,7 @@ def _find(node: Any, index: Any, has_lists: bool = False) -> tuple[Cells | None,
 def is_active(node: Any, index: Any) -> bool:
     """Whether a cell is active; for a list, whether it has elements."""
     cells, number = _find(node, index)
-    return cells is None or cells.host_has_content(number)
+    return cells is None or bool(cells.host_has_content(number))
 
 
 def activate(node: Any, index: Any) -> None:
@@ -72,8 +72,7 @@ def append(node: Any, index: Any, val: Any) -> int:
     if place == node._dimensions[0]:
         raise QuadrantsAssertionError(f"qd.append() to a list that is full: it has {place} elements")
     index = index if isinstance(index, (tuple, list)) else (index,)
-    axes = node._list_axes
-    node._payload[tuple(place * own + first + (0 if at < 0 else index[at] * step) for own, at, step, first in axes)] = val
+    node._payload[tuple(place * own + first + (0 if at < 0 else index[at] * step) for own, at, step, first in node._list_axes)] = val
     return place
 
 
@@ -92,11 +91,10 @@ def _clear(cells: qd.Template):
 def deactivate_all(node: Any) -> None:
     """Deactivates all cells below a node, and gives memory back that was not in use before the previous call either."""
     for cells in find_cells(node):
-        for one in cells.list_below():
-            one.observe()
+        counts = [(one, one.observe()) for one in cells.list_below()]
         _clear(cells)
-        for one in cells.list_below():
-            one.give_back()
+        for one, count in counts:
+            one.give_back(count)
 
 
 def find_cells(node: Any) -> list[Cells]:

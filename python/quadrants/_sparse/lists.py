@@ -126,9 +126,7 @@ class Lists(Cells):
         """Returns the number of elements of a list."""
         return min(self.lengths[a], self.capacity)
 
-    def host_has_content(self, a: int) -> bool:
-        """Whether the list has elements."""
-        return self.lengths[a] > 0
+    host_has_content = host_length
 
     def host_reach_list(self, a: int) -> None:
         """Activates the cells around the list."""
@@ -147,7 +145,7 @@ class Lists(Cells):
         self.host_reach_list(a)
         if not self.host_holds(n):
             self.lengths[a] = n // (self.chunk * self.lists) * self.chunk + n % self.chunk + 1
-            self.note_host_change()
+            self.state[0] = 1
 
     def count_active(self) -> int:
         """Returns the number of elements of all lists."""

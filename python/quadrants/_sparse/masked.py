@@ -50,13 +50,7 @@ class Masked(Cells):
             self.note_change()
             self.clear_cell(n)
 
-    has_content = holds
-
-    @qd.func
-    def ensure(self, n):
-        """Activates the cell if it is not active."""
-        if not self.holds(n):
-            self.reach(n)
+    has_content, ensure = holds, Cells.touch
 
     @qd.func
     def read_unit(self, unit):
@@ -69,9 +63,7 @@ class Masked(Cells):
     def count_blocks(self, unit):
         """Number of blocks of a candidate."""
         count = qd.math.popcnt(self.read_unit(unit))
-        if qd.static(self.listed > 1):
-            count = qd.min(count, 1)
-        return count
+        return qd.min(count, 1) if qd.static(self.listed > 1) else count
 
     @qd.func
     def list_blocks(self, unit, place):
@@ -93,11 +85,10 @@ class Masked(Cells):
         """Deactivates the cells in a cell of the node above."""
         units = qd.static(self.per_above // self.scanned)
         for unit in range(n * units, (n + 1) * units):
-            word = self.read_unit(unit)
-            if word != 0:
-                for k in range(qd.static(self.scanned)):
-                    if (word >> qd.cast(k, qd.u32)) & qd.u32(1) != 0:
-                        self.remove(unit * qd.static(self.scanned) + k)
+            if self.read_unit(unit) != 0:
+                for cell in range(unit * qd.static(self.scanned), (unit + 1) * qd.static(self.scanned)):
+                    if self.holds(cell):
+                        self.remove(cell)
 
     @qd.func
     def clear_block(self, block):
@@ -115,15 +106,14 @@ class Masked(Cells):
             self.above.host_reach(n // self.per_above)
         if not self.host_holds(n):
             self.bits[n >> 5] = self.bits[n >> 5] | 1 << (n & 31)
-            self.note_host_change()
+            self.state[0] = 1
 
     host_has_content, host_ensure = host_holds, host_reach
 
     def count_active(self) -> int:
         """Returns the number of active cells."""
         self.complete_list()
-        words = self.bits.to_numpy() if self.listed > 1 else None
-        return int(self.state[1]) if words is None else int(np.unpackbits(words.view(np.uint8)).sum(dtype=np.int64))
+        return int(self.state[1] if self.listed == 1 else np.unpackbits(self.bits.to_numpy().view(np.uint8)).sum(dtype=np.int64))
 
     def list_numbers(self) -> np.ndarray:
         """Returns the numbers of the active cells, for the interpreter."""

@@ -13,10 +13,3 @@ def number_of(digits: qd.template(), counter: qd.template(), I):  # noqa: E741
             steps = steps % qd.static(max(1, digits[k][3]))
         number += qd.cast(steps, counter) * qd.static(digits[k][4])
     return number
-
-
-@qd.func
-def touch(cells: qd.template(), n):
-    """Activates a cell in which an element is about to be written."""
-    if not cells.holds(n):
-        cells.reach(n)

@@ -16,7 +16,7 @@ from . import host
 from .cells import Cells, make_array
 from .lists import Lists
 from .masked import Masked
-from .numbers import number_of, touch  # noqa: F401 (the frontend calls it here)
+from .numbers import number_of
 
 _MAX_BYTES = 2**46  # of addresses that a field may take
 _SHORTEST_ROW = 4  # cells of a block along its last axis that are worth a vector
@@ -29,14 +29,10 @@ class Digit:
         self.axis, self.extent, self.weight, self.divisor = axis, extent, weight, 1
         self.period = period  # cells of its node in one cell above, with padding
 
-    def scaled(self, factor: int) -> Digit:
-        """Returns the digit in the number of a cell of a node below."""
-        return Digit(self.axis, self.extent, self.weight * factor, self.period * factor)
-
-    def divided(self, factor: int) -> Digit:
-        """Returns the digit in the number of a cell of a node above, with the same divisor."""
-        made = Digit(self.axis, self.extent, self.weight // factor, self.period // factor)
-        made.divisor = self.divisor
+    def scaled(self, factor: int, divisor: int = 1) -> Digit:
+        """Returns the digit in the number of a cell of a node below, or above."""
+        made = copy.copy(self)
+        made.weight, made.period = self.weight * factor // divisor, self.period * factor // divisor
         return made
 
 
@@ -54,7 +50,7 @@ class Loop:
         inner, outer = digits[len(cells.node._digits) :], digits[: len(cells.node._digits)]
         has_rows = cells.listed == 1 and inner and inner[-1].extent >= _SHORTEST_ROW
         self.inner = tuple((positions[d.axis], d.extent, d.weight, d.divisor) for d in inner) if has_rows else ()
-        self.outer = _decoding([d.divided(self.below) for d in outer], node)
+        self.outer = _decoding([d.scaled(1, self.below) for d in outer], node)
         self.origin, self.shape = origin, node.shape
         self.counter = qd.i32 if total < 2**31 else qd.i64
         self.encode = _encoding(digits, node, origin, len(cells.node._digits), self.below)
@@ -72,13 +68,7 @@ def _encoding(digits: list[Digit], node: Any, origin: Any, count: int, below: in
     positions = {axis: position for position, axis in enumerate(node._extents)}
     outermost = {d.axis: d for d in reversed(digits)}
     return tuple(
-        (
-            positions[d.axis],
-            origin[positions[d.axis]],
-            d.divisor,
-            0 if outermost[d.axis] is d else d.extent,
-            d.weight // below,
-        )
+        (positions[d.axis], origin[positions[d.axis]], d.divisor, 0 if outermost[d.axis] is d else d.extent, d.weight // below)
         for d in digits[:count]
     )
 
@@ -123,7 +113,7 @@ def _number(node: Any, digits: list[Digit], total: int, above: Cells | None, lis
         if any(d.axis == axes[0] for d in digits):
             chunk = count
         lists, blocks = total, count // chunk
-        digits = [Digit(d.axis, d.extent, d.weight * chunk, d.period * chunk) for d in digits]
+        digits = [d.scaled(chunk) for d in digits]
         digits += [Digit(axes[0], blocks, total * chunk, total * count)] if blocks > 1 else []
         digits.append(Digit(axes[0], chunk, 1, chunk))
         total *= count
@@ -214,24 +204,6 @@ def _shift(node: Any, origin: Any) -> Any:
     first = {-1: 0, **dict(enumerate(made._own_first))}
     made._list_axes = tuple((own, at, step, start - first[at]) for own, at, step, start in node._list_axes)
     return made
-
-
-@qd.func
-def refresh(loop: qd.template()):
-    """Completes the list of a loop."""
-    loop.cells.refresh()
-
-
-@qd.func
-def is_listed(loop: qd.template(), block, position):
-    """Whether the cell at a position of a listed block is active."""
-    return loop.cells.holds_in(block, position // qd.static(loop.below))
-
-
-@qd.func
-def is_visited(loop: qd.template(), n):
-    """Whether a cell of the sparse node of a loop is active."""
-    return loop.cells.holds(n)
 
 
 @qd.func

@@ -55,6 +55,12 @@ llvm::Value *Operators::reduceLanes(ir::AtomicKind kind, Type type, llvm::Value 
   if (in.lanes == 1) return vector;
   // The values that lanes subtracted must be added.
   if (kind == ir::AtomicKind::sub) kind = ir::AtomicKind::add;
+  if (!llvm::isPowerOf2_32(in.lanes)) {
+    llvm::Value *all = builder.CreateExtractElement(vector, uint64_t(0));
+    for (unsigned lane = 1; lane < in.lanes; ++lane)
+      all = emitAtomicCombine(kind, type, all, builder.CreateExtractElement(vector, uint64_t(lane)));
+    return all;
+  }
   for (unsigned width = in.lanes / 2; width > 0; width /= 2) {
     auto *half = llvm::FixedVectorType::get(module.getType(type), width);
     vector = emitAtomicCombine(kind, type, builder.CreateExtractVector(half, vector, uint64_t(0)),

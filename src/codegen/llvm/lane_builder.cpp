@@ -133,7 +133,7 @@ void LaneBuilder::emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm
   moveTo(join);
 }
 
-void LaneBuilder::emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound) {
+llvm::Instruction *LaneBuilder::emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound) {
   llvm::BasicBlock *before = builder.GetInsertBlock(), *header = makeBlock("count"), *round = makeBlock("round"),
                    *done = makeBlock("count.end");
   builder.CreateBr(header);
@@ -144,8 +144,9 @@ void LaneBuilder::emitCountedLoop(llvm::Value *count, llvm::function_ref<void(ll
   moveTo(round);
   emitRound(i);
   i->addIncoming(builder.CreateAdd(i, llvm::ConstantInt::get(count->getType(), 1)), builder.GetInsertBlock());
-  builder.CreateBr(header);
+  llvm::Instruction *back = builder.CreateBr(header);
   moveTo(done);
+  return back;
 }
 
 void LaneBuilder::setUnrolling(llvm::Instruction *back, unsigned rounds) {

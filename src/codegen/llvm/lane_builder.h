@@ -49,8 +49,8 @@ public:
   /// `if (condition) body(); else otherwise();`
   void emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm::function_ref<void()> body,
                 llvm::function_ref<void()> otherwise = nullptr, llvm::MDNode *weights = nullptr);
-  /// A scalar loop over 0 … count - 1.
-  void emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
+  /// A scalar loop over 0 … count - 1; returns the branch back.
+  llvm::Instruction *emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
   /// Attaches to the back edge of a loop how many iterations to unroll.
   void setUnrolling(llvm::Instruction *back, unsigned rounds);
 

@@ -15,6 +15,7 @@ struct Box {
   bool isNdrange = false;    ///< its loop variables can be assigned
   /// Compiles the body for the indices of the op, which are not those of the loop; empty: `loopOver` does.
   std::function<void(nb::handle node, mlir::ValueRange indices)> visit;
+  int64_t mostIterations = 0; ///< 0: unknown
   std::vector<bool> isBiased; ///< per axis: the bounds and the indices of the op are `biased`; empty: none
 };
 

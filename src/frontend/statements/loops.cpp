@@ -202,6 +202,7 @@ void Loops::loopOver(nb::handle at, Box box) {
   auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
                               integer(options.maxThreads), options.name.empty() ? StringAttr() : builder.getStringAttr(options.name));
   if (options.residentBlocks) op->setAttr(ir::kResidentBlocks, integer(options.residentBlocks));
+  if (box.mostIterations) op->setAttr(ir::kMostIterations, builder.getI64IntegerAttr(box.mostIterations));
   mlir::Block &block = op.getBody().emplaceBlock();
   for (mlir::Value lower : box.lower) block.addArgument(lower.getType(), loc());
   Branch body = statements().runBranch(op.getBody(), [&] {

@@ -19,10 +19,10 @@ Operand SparseCells::member(const Operand &base, const char *name) { return attr
 
 nb::object SparseCells::known(const Operand &base, const char *name) { return conversions.known(member(base, name)); }
 
-Operand SparseCells::callLibrary(const char *name, std::vector<Operand> operands) {
+Operand SparseCells::callFunction(const Operand &function, std::vector<Operand> operands) {
   Arguments arguments;
   arguments.positional = std::move(operands);
-  return calls().call(makeObject(nb::module_::import_(kLibrary).attr(name)), arguments, context.node);
+  return calls().call(function, arguments, context.node);
 }
 
 static bool isSparse(const nb::object &container, const char *what) {
@@ -102,7 +102,7 @@ void SparseCells::activate(const SparseElement &element) {
   Operand field = makeObject(element.field.object, element.field.path), cells = member(field, "_cells");
   Type counter = session.findScalarType(known(cells, "counter"));
   mlir::Value number = encode(member(field, "_cell_digits"), element.indices, counter);
-  callLibrary("touch", {cells, makeComputed(number)});
+  callFunction(member(cells, "touch"), {makeComputed(number)});
 }
 
 bool SparseCells::holdsElement(const Operand &operand) {
@@ -142,7 +142,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
   if (!object || !(conversions.isTensor(container) || session.python.isInstance(object, session.python.containers.node))) return false;
   if (conversions.isTensor(container)) object.attr("_live_shape"); // allocates its tree
   if (!isSparse(object, "_loop")) return false;
-  Operand loop = member(container, "_loop");
+  Operand loop = member(container, "_loop"), cells = member(loop, "cells");
   Type counter = session.findScalarType(known(loop, "counter"));
   auto blockSize = nb::cast<int64_t>(known(loop, "block"));
   const bool checks = nb::cast<bool>(known(loop, "checks")), isGrouped = containers != nullptr;
@@ -156,22 +156,21 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
   loopRanges().checkIndices(box, getAttribute(at, names().target));
   if (!context.isTopLevel() || nesting.isInsideParallel) {
     box.visit = [=, this](nb::handle node, ValueRange indices) {
-      mlir::Value isActive = conversions.emit(callLibrary(
-          "is_visited",
-          {loop, makeComputed(encode(member(loop, "encode"), indices, session.findScalarType(known(member(loop, "cells"), "counter"))))}));
+      mlir::Value number = encode(member(loop, "encode"), indices, session.findScalarType(known(cells, "counter")));
+      mlir::Value isActive = conversions.emit(callFunction(member(cells, "holds"), {makeComputed(number)}));
       visitCells(node, {{}, {indices.begin(), indices.end()}, {}, {}}, isActive, isGrouped);
     };
     loops().loopOver(at, std::move(box));
     return true;
   }
   LoopOptions options = std::exchange(context.nextLoop, {});
-  callLibrary("refresh", {loop});
+  callFunction(member(cells, "refresh"), {});
   context.nextLoop = options;
-  Operand cells = member(loop, "cells");
   auto element = [&](const char *name, const Operand &index) {
     return subscripts().subscriptTensor(conversions.toTensor(member(cells, name)), {index});
   };
   mlir::Value zero = emitter.constant(0, session.types.i32);
+  box.mostIterations = nb::cast<int64_t>(known(loop, "total"));
   box.lower = {zero};
   box.upper = {conversions.emit(element("state", makeObject(nb::int_(1))))};
   std::vector<std::vector<int64_t>> inner; // position of the axis, extent, weight, divisor of the digits of a position in a block
@@ -199,7 +198,10 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
     }
     mlir::Value number = combine(BinaryKind::mul, emitter.cast(block, counter), blockSize);
     if (blockSize > 1) number = create<ir::BinaryOp>(BinaryKind::add, number, emitter.cast(positions[1], counter));
-    if (checks) isActive = conversions.emit(callLibrary("is_listed", {loop, makeComputed(block), makeComputed(positions[1])}));
+    if (checks) {
+      mlir::Value position = divide(BinaryKind::floor_div, positions[1], nb::cast<int64_t>(known(loop, "below")));
+      isActive = conversions.emit(callFunction(member(cells, "holds_in"), {makeComputed(block), makeComputed(position)}));
+    }
     cell.indices = decode(member(loop, "decode"), number, counter);
     for (auto [index, first] : llvm::zip(cell.indices, origin)) index = combine(BinaryKind::add, index, first);
     visitCells(node, std::move(cell), isActive, isGrouped);
@@ -351,7 +353,7 @@ std::optional<Operand> SparseCells::visitListMethod(nb::handle call) {
   if (isElement) index = makeTuple(subscripts().flattenIndices(subscripts().visitIndices(getAttribute(base, names().slice))));
   std::vector<Operand> operands{member(leaf, "_list"), index};
   llvm::append_range(operands, calls().visitArguments(call).positional);
-  return callLibrary(name.c_str(), std::move(operands));
+  return callFunction(makeObject(nb::module_::import_(kLibrary).attr(name.c_str())), std::move(operands));
 }
 
 } // namespace qd::frontend

@@ -52,8 +52,7 @@ private:
   void activateBeforeWrites(mlir::Value ref, const SparseElement &element);
   Operand member(const Operand &base, const char *name);
   nb::object known(const Operand &base, const char *name);
-  /// Calls a function of quadrants._sparse.trees.
-  Operand callLibrary(const char *name, std::vector<Operand> operands);
+  Operand callFunction(const Operand &function, std::vector<Operand> operands);
   mlir::Value encode(const Operand &digits, mlir::ValueRange indices, mlir::Type counter);
   std::vector<mlir::Value> decode(const Operand &loop, mlir::Value number, mlir::Type counter);
   /// `number / divisor` or `number % divisor` of a number that is not negative.

@@ -28,6 +28,10 @@ constexpr unsigned kMaxRows = 8;
 constexpr unsigned kRowsOfColumns = 4;
 /// Larger bodies are not repeated for each column.
 constexpr int64_t kColumnBody = 48;
+/// Cells of blocks whose axes are divided as those of a block.
+constexpr int64_t kLargestBlock = 1 << 13;
+/// Iterations that follow each other in memory, so that the threads of a subgroup reach whole sectors.
+constexpr int64_t kShortestRun = 16;
 /// Shorter rows would leave too many threads without a column.
 constexpr int64_t kRowOfColumns = 1024;
 
@@ -119,6 +123,27 @@ static double countKnownIterations(ir::ForOp loop) {
   return count;
 }
 
+/// If all axes but the first are those of a small block, the innermost axis of which a thread may take several iterations while its
+/// neighbors have neighboring places in the block. The first index of the block, and what is computed from it, serves all of them.
+static std::optional<unsigned> findBlockAxis(ir::ForOp loop) {
+  std::optional<unsigned> found;
+  int64_t inner = 1;
+  for (unsigned axis = loop.getRank() - 1; axis > 0; --axis) {
+    int64_t rounds = findRounds(loop, axis).value_or(0);
+    if (rounds <= 0 || rounds > kLargestBlock || !findStep(loop, axis)) return std::nullopt;
+    if (!found && inner >= kShortestRun) found = axis;
+    inner *= rounds;
+    if (inner > kLargestBlock) return std::nullopt;
+  }
+  return found;
+}
+
+/// The largest divisor of a number up to a limit: groups of so many iterations have no remainder.
+static unsigned findDivisor(int64_t number, unsigned limit) {
+  while (number % limit != 0) --limit;
+  return limit;
+}
+
 /// Chooses several lanes per thread for short bodies without control flow.
 static void chooseLanes(GridShape &shape, ModuleEmitter &module, ir::ForOp loop, double iterations) {
   bool isShort = isShortBody(module, loop);
@@ -129,12 +154,24 @@ static void chooseLanes(GridShape &shape, ModuleEmitter &module, ir::ForOp loop,
   };
   bool drawsNumbers = module.calls.contains(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
   std::optional<unsigned> transposed = findTransposedAxis(loop);
-  unsigned rowAxis = transposed.value_or(loop.getRank() - 2);
+  std::optional<unsigned> blockAxis = transposed || module.options.lanes ? std::nullopt : findBlockAxis(loop);
+  unsigned rowAxis = transposed ? *transposed : blockAxis.value_or(loop.getRank() - 2);
   if (loop.getRank() < 2 || drawsNumbers || !findStep(loop, rowAxis)) {
     shape.lanes = choose(kBytesInFlight, kMaxLanes);
     return;
   }
   unsigned rows = choose(kBytesOfRows, kMaxRows);
+  if (blockAxis && iterations >= double(kFullGrid) * kMaxRows) {
+    unsigned group = findDivisor(*findRounds(loop, *blockAxis), rows > 1 ? rows : kMaxRows);
+    if (rows > 1 && group > 1) {
+      shape.rowAxis = rowAxis;
+      shape.lanes = group;
+    } else if (group > 1) {
+      shape.serialAxis = blockAxis;
+      shape.rounds = group;
+    }
+    return;
+  }
   auto isTooMany = [&] {
     return findRounds(loop, rowAxis).value_or(rows) < rows || (!module.options.lanes && iterations < double(kFullGrid) * rows);
   };

@@ -13,9 +13,11 @@ inline constexpr unsigned kTileColumns = 8;
 
 /// Chosen before anything is emitted.
 struct GridShape {
-  unsigned lanes = 1;              ///< iterations that a thread takes at a time
-  std::optional<unsigned> rowAxis; ///< axis along which lanes are neighbors; none: each lane is one block's width after the previous one
-  unsigned columns = 1;            ///< of the last axis per thread; more than 1 only with `rowAxis`
+  unsigned lanes = 1;                 ///< iterations that a thread takes at a time
+  std::optional<unsigned> rowAxis;    ///< axis along which lanes are neighbors; none: each lane is one block's width after the previous one
+  unsigned columns = 1;               ///< of the last axis per thread; more than 1 only with `rowAxis`
+  std::optional<unsigned> serialAxis; ///< axis of which a thread takes several iterations one after the other; only with one lane
+  unsigned rounds = 1;                ///< so many
   unsigned blockSize = 1;
   /// Groups of rows and columns of a block's tile; 0: a block takes steps along the last axis.
   unsigned tileRows = 0, tileColumns = 0;
@@ -25,7 +27,9 @@ struct GridShape {
   /// Steps that a thread takes at a time in strides of the grid; groups of rows and columns are one step.
   unsigned getPerThread() const { return rowAxis ? 1 : lanes; }
   /// Number of iterations along an axis that a thread takes at a time.
-  unsigned getGroup(unsigned axis, unsigned rank) const { return axis == rowAxis ? lanes : axis + 1 == rank ? columns : 1; }
+  unsigned getGroup(unsigned axis, unsigned rank) const {
+    return axis == rowAxis ? lanes : axis == serialAxis ? rounds : axis + 1 == rank ? columns : 1;
+  }
   /// Number of steps along an axis that a block takes at a time: their number is rounded up to a multiple of it.
   unsigned getTile(unsigned axis, unsigned rank) const {
     return !tileRows ? 1 : axis == rowAxis ? tileRows : axis + 1 == rank ? tileColumns : 1;

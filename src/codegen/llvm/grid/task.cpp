@@ -19,6 +19,8 @@ namespace qd::codegen {
 constexpr uint64_t kMaxShortIterations = uint64_t(1) << 30;
 /// Rows with at least this many iterations start at a cache line, with a new subgroup.
 constexpr int64_t kLongRow = 256;
+/// Bodies up to this size are repeated for each of a thread's iterations that follow each other.
+constexpr int64_t kUnrolledBody = 256;
 /// Bodies up to this size are emitted twice: for aligned elements, and for others.
 constexpr int64_t kVersionedBody = 1024;
 
@@ -175,7 +177,9 @@ void GridTask::emitParallel() {
   // Threads without iterations still take part in the block's barriers.
   if (llvm::Value *stopped = hasStopped()) count = at.CreateSelect(stopped, at.getInt64(0), count);
   auto constant = dyn_cast<llvm::ConstantInt>(count);
-  total = constant && constant->getZExtValue() <= kMaxShortIterations ? at.CreateTrunc(count, at.getInt32Ty()) : count;
+  auto most = loop->getAttrOfType<IntegerAttr>(ir::kMostIterations);
+  bool isShort = constant ? constant->getZExtValue() <= kMaxShortIterations : most && uint64_t(most.getInt()) <= kMaxShortIterations;
+  total = isShort && !tooMany ? at.CreateTrunc(count, at.getInt32Ty()) : count;
 
   isAligned = findAlignedElements();
   beginSums();
@@ -338,7 +342,15 @@ void GridTask::emitIteration(llvm::Value *flat) {
     body->random.reset();
   }
   setIndices(flat);
-  emitBody();
+  if (!shape.serialAxis) return emitBody();
+  llvm::Value *first = at.CreateMul(getDigits(flat)[*shape.serialAxis], llvm::ConstantInt::get(flat->getType(), shape.rounds));
+  llvm::Instruction *back = body->emitCountedLoop(llvm::ConstantInt::get(flat->getType(), shape.rounds), [&](llvm::Value *round) {
+    setIndex(*shape.serialAxis, at.CreateAdd(first, round, "", /*HasNUW=*/true), LaneKind::uniform());
+    emitBody();
+  });
+  if (module.functions.getSize(loop.getBody()) > kUnrolledBody) return;
+  body->setUnrolling(back, shape.rounds);
+  body->function->addFnAttr(kHasInnerLoops);
 }
 
 /// Emits the iterations of neighboring rows. The last group may have fewer rows.
