@@ -11,6 +11,7 @@ import quadrants as qd
 
 from .._base import device as _device
 from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype
+from .._containers.device_arrays import describe_container
 from .._containers.field import Field
 from .._containers.tensor import Tensor
 from .._language.fold_operators import BY_NAME
@@ -155,7 +156,7 @@ def _find_memory(container: Any, size: int) -> tuple[int, int]:
     name = "__cuda_array_interface__" if _device.HAS_GRIDS and not isinstance(container, np.ndarray) else "__array_interface__"
     interface = getattr(container, name, None)
     if interface is None:  # memory of a device that no other library reads
-        return container._address, size
+        return container._address, describe_container(container)[1][0]
     return interface["data"][0], (interface.get("strides") or (size,))[0]
 
 
