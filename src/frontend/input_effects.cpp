@@ -1,7 +1,8 @@
 // input_effects.cpp: effects of a kernel on its inputs, and facts about the inputs of the launch that caused the compilation
 //
 // In:   the complete module, and the containers that the compilation has used.
-// Out:  `isWritten`, `isUpdated`, `isSpread` and `mayAlias` of the artifact's inputs; the attributes kOverlaps, kManyAxes and kShares.
+// Out:  `isWritten`, `isUpdated`, `isSpread` and `mayAlias` of the artifact's inputs; the attributes kOverlaps, kManyAxes, kShares
+//       and kWideStrides.
 // Here: launches refuse read-only memory only for inputs that are written. Atomic updates through two arrays in the same memory must stay
 //       atomic. Kernels with serial loops are specialized for extents and for arrays that share memory.
 #include "frontend/session.h"
@@ -63,6 +64,8 @@ static bool hasSerialLoops(Block &block) {
 }
 
 void Session::addSpecializationFacts() {
+  if (llvm::any_of(artifact.inputs, [](const artifact::Input &input) { return input.layout.hasWideStrides; }))
+    (*module)->setAttr(ir::kWideStrides, UnitAttr::get(&ctx));
   if (request.mode != support::AutodiffMode::None) return; // serial loops of derived kernels stay serial
   auto kernels = module->getOps<ir::KernelOp>();
   bool areSerial = llvm::any_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); });

@@ -219,6 +219,7 @@ layout::TensorLayout Session::readInputLayout(nb::handle container) const {
   if (python.isInstance(container, python.containers.field)) return layout;
   // All packed arrays share code; the strides of others are read at launch.
   const bool isPacked = layout::isPacked(layout);
+  layout.hasWideStrides = layout::needsWideStrides(layout.extents.data(), layout.strides.data(), layout.strides.size());
   layout.extents.assign(layout.extents.size(), layout::kDynamic);
   isPacked ? layout.strides.clear() : layout.strides.assign(layout.strides.size(), layout::kDynamic);
   return layout;

@@ -102,8 +102,14 @@ Operand Signature::makeExternalArray(nb::handle argument, const PathNode *path, 
   setKnownExtents(layout, known);
   layout.componentStride = int64_t(support::getByteSize(layout.element.scalar));
   nb::object flags = findAttribute(argument, nb::str("flags"));
-  if (!nb::cast<bool>(flags ? nb::object(flags["C_CONTIGUOUS"]) : argument.attr("is_contiguous")()))
+  std::vector<int64_t> strides = layout::computePackedStrides({layout.element.scalar}, shape);
+  if (!nb::cast<bool>(flags ? nb::object(flags["C_CONTIGUOUS"]) : argument.attr("is_contiguous")())) {
     layout.strides.assign(layout.extents.size(), layout::kDynamic); // a slice or a transposed array: strides are read at each launch
+    strides = flags ? readNumbers(argument.attr("strides")) : readNumbers(argument.attr("stride")());
+    if (!flags) // torch counts elements
+      for (int64_t &stride : strides) stride *= layout.componentStride;
+  }
+  layout.hasWideStrides = layout::needsWideStrides(shape.data(), strides.data(), shape.size());
   return makeTensor({nb::borrow(argument), path}, std::move(layout), /*isField=*/false);
 }
 

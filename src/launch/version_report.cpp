@@ -45,6 +45,7 @@ static std::string describeInput(const Input &input) {
   // The extents of arrays are not known, and packed arrays have no strides in their layout.
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
   if (!isPacked) text += input.isField ? " with strides " + formatNumbers(layout.strides) : ", strided";
+  if (layout.hasWideStrides) text += ", with strides of more than 32 bits";
   if (!layout.tilings.empty()) text += ", in tiles";
   if (input.isUnaliased) text += ", sharing memory with no other input";
   return text + (input.mayAlias ? ", sharing memory with another input" : "");

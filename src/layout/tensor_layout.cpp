@@ -81,8 +81,15 @@ bool isPacked(const TensorLayout &layout) {
   return true;
 }
 
+bool needsWideStrides(const int64_t *extents, const int64_t *strides, size_t rank) {
+  for (size_t axis = 0; axis < rank; ++axis)
+    if (extents[axis] > 1 && strides[axis] != int32_t(strides[axis])) return true;
+  return false;
+}
+
 uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked) {
-  uint64_t hash = mixHash(hashElement(isPacked ? 1 : 3, layout.element), uint64_t(layout.rank()));
+  bool isWide = layout.hasWideStrides || needsWideStrides(layout.extents.data(), layout.strides.data(), layout.strides.size());
+  uint64_t hash = mixHash(hashElement(isPacked ? 1 : 3, layout.element), uint64_t(layout.rank() * 2 + isWide));
   if (!isPacked) hash = mixHash(hash, uint64_t(layout.componentStride));
   for (int64_t first : layout.origin) hash = mixHash(hash, uint64_t(first));
   return hash | 1;

@@ -41,6 +41,7 @@ struct TensorLayout {
   int64_t componentStride = 0;
   std::vector<int64_t> origin; ///< lowest index of each axis; empty when all are 0
   std::vector<Tiling> tilings; ///< for fields whose axes are divided by several nodes of a tree: short tiles first, no negative jump
+  bool hasWideStrides = false; ///< of an array argument: strides may need more than 32 bits
 
   int rank() const { return int(extents.size()); }
   bool operator==(const TensorLayout &) const = default;
@@ -65,9 +66,12 @@ ByteRange computeByteRange(const TensorLayout &layout);
 /// Whether the elements of an array, and the components in each, are contiguous in row-major order.
 bool isPacked(const TensorLayout &layout);
 
-/// The layout properties that a version depends on, as a key in memory: element, rank and origin of an array; for a field also extents and
-/// strides. Never zero, which marks a dead tensor. The strides of an array that is not packed are read at each launch; only the distance of
-/// its components is part of the code.
+/// Whether a stride that matters, which is one along an axis with several elements, needs more than 32 bits.
+bool needsWideStrides(const int64_t *extents, const int64_t *strides, size_t rank);
+
+/// The layout properties that a version depends on, as a key in memory: element, rank, origin and width of strides of an array; for a field
+/// extents and strides. Never zero, which marks a dead tensor. The strides of an array that is not packed are read at each launch; only the
+/// distance of its components is part of the code.
 uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked);
 uint64_t computeFieldKey(const TensorLayout &layout);
 

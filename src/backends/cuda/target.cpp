@@ -107,6 +107,41 @@ void widenNegations(llvm::Module &module) {
   }
 }
 
+/// Multiplies the 32-bit factors of 64-bit products, such as indices and strides, by one instruction each. LLVM does so only where it
+/// extends the factors in the product's block, and it hoists extensions out of loops.
+void narrowFactors(llvm::Module &module) {
+  namespace P = llvm::PatternMatch;
+  const llvm::DataLayout &layout = module.getDataLayout();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(module.getContext()), *i64 = llvm::Type::getInt64Ty(module.getContext());
+  auto narrow = [&](llvm::IRBuilder<> &builder, llvm::Value *value) {
+    llvm::Value *narrow;
+    return P::match(value, P::m_SExt(P::m_Value(narrow))) && narrow->getType() == i32 ? narrow : builder.CreateTrunc(value, i32);
+  };
+  auto isNarrow = [&](llvm::Value *value) { return llvm::ComputeNumSignBits(value, layout) > 32; };
+  llvm::SmallVector<std::tuple<llvm::Instruction *, llvm::Value *, llvm::Value *>> products;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      llvm::Value *left, *right;
+      uint64_t shift;
+      if (instruction.getType() != i64) continue;
+      if (P::match(&instruction, P::m_Shl(P::m_Value(left), P::m_ConstantInt(shift))) && shift < 31)
+        right = llvm::ConstantInt::get(i64, uint64_t(1) << shift);
+      else if (!P::match(&instruction, P::m_Mul(P::m_Value(left), P::m_Value(right))))
+        continue;
+      if (isNarrow(left) && isNarrow(right)) products.push_back({&instruction, left, right});
+    }
+  auto *type = llvm::FunctionType::get(i64, {i32, i32}, false);
+  llvm::InlineAsm *multiply = llvm::InlineAsm::get(type, "mul.wide.s32 $0, $1, $2;", "=l,r,r", /*hasSideEffects=*/false);
+  for (auto [product, left, right] : products) {
+    llvm::IRBuilder<> builder(product);
+    llvm::CallInst *wide = builder.CreateCall(multiply, {narrow(builder, left), narrow(builder, right)});
+    wide->setDoesNotAccessMemory();
+    wide->setDoesNotThrow();
+    product->replaceAllUsesWith(wide);
+    product->eraseFromParent();
+  }
+}
+
 /// PTX's name of an atomic operation and its type on words of 32 or 64 bits; empty if a reduction has none.
 std::string nameReduction(const llvm::AtomicRMWInst &update) {
   using Update = llvm::AtomicRMWInst;
@@ -197,6 +232,7 @@ public:
     useReductions(module, grid->getAddressSpaces().global, device);
     widenNegations(module);
     if (!emission.finishOptimizing()) return mlir::success();
+    narrowFactors(module);
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
     if (llvm::StringRef path = stages.findReplay(".s"); !path.empty()) {

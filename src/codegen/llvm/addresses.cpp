@@ -195,33 +195,35 @@ bool hasSmallOffsets(ir::TensorType type) {
 // passes/launch_exprs.cpp, which does not include the ABI, depends on this layout.
 static_assert(offsetof(QdTensorArgument, extents_and_strides) == 8 && sizeof(*QdTensorArgument::extents_and_strides) == 8);
 
-/// Loads a number of the QdTensorArgument, after the pointer to the data.
-llvm::Value *Memory::loadNumber(const Tensor &tensor, int64_t position) {
+/// Loads a number of the QdTensorArgument, after the pointer to the data, or its lower half.
+llvm::Value *Memory::loadNumber(const Tensor &tensor, int64_t position, bool isWide) {
   int64_t offset = offsetof(QdTensorArgument, extents_and_strides) + position * int64_t(sizeof(int64_t));
-  return in.loadInvariant(in.builder.getInt64Ty(), in.offsetBy(tensor.descriptor, offset));
+  return in.loadInvariant(isWide ? builder.getInt64Ty() : builder.getInt32Ty(), in.offsetBy(tensor.descriptor, offset));
 }
 
-llvm::Value *Memory::getExtent(const Tensor &tensor, int64_t axis) {
+llvm::Value *Memory::getExtent(const Tensor &tensor, int64_t axis, bool isWide) {
   int64_t extent = tensor.type.getExtents()[size_t(axis)];
-  if (extent != layout::kDynamic) return builder.getInt64(uint64_t(extent));
-  return loadNumber(tensor, llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic));
+  if (extent != layout::kDynamic) return builder.getIntN(isWide ? 64 : 32, uint64_t(extent));
+  return loadNumber(tensor, llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic), isWide);
 }
 
 llvm::SmallVector<llvm::Value *, 4> Memory::getStrides(const Tensor &tensor) {
   ir::TensorType type = tensor.type;
+  const bool isWide = module.hasWideStrides() || !tensor.descriptor;
   llvm::SmallVector<llvm::Value *, 4> strides(size_t(type.getRank()));
-  llvm::Value *packed =
-      builder.getInt64(uint64_t(ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement()))));
+  int64_t size = ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement()));
+  llvm::Value *packed = builder.getIntN(isWide ? 64 : 32, uint64_t(size));
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
     llvm::Value *&stride = strides[size_t(axis)];
     if (type.isPacked()) {
       stride = packed;
-      if (axis > 0) packed = builder.CreateMul(packed, getExtent(tensor, axis));
+      if (axis > 0) packed = builder.CreateMul(packed, getExtent(tensor, axis, isWide));
     } else if (type.getStrides()[size_t(axis)] != layout::kDynamic) {
       stride = builder.getInt64(uint64_t(type.getStrides()[size_t(axis)]));
     } else {
-      stride = loadNumber(tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis);
+      stride = loadNumber(tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis, isWide);
     }
+    stride = builder.CreateSExt(stride, builder.getInt64Ty());
   }
   return strides;
 }

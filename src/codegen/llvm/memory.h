@@ -17,7 +17,7 @@ public:
   LocalStorage *makeLocal(mlir::Type pointee, llvm::ArrayRef<LaneKind> kinds, llvm::StringRef name = "");
   MemoryPlace getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
-  llvm::Value *getExtent(const Tensor &tensor, int64_t axis);
+  llvm::Value *getExtent(const Tensor &tensor, int64_t axis, bool isWide = true);
   /// Bytes from element to element along each axis.
   llvm::SmallVector<llvm::Value *, 4> getStrides(const Tensor &tensor);
 
@@ -34,7 +34,7 @@ public:
 
 private:
   // addresses.cpp
-  llvm::Value *loadNumber(const Tensor &tensor, int64_t position);
+  llvm::Value *loadNumber(const Tensor &tensor, int64_t position, bool isWide);
   Component getTile(const Component &index, mlir::Type type, int64_t first, int64_t length, bool isRest);
 
   // memory.cpp

@@ -9,6 +9,7 @@
 #include "codegen/llvm/grid/target.h"
 #include "codegen/llvm/source_lines.h"
 #include "codegen/llvm/uniformity.h"
+#include "ir/attributes.h"
 #include "ir/call_graph.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -60,6 +61,9 @@ public:
   llvm::SyncScope::ID getAtomicScope() const {
     return grid ? ctx.getOrInsertSyncScopeID(grid->getDeviceScope()) : llvm::SyncScope::ID(llvm::SyncScope::System);
   }
+
+  /// Whether strides of array arguments may need more than 32 bits. Processors multiply 64 bits as fast as 32.
+  bool hasWideStrides() const { return !grid || source->hasAttr(ir::kWideStrides); }
 
   mlir::ModuleOp source;
   const ir::CallGraph calls;

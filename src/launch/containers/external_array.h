@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launch/python.h"
+#include "layout/tensor_layout.h"
 #include "support/scalar_type.h"
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct ExternalArray {
   std::pair<unsigned char *, unsigned char *> getRange() const;
   /// Whether two elements share bytes: an axis of stride 0, or subviews that overlap.
   bool hasSharedElements() const;
+  bool hasWideStrides() const { return layout::needsWideStrides(extents, strides, size_t(rank)); }
   /// Whether it is a tensor of real numbers, not an array of NumPy.
   bool mayHaveGradient() const { return strides == ownStrides && scalar && support::isFloat(*scalar); }
 };

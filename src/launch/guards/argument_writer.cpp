@@ -158,6 +158,7 @@ static bool findsNoGradient(TensorInput &input, PyObject *object, const External
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;
   runtime::DeviceMemory *memory = getState().memory.get();
+  if (memory && !layout.hasWideStrides && array.hasWideStrides()) return GuardResult::Failed;
   if (array.device != (memory ? memory->getOrdinal() : -1)) {
     if (!memory || array.device >= 0) return GuardResult::Failed;
     auto [begin, end] = array.getRange();
