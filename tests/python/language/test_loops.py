@@ -516,3 +516,17 @@ def test_an_element_read_before_it_is_overwritten_keeps_its_value_in_some_iterat
     is_chosen = np.arange(count) % 2 == 1
     np.testing.assert_array_equal(y.to_numpy(), np.where(is_chosen, np.arange(count) + 5, 1))
     np.testing.assert_array_equal(x.to_numpy(), np.where(is_chosen, 0, np.arange(count) + 5))
+
+
+@pytest.mark.parametrize("dtype", [qd.i8, qd.u8, qd.i16, qd.u16])
+def test_indices_of_two_axes_as_small_integers(dtype):
+    """Several iterations at a time: the driver of NVIDIA GPUs adds pairs of 16-bit integers wrongly."""
+
+    @qd.kernel
+    def number(x: qd.types.NDArray[dtype, 2]):
+        for i, j in qd.ndrange(x.shape[0], 2):
+            x[i, j * (x.shape[1] - 1)] = qd.cast(i * 2 + j + 1, dtype)
+
+    x = qd.ndarray(dtype, (20, 3))
+    number(x)
+    np.testing.assert_array_equal(x.to_numpy()[:, ::2].ravel(), np.arange(1, 41))
