@@ -149,13 +149,9 @@ void narrowFactors(llvm::Module &module) {
   for (llvm::Function &function : module)
     for (llvm::Instruction &instruction : llvm::instructions(function)) {
       llvm::Value *left, *right;
-      uint64_t shift;
-      if (instruction.getType() != i64) continue;
-      if (P::match(&instruction, P::m_Shl(P::m_Value(left), P::m_ConstantInt(shift))) && shift < 31)
-        right = llvm::ConstantInt::get(i64, uint64_t(1) << shift);
-      else if (!P::match(&instruction, P::m_Mul(P::m_Value(left), P::m_Value(right))))
-        continue;
-      if (isNarrow(left) && isNarrow(right)) products.push_back({&instruction, left, right});
+      if (instruction.getType() == i64 && P::match(&instruction, P::m_Mul(P::m_Value(left), P::m_Value(right))) && isNarrow(left) &&
+          isNarrow(right))
+        products.push_back({&instruction, left, right});
     }
   auto *type = llvm::FunctionType::get(i64, {i32, i32}, false);
   llvm::InlineAsm *multiply = llvm::InlineAsm::get(type, "mul.wide.s32 $0, $1, $2;", "=l,r,r", /*hasSideEffects=*/false);
