@@ -47,9 +47,16 @@ class _Face:
             torch = importlib.import_module("torch")
             self.device = memory = torch.from_dlpack(self.message).reshape(-1).view(torch.uint8)
             if not engine.sends_device_memory:
-                self.pinned = torch.empty(memory.shape, dtype=torch.uint8, pin_memory=True)
+                # Messages come into one while the device may still read the other, from the exchange before.
+                self.pinned, self._next = (torch.empty(memory.shape, dtype=torch.uint8, pin_memory=True) for _ in range(2))
                 memory = engine.view_bytes(self.pinned.numpy())
+                self._next_entry: Message = (peer, tag, engine.view_bytes(self._next.numpy()))
         self.entry: Message = (peer, tag, memory)
+
+    def swap(self) -> Message:
+        """Takes the other memory of the processor, and returns its entry."""
+        self.pinned, self._next, self.entry, self._next_entry = self._next, self.pinned, self._next_entry, self.entry
+        return self.entry
 
 
 class _Step(NamedTuple):
@@ -204,7 +211,7 @@ class Halo:
         with contextlib.ExitStack() as stack:
             if lane.stream:
                 stack.enter_context(use_stream(lane.stream))
-            if lane.torch_stream:
+            if lane.torch_stream and self._torch.cuda.current_stream() != lane.torch_stream:
                 stack.enter_context(self._torch.cuda.stream(lane.torch_stream))
             yield
 
@@ -219,25 +226,24 @@ class Halo:
             self._receive(step, self._send(step, adds), adds)
 
     def _send(self, step: _Step, adds: bool) -> Any:
-        """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there."""
+        """Packs the faces and begins to send them. Through the memory of the processor it only begins to copy them there, but expects the
+        messages of the neighbors, which then need not ask whether they may send."""
+        expected = self._world._engine.post([], [face.swap() for face in step.received]) if self._is_staged and step.received else []
         for to, of in step.local:
             (add_box if adds else copy_box)(to, of)
         for message, part in (copy for face in step.sent for copy in face.copies):
             copy_box(message, part)
         if not self._is_staged:
-            return self._post(step)
+            sent, received = ([face.entry for face in part] for part in (step.sent, step.received))
+            return self._world._engine.post(sent, received, self._on_gpu) if sent or received else []
         for face in step.sent:
             face.pinned.copy_(face.device, non_blocking=True)
-        return []
-
-    def _post(self, step: _Step) -> list[Any]:
-        sent, received = ([face.entry for face in part] for part in (step.sent, step.received))
-        return self._world._engine.post(sent, received, self._on_gpu and not self._is_staged) if sent or received else []
+        return expected
 
     def _receive(self, step: _Step, requests: list[Any], adds: bool) -> None:
         if self._is_staged and (step.sent or step.received):
             self._lane.stream.synchronize()  # type: ignore[union-attr]
-            requests = self._post(step)
+            requests = [*requests, *self._world._engine.post([face.entry for face in step.sent], [])]
         self._world._engine.wait(requests)
         for face in step.received if self._is_staged else ():
             face.device.copy_(face.pinned, non_blocking=True)

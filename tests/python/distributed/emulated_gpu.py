@@ -52,11 +52,14 @@ def start(folder: Path) -> Any:
     emulating.start(monkeypatch, folder)
     monkeypatch.setattr(world, "_identify_device", lambda: "emulated")
     streams, default = list[Any](), SimpleNamespace(cuda_stream=0)
+    current = [default]
 
     @contextlib.contextmanager
     def use(stream: Any) -> Iterator[None]:
         streams.append(stream.cuda_stream)
+        current.append(stream)
         yield
+        current.pop()
 
     def make_stream(priority: int) -> Any:
         own = qd.create_stream()
@@ -66,7 +69,7 @@ def start(folder: Path) -> Any:
         uint8=np.uint8,
         empty=lambda shape, dtype, pin_memory: Bytes(*shape),
         from_dlpack=lambda container: Bytes(container.to_numpy().nbytes, container),
-        cuda=SimpleNamespace(Stream=make_stream, stream=use, default_stream=lambda: default),
+        cuda=SimpleNamespace(Stream=make_stream, stream=use, default_stream=lambda: default, current_stream=lambda: current[-1]),
     )
     monkeypatch.setattr(halo, "importlib", SimpleNamespace(import_module=lambda name: torch))
     return qd.distributed.init(arch=qd.cuda, offline_cache=False, log_level="error", timeout=30, ranks_per_device=8), streams
