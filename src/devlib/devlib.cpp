@@ -47,8 +47,6 @@ using namespace qd::devlib;
 
 #if QD_DEVLIB_LANES == 1
 // Instructions of f64 on devices without it (backends/structured/soften_doubles.cpp).
-QD_EXPORT Bits qd_double_add_x1(Bits a, Bits b) { return addBits(a, b); }
-QD_EXPORT Bits qd_double_multiply_x1(Bits a, Bits b) { return multiplyBits(a, b); }
 QD_EXPORT Bits qd_double_divide_x1(Bits a, Bits b) { return divideBits(a, b); }
 QD_EXPORT Bits qd_double_fma_x1(Bits a, Bits b, Bits c) { return multiplyAddBits(a, b, c); }
 QD_EXPORT uint32_t qd_double_relate_x1(Bits a, Bits b) { return relateBits(a, b); }

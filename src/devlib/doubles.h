@@ -1,7 +1,8 @@
 // doubles.h: f64 in integers, for devices without it
 //
 // Some functions of this library compute parts of an f32 result in f64. All operations are rounded once, to nearest even, also denormal
-// ones; NaN are one NaN. An addition is a fused product with 1. `join` rounds a number of 128 bits, times a power of two.
+// ones; NaN are one NaN. A sum is a fused product with 1, a product one to which a zero of its sign is added. `join` rounds a number of
+// 128 bits, times a power of two.
 #pragma once
 
 #include "devlib/vector.h"
@@ -100,9 +101,6 @@ QD_INLINE Bits multiplyAddBits(Bits a, Bits b, Bits c) {
   if (sizeC == 0) return sign | join(high, low, exponent, 52, 2047);
   return addTerms({high << 20 | low >> 44, low << 20, exponent - 20, sign}, {getFraction(c) << 9, 0, getExponent(c) - 1148, c & kSign});
 }
-
-QD_INLINE Bits addBits(Bits a, Bits b) { return multiplyAddBits(a, kOne, b); }
-QD_INLINE Bits multiplyBits(Bits a, Bits b) { return multiplyAddBits(a, b, (a ^ b) & kSign); }
 
 QD_INLINE Bits divideBits(Bits a, Bits b) {
   Bits sign = (a ^ b) & kSign, sizeA = a & ~kSign, sizeB = b & ~kSign;

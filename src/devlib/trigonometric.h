@@ -2,9 +2,9 @@
 //
 // |x| is reduced to r = |x| - k * pi/2 by a product with pi/2 in three parts (W. J. Cody, W. Waite, Software Manual for the Elementary
 // Functions, 1980): with fma the first step is exact, and the rounding error of the second step goes into a low part. From 2^20 (f32) or
-// 2^26 (f64) on, a cold path multiplies by as many bits of 2/pi as the exponent requires (M. Payne, R. Hanek, Radian reduction for
-// trigonometric functions, SIGNUM Newsletter 18, 1983). Polynomials are minimax on [-pi/4, pi/4], extended by the 3 % that rounding of k
-// can add.
+// 2^26 (f64) on, a cold path multiplies by as many bits of 2/pi as the exponent requires, in integers (M. Payne, R. Hanek, Radian reduction
+// for trigonometric functions, SIGNUM Newsletter 18, 1983). Polynomials are minimax on [-pi/4, pi/4], extended by the 3 % that rounding of
+// k can add.
 #pragma once
 
 #include "devlib/vector.h"
@@ -37,13 +37,48 @@ template <class F> QD_INLINE Angle<F> reduceAngle(F x) {
   return {high, low, toBits(shifted)};
 }
 
-struct LargeAngle {
-  double high, low;
+template <class T> struct LargeAngle {
+  T high, low;
   int quadrant;
 };
 
+/// Reduces any finite x >= 2^20 by products of 32 bits, which devices without f64 have, too. The fraction of a quadrant has 64 bits; that
+/// of a float is never below 2^-31, so 33 of them count.
+QD_COLD LargeAngle<float> reduceLargeAngle(float x) {
+  // 32 zero bits, then 2/pi.
+  static constexpr uint32_t kTwoOverPi[8] = {0x00000000, 0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                             0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+  constexpr uint64_t kHalfPi[2] = {0xc90fdaa2, 0x2168c234}; // times 2^-31 and 2^-63
+  uint32_t bits = __builtin_bit_cast(uint32_t, x), fraction = (bits & 0x007fffff) | 0x00800000;
+  // Bits of 2/pi that give whole turns are skipped: the 96 bits that are used begin with weight 2.
+  uint32_t start = (bits >> 23) - 127 - 23 - 2 + 32, word = start >> 5, shift = start & 31;
+  uint64_t window[3];
+  for (uint32_t i = 0; i < 3; ++i)
+    window[i] = (static_cast<uint64_t>(kTwoOverPi[word + i]) << 32 | kTwoOverPi[word + i + 1]) << shift >> 32;
+  // fraction * window modulo 2^96: two bits of quadrant, then 94 of its fraction.
+  uint64_t middle = fraction * window[1] + (fraction * window[2] >> 32);
+  uint64_t rest = (fraction * window[0] << 32) + middle; // without the last 32 bits
+  int quadrant = static_cast<int>(rest >> 62);
+  rest = rest << 2 | (fraction * window[2] >> 30 & 3);
+  uint32_t sign = rest >> 63;
+  if (sign) {
+    ++quadrant;
+    rest = ~rest; // off by one unit of 2^-64
+  }
+  int zeros = __builtin_clzll(rest);
+  uint64_t size = rest << zeros, sizeHigh = size >> 32, sizeLow = size & 0xffffffff;
+  uint64_t product = sizeHigh * kHalfPi[0] + (sizeHigh * kHalfPi[1] >> 32) + (sizeLow * kHalfPi[0] >> 32);
+  // Two parts of 24 bits, converted without rounding.
+  auto convertPart = [&](uint64_t part, int exponent) {
+    uint32_t unit = sign << 31 | static_cast<uint32_t>(exponent - zeros) << 23;
+    return static_cast<float>(static_cast<int32_t>(part)) * __builtin_bit_cast(float, unit);
+  };
+  float high = convertPart(product >> 40, 127 - 23), low = convertPart(product >> 16 & 0xffffff, 127 - 47), sum = high + low;
+  return {sum, (high - sum) + low, quadrant};
+}
+
 /// Reduces any finite x >= 2^-8 by integer arithmetic.
-QD_COLD LargeAngle reduceLargeAngle(double x) {
+QD_COLD LargeAngle<double> reduceLargeAngle(double x) {
   // 64 zero bits, then 2/pi.
   static constexpr uint64_t kTwoOverPi[21] = {
       0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
@@ -105,10 +140,9 @@ template <class F> QD_INLINE Angle<F> reduceAnyAngle(F x) {
       setLane(angle.high, lane, T(Format<F>::kNan));
       continue;
     }
-    LargeAngle large = reduceLargeAngle(value);
-    T high = static_cast<T>(large.high);
-    setLane(angle.high, lane, high);
-    setLane(angle.low, lane, static_cast<T>((large.high - high) + large.low));
+    LargeAngle<T> large = reduceLargeAngle(value);
+    setLane(angle.high, lane, large.high);
+    setLane(angle.low, lane, large.low);
     setLane(angle.quadrant, lane, large.quadrant);
   }
   return angle;

@@ -29,30 +29,43 @@ template <typename Place> uint compare_exchange(Place place, uint expected, uint
 
 )";
 
-std::string printEntry(llvm::Function &entry, const Constructs &constructs, unsigned blockSize) {
-  return FunctionPrinter(entry, constructs, blockSize).print();
+std::string printEntry(const llvm::Function &entry, const ConstructsOf &constructs, unsigned blockSize) {
+  std::string text = kHead;
+  for (const llvm::Function *routine : findRoutines(entry)) text += FunctionPrinter(*routine, constructs.at(routine), 0).printRoutine();
+  return text + FunctionPrinter(entry, constructs.at(&entry), blockSize).printKernel();
 }
 
 static bool hasFences(const llvm::Function &function) {
   return llvm::any_of(llvm::instructions(function), [](const llvm::Instruction &one) { return llvm::isa<llvm::FenceInst>(one); });
 }
 
-FunctionPrinter::FunctionPrinter(llvm::Function &function, const Constructs &constructs, unsigned blockSize)
+FunctionPrinter::FunctionPrinter(const llvm::Function &function, const Constructs &constructs, unsigned blockSize)
     : function(function), constructs(constructs), layout(function.getDataLayout()), blockSize(blockSize),
       shapes(function, qd::metal::kMaxCopyBytes), isCoherent(hasFences(function)) {}
 
-std::string FunctionPrinter::print() {
+void FunctionPrinter::printBody() {
   findFusedProducts();
-  numbers[function.getArg(0)] = nextNumber++;
   printArrays();
   printVariables();
-  line(get(function.getArg(0)) + " = launch;");
   printFrom(&function.getEntryBlock(), nullptr);
+}
+
+std::string FunctionPrinter::printRoutine() {
+  std::string parameters;
+  for (const llvm::Argument &parameter : function.args())
+    parameters += (parameters.empty() ? "" : ", ") + getType(parameter.getType()) + " " + get(&parameter);
+  printBody();
+  return tables + getType(function.getReturnType()) + " " + function.getName().str() + "(" + parameters + ") {\n" + text + "}\n\n";
+}
+
+std::string FunctionPrinter::printKernel() {
+  line("ulong " + get(function.getArg(0)) + " = launch;");
+  printBody();
   std::string head = "[[max_total_threads_per_threadgroup(" + std::to_string(blockSize) + ")]]\nkernel void " + function.getName().str() +
                      "(constant ulong &launch [[buffer(0)]], uint thread_number [[thread_position_in_threadgroup]],\n"
                      "    uint block_number [[threadgroup_position_in_grid]], uint block_count [[threadgroups_per_grid]],\n"
                      "    uint lane [[thread_index_in_simdgroup]]) {\n";
-  return kHead + tables + head + text + "}\n";
+  return tables + head + text + "}\n";
 }
 
 //--- Control flow ---
@@ -65,7 +78,10 @@ void FunctionPrinter::printFrom(const llvm::BasicBlock *block, const llvm::Basic
     }
     printInstructions(*block);
     auto *branch = llvm::dyn_cast<llvm::BranchInst>(block->getTerminator());
-    if (!branch) return; // the only return
+    if (!branch) { // the only return
+      if (!function.getReturnType()->isVoidTy()) line("return " + get(block->getTerminator()->getOperand(0)) + ";");
+      return;
+    }
     if (!branch->isConditional()) {
       printPhis(block, branch->getSuccessor(0));
       block = branch->getSuccessor(0);
@@ -158,7 +174,6 @@ void FunctionPrinter::printVariables() {
     std::string &list = lists[llvm::isa<llvm::AtomicCmpXchgInst>(value) ? "uint" : getType(value.getType())];
     list += (list.empty() ? "" : ", ") + get(&value);
   };
-  declare(*function.getArg(0));
   for (const llvm::Instruction &instruction : llvm::instructions(function))
     if (!instruction.use_empty() && !llvm::isa<llvm::AllocaInst>(instruction) && !isLocalToBlock(instruction)) declare(instruction);
   for (auto &[type, list] : lists) line(type + " " + list + ";");

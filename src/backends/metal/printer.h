@@ -15,15 +15,19 @@ namespace qd::backends::metal {
 using namespace structured;
 
 /// The source of an entry, as a file of its own.
-std::string printEntry(llvm::Function &entry, const Constructs &constructs, unsigned blockSize);
+std::string printEntry(const llvm::Function &entry, const ConstructsOf &constructs, unsigned blockSize);
 
 class FunctionPrinter {
 public:
-  FunctionPrinter(llvm::Function &function, const Constructs &constructs, unsigned blockSize);
-  std::string print();
+  FunctionPrinter(const llvm::Function &function, const Constructs &constructs, unsigned blockSize);
+  /// The function of an entry, after its tables.
+  std::string printKernel();
+  /// A function of numbers.
+  std::string printRoutine();
 
 private:
   //--- printer.cpp ---
+  void printBody();
   void printArrays();
   void printVariables();
   void printFrom(const llvm::BasicBlock *block, const llvm::BasicBlock *end);
@@ -65,7 +69,7 @@ private:
   void printIntrinsic(const llvm::IntrinsicInst &call);
   void findFusedProducts();
 
-  llvm::Function &function;
+  const llvm::Function &function;
   const Constructs &constructs;
   const llvm::DataLayout &layout;
   unsigned blockSize;

@@ -235,7 +235,10 @@ void FunctionPrinter::printCall(const llvm::CallInst &call) {
   if (name == kSubgroupBarrierCall) return line(llvm::Twine("simdgroup_barrier") + kAll);
   if (name == kShuffleCall) return define(call, "simd_shuffle(" + argument(0) + ", ushort(" + argument(1) + "))");
   if (name == kBallotCall) return define(call, "ulong(simd_vote::vote_t(simd_ballot(" + argument(0) + ")))");
-  refuse("a call of " + name);
+  if (callee->isDeclaration()) refuse("a call of " + name);
+  std::string arguments;
+  for (unsigned i = 0; i < call.arg_size(); ++i) arguments += (i ? ", " : "") + argument(i);
+  define(call, name + "(" + arguments + ")");
 }
 
 } // namespace qd::backends::metal

@@ -45,8 +45,9 @@ public:
     legalize(module, {.hasRounding64 = false, .hasF32Add = true});
     gpu::Entries binary;
     std::string all;
+    ConstructsOf constructs = structurize(module);
     for (const std::string &name : entries) {
-      std::string text = addEntry(binary, *module.getFunction(name));
+      std::string text = addEntry(binary, *module.getFunction(name), constructs);
       if (stages.wantsDumps()) all += text + "\n";
     }
     artifact.binary = binary.write();
@@ -56,9 +57,8 @@ public:
   }
 
 private:
-  static std::string addEntry(gpu::Entries &binary, llvm::Function &function) {
+  static std::string addEntry(gpu::Entries &binary, const llvm::Function &function, const ConstructsOf &constructs) {
     gpu::Entries::Entry entry = describeEntry(function);
-    Constructs constructs = structurize(function);
     std::string text = printEntry(function, constructs, entry.blockSize);
     entry.code.resize((text.size() + 4) / 4); // ends with a zero
     memcpy(entry.code.data(), text.data(), text.size());

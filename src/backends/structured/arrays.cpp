@@ -46,7 +46,7 @@ static uint64_t getWholeBytes(const llvm::Value *root, const llvm::DataLayout &l
   return layout.getTypeAllocSize(local->getAllocatedType());
 }
 
-ArrayShapes::ArrayShapes(llvm::Function &function, unsigned copyBytes) {
+ArrayShapes::ArrayShapes(const llvm::Function &function, unsigned copyBytes) {
   const llvm::DataLayout &layout = function.getDataLayout();
   struct Accesses {
     llvm::Type *type = nullptr;

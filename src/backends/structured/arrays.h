@@ -25,7 +25,7 @@ struct ArrayShape {
 class ArrayShapes {
 public:
   /// `copyBytes`: of the array whose size the host chooses.
-  ArrayShapes(llvm::Function &function, unsigned copyBytes);
+  ArrayShapes(const llvm::Function &function, unsigned copyBytes);
   /// The array of a pointer: an alloca or a global variable. Refuses pointers to one of several.
   const llvm::Value *findRoot(const llvm::Value *pointer);
   const ArrayShape &get(const llvm::Value *pointer) { return shapes.find(findRoot(pointer))->second; }

@@ -32,6 +32,11 @@ void inlineEverything(llvm::Module &module, llvm::ArrayRef<std::string> entries)
     function.removeFnAttr("tune-cpu");
     if (function.isDeclaration() || llvm::is_contained(entries, function.getName())) continue;
     function.setLinkage(llvm::GlobalValue::InternalLinkage);
+    if (function.getName().starts_with(kDoubleRoutine)) {
+      function.removeFnAttr(llvm::Attribute::AlwaysInline);
+      function.addFnAttr(llvm::Attribute::NoInline);
+      continue;
+    }
     for (auto attribute : {llvm::Attribute::NoInline, llvm::Attribute::OptimizeNone, llvm::Attribute::Cold})
       function.removeFnAttr(attribute);
     function.addFnAttr(llvm::Attribute::AlwaysInline);

@@ -2,7 +2,8 @@
 //
 // In:   optimized LLVM IR without functions. Kernels that use f64 are refused before; what is left are parts of the device library's
 //       functions of f32.
-// Out:  the same without f64: calls of routines of the device library (devlib/doubles.h), which are not linked yet.
+// Out:  the same without f64: calls of routines of the device library (devlib/doubles.h), which are not linked yet. They stay functions:
+//       inlined, a `pow` has 16,000 lines in Metal's language.
 #include "backends/structured/steps.h"
 
 #include "llvm/IR/IRBuilder.h"
@@ -19,11 +20,13 @@ llvm::Value *callRoutine(Builder &at, llvm::StringRef name, llvm::Type *result, 
   llvm::SmallVector<llvm::Type *> types;
   for (llvm::Value *operand : operands) types.push_back(operand->getType());
   llvm::Module &module = *at.GetInsertBlock()->getModule();
-  return at.CreateCall(module.getOrInsertFunction(("qd_double_" + name + "_x1").str(), llvm::FunctionType::get(result, types, false)),
+  return at.CreateCall(module.getOrInsertFunction((kDoubleRoutine + name + "_x1").str(), llvm::FunctionType::get(result, types, false)),
                        operands);
 }
 
-llvm::Value *flipSign(Builder &at, llvm::Value *bits) { return at.CreateXor(bits, at.getInt64(uint64_t(1) << 63)); }
+constexpr uint64_t kSign = uint64_t(1) << 63, kOne = uint64_t(1023) << 52;
+
+llvm::Value *flipSign(Builder &at, llvm::Value *bits) { return at.CreateXor(bits, at.getInt64(kSign)); }
 
 /// The value of an instruction, whose operands are bits already; null: only its type changes.
 llvm::Value *soften(Builder &at, I &instruction) {
@@ -35,14 +38,20 @@ llvm::Value *soften(Builder &at, I &instruction) {
       if (!llvm::isa<llvm::Function>(operand)) operands.push_back(operand);
     return callRoutine(at, name, bits, operands);
   };
+  auto multiplyAdd = [&](llvm::Value *factor, llvm::Value *other, llvm::Value *added) {
+    return callRoutine(at, "fma", bits, {factor, other, added});
+  };
   if (auto *comparison = llvm::dyn_cast<llvm::FCmpInst>(&instruction)) {
     llvm::Value *relation = callRoutine(at, "relate", at.getInt32Ty(), {first, instruction.getOperand(1)});
     return at.CreateIsNotNull(at.CreateAnd(relation, uint64_t(comparison->getPredicate())));
   }
   switch (instruction.getOpcode()) {
-  case I::FAdd: return call("add");
-  case I::FSub: return callRoutine(at, "add", bits, {first, flipSign(at, instruction.getOperand(1))});
-  case I::FMul: return call("multiply");
+  case I::FAdd: return multiplyAdd(first, at.getInt64(kOne), instruction.getOperand(1));
+  case I::FSub: return multiplyAdd(first, at.getInt64(kOne), flipSign(at, instruction.getOperand(1)));
+  case I::FMul: {
+    llvm::Value *other = instruction.getOperand(1); // a zero of the product's sign changes nothing
+    return multiplyAdd(first, other, at.CreateAnd(at.CreateXor(first, other), at.getInt64(kSign)));
+  }
   case I::FDiv: return call("divide");
   case I::FNeg: return flipSign(at, first);
   case I::FPExt: return callRoutine(at, "from_f32", bits, {at.CreateFPExt(first, at.getFloatTy())});
@@ -59,7 +68,7 @@ llvm::Value *soften(Builder &at, I &instruction) {
   case I::BitCast: return first;
   case I::Call: {
     llvm::Intrinsic::ID kind = llvm::cast<llvm::CallInst>(instruction).getIntrinsicID();
-    if (kind == llvm::Intrinsic::fabs) return at.CreateAnd(first, at.getInt64(~(uint64_t(1) << 63)));
+    if (kind == llvm::Intrinsic::fabs) return at.CreateAnd(first, at.getInt64(~kSign));
     if (kind == llvm::Intrinsic::fma) return call("fma");
     refuse("f64 in " + llvm::cast<llvm::CallInst>(instruction).getCalledFunction()->getName());
   }

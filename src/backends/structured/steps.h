@@ -22,7 +22,10 @@ struct Abilities {
 /// Says what of a kernel the device, or its language, cannot do.
 [[noreturn]] void refuse(const llvm::Twine &what);
 
-/// Makes one function of each entry, whose calls are all inlined; `entries` are their names.
+/// How the names of routines for f64 begin: functions of numbers, which call no others.
+constexpr llvm::StringLiteral kDoubleRoutine = "qd_double_";
+
+/// Makes one function of each entry, whose calls are all inlined but those of routines for f64; `entries` are their names.
 void inlineEverything(llvm::Module &module, llvm::ArrayRef<std::string> entries);
 
 /// Moves constant tables to their own address space.
@@ -47,6 +50,12 @@ struct Constructs {
 };
 /// Changes the control flow of a function so that a structured language can express it.
 Constructs structurize(llvm::Function &function);
+using ConstructsOf = llvm::DenseMap<const llvm::Function *, Constructs>;
+/// The same for all functions of a module.
+ConstructsOf structurize(llvm::Module &module);
+
+/// The functions that a function calls, once each.
+llvm::SmallVector<const llvm::Function *> findRoutines(const llvm::Function &function);
 
 /// Bits of the integer type that holds integers of some width: 8, 16, 32 or 64.
 unsigned getContainerBits(unsigned bits);

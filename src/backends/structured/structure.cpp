@@ -24,6 +24,7 @@
 #include "llvm/Analysis/TargetTransformInfoImpl.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Transforms/Scalar/StructurizeCFG.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -119,6 +120,22 @@ void makeLoops(llvm::Function &function, Constructs &result, llvm::SmallPtrSetIm
 }
 
 } // namespace
+
+ConstructsOf structurize(llvm::Module &module) {
+  ConstructsOf result;
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration()) result.try_emplace(&function, structurize(function));
+  return result;
+}
+
+llvm::SmallVector<const llvm::Function *> findRoutines(const llvm::Function &function) {
+  llvm::SetVector<const llvm::Function *, llvm::SmallVector<const llvm::Function *>> result;
+  for (const llvm::Instruction &instruction : llvm::instructions(function))
+    if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+        call && call->getCalledFunction() && !call->getCalledFunction()->isDeclaration())
+      result.insert(call->getCalledFunction());
+  return result.takeVector();
+}
 
 Constructs structurize(llvm::Function &function) {
   addExits(function);

@@ -21,13 +21,19 @@ struct Array : ArrayShape {
 
 class FunctionWriter {
 public:
-  FunctionWriter(SpirvModule &module, llvm::Function &function, const Constructs &constructs, const Features &features)
-      : module(module), function(function), constructs(constructs), features(features), layout(function.getDataLayout()),
-        shapes(function, qd::vulkan::kMaxCopyBytes) {}
+  using Routines = llvm::DenseMap<const llvm::Function *, Id>;
+  FunctionWriter(SpirvModule &module, const llvm::Function &function, const Constructs &constructs, const Features &features,
+                 const Routines &routines)
+      : module(module), function(function), constructs(constructs), features(features), routines(routines),
+        layout(function.getDataLayout()), shapes(function, qd::vulkan::kMaxCopyBytes) {}
   /// Returns the function's id.
-  Id write();
+  Id writeKernel();
+  /// The same of a function of numbers.
+  Id writeRoutine();
 
 private:
+  void writeBlocks();
+
   //--- values.cpp ---
   Id getType(llvm::Type *type);
   Id getConstant(const llvm::Constant &constant);
@@ -79,14 +85,16 @@ private:
   Id readNumber(spirv::BuiltIn builtin, bool isVector);
 
   SpirvModule &module;
-  llvm::Function &function;
+  const llvm::Function &function;
   const Constructs &constructs;
   const Features &features;
+  const Routines &routines; ///< their ids
   const llvm::DataLayout &layout;
   llvm::DenseMap<const llvm::Value *, Id> ids;
   llvm::DenseMap<const llvm::Value *, Id> successes; ///< of compare-exchanges
   ArrayShapes shapes;
   std::map<const llvm::Value *, Array> arrays; ///< by root
+  Id launch = 0;                               ///< the variable of its address; none: not an entry
   std::vector<uint32_t> localVariables;        ///< ids and types of those in the memory of a thread
 };
 

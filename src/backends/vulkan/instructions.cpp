@@ -46,7 +46,8 @@ void FunctionWriter::writeInstruction(const llvm::Instruction &instruction) {
   case llvm::Instruction::Select: return define(instruction, Opcode::OpSelect, {get(0), get(1), get(2)});
   case llvm::Instruction::Freeze: return define(instruction, get(0));
   case llvm::Instruction::FNeg: return define(instruction, Opcode::OpFNegate, {get(0)});
-  case llvm::Instruction::Ret: return module.write(Opcode::OpReturn, {});
+  case llvm::Instruction::Ret:
+    return instruction.getNumOperands() ? module.write(Opcode::OpReturnValue, {get(0)}) : module.write(Opcode::OpReturn, {});
   case llvm::Instruction::Alloca: return;
   default: refuse(llvm::Twine("no instructions exist for LLVM's ") + instruction.getOpcodeName());
   }
@@ -256,6 +257,11 @@ void FunctionWriter::writeCall(const llvm::CallInst &call) {
   llvm::StringRef name = callee->getName();
   auto get = [&](unsigned i) { return getOperand(call.getArgOperand(i)); };
   Id subgroup = module.getNumber(uint32_t(spirv::Scope::Subgroup)), u32 = module.getInt(32);
+  if (!callee->isDeclaration()) {
+    llvm::SmallVector<uint32_t, 4> operands{routines.at(callee)};
+    for (const llvm::Use &argument : call.args()) operands.push_back(getOperand(argument));
+    return define(call, Opcode::OpFunctionCall, operands);
+  }
   if (name == kThreadCall) return define(call, readNumber(spirv::BuiltIn::LocalInvocationId, true));
   if (name == kBlockCall) return define(call, readNumber(spirv::BuiltIn::WorkgroupId, true));
   if (name == kBlockCountCall) return define(call, readNumber(spirv::BuiltIn::NumWorkgroups, true));

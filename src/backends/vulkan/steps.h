@@ -10,6 +10,6 @@ using namespace structured;
 using qd::vulkan::Features;
 
 /// The SPIR-V module of an entry (writer.cpp).
-std::vector<uint32_t> writeModule(llvm::Function &entry, const Constructs &constructs, const Features &features);
+std::vector<uint32_t> writeModule(const llvm::Function &entry, const ConstructsOf &constructs, const Features &features);
 
 } // namespace qd::backends::vulkan

@@ -56,7 +56,8 @@ public:
                       .hasF32Add = features.hasF32Add,
                       .hasSharedF32Add = features.hasSharedF32Add});
     gpu::Entries binary;
-    for (const std::string &name : entries) binary.entries.push_back(writeEntry(*module.getFunction(name)));
+    ConstructsOf constructs = structurize(module);
+    for (const std::string &name : entries) binary.entries.push_back(writeEntry(*module.getFunction(name), constructs));
     artifact.binary = binary.write();
     artifact.backend = "vulkan";
     if (!stages.finish("4_spirv.bin", [&](llvm::raw_ostream &output) {
@@ -67,9 +68,8 @@ public:
   }
 
 private:
-  gpu::Entries::Entry writeEntry(llvm::Function &function) const {
+  gpu::Entries::Entry writeEntry(const llvm::Function &function, const ConstructsOf &constructs) const {
     gpu::Entries::Entry entry = describeEntry(function);
-    Constructs constructs = structurize(function);
     entry.code = writeModule(function, constructs, features);
     return entry;
   }

@@ -10,35 +10,55 @@
 
 namespace qd::backends::vulkan {
 
-Id FunctionWriter::write() {
+void FunctionWriter::writeBlocks() {
+  for (const llvm::BasicBlock *source : llvm::ReversePostOrderTraversal<const llvm::Function *>(&function)) {
+    module.write(Opcode::OpLabel, {getOperand(source)});
+    if (source == &function.getEntryBlock()) {
+      for (size_t i = 0; i < localVariables.size(); i += 2)
+        module.write(Opcode::OpVariable, {localVariables[i + 1], localVariables[i], uint32_t(StorageClass::Function)});
+      if (launch) {
+        Id u64 = module.getInt(64), pointer = module.getPointer(StorageClass::PushConstant, u64);
+        define(*function.getArg(0), emit(Opcode::OpLoad, u64, {emit(Opcode::OpAccessChain, pointer, {launch, module.getNumber(0)})}));
+      }
+    }
+    for (const llvm::Instruction &instruction : *source) writeInstruction(instruction);
+  }
+  module.write(Opcode::OpFunctionEnd, {});
+}
+
+Id FunctionWriter::writeRoutine() {
+  declareArrays();
+  Id result = getType(function.getReturnType()), id = module.makeId();
+  std::vector<uint32_t> types{result};
+  for (const llvm::Argument &parameter : function.args()) types.push_back(getType(parameter.getType()));
+  module.write(Opcode::OpFunction, {result, id, 0, module.declare(Opcode::OpTypeFunction, types)});
+  for (const llvm::Argument &parameter : function.args()) define(parameter, Opcode::OpFunctionParameter, {});
+  writeBlocks();
+  return id;
+}
+
+Id FunctionWriter::writeKernel() {
   declareArrays();
   Id type = module.declare(Opcode::OpTypeFunction, {module.getVoid()}), id = module.makeId();
   // The address of the launch.
   Id u64 = module.getInt(64), block = module.declare(Opcode::OpTypeStruct, {u64});
   module.decorate(block, spirv::Decoration::Block);
   module.decorateMember(block, 0, spirv::Decoration::Offset, {0});
-  Id launch = module.addVariable(block, StorageClass::PushConstant);
+  launch = module.addVariable(block, StorageClass::PushConstant);
   module.write(Opcode::OpFunction, {module.getVoid(), id, 0, type});
-  for (llvm::BasicBlock *source : llvm::ReversePostOrderTraversal<llvm::Function *>(&function)) {
-    module.write(Opcode::OpLabel, {getOperand(source)});
-    if (source == &function.getEntryBlock()) {
-      for (size_t i = 0; i < localVariables.size(); i += 2)
-        module.write(Opcode::OpVariable, {localVariables[i + 1], localVariables[i], uint32_t(StorageClass::Function)});
-      Id member = emit(Opcode::OpAccessChain, module.getPointer(StorageClass::PushConstant, u64), {launch, module.getNumber(0)});
-      define(*function.getArg(0), emit(Opcode::OpLoad, u64, {member}));
-    }
-    for (const llvm::Instruction &instruction : *source) writeInstruction(instruction);
-  }
-  module.write(Opcode::OpFunctionEnd, {});
+  writeBlocks();
   return id;
 }
 
-std::vector<uint32_t> writeModule(llvm::Function &entry, const Constructs &constructs, const Features &features) {
+std::vector<uint32_t> writeModule(const llvm::Function &entry, const ConstructsOf &constructs, const Features &features) {
   SpirvModule module;
   for (Capability capability : {Capability::Shader, Capability::VulkanMemoryModel, Capability::VulkanMemoryModelDeviceScope,
                                 Capability::PhysicalStorageBufferAddresses})
     module.require(capability);
-  Id id = FunctionWriter(module, entry, constructs, features).write();
+  FunctionWriter::Routines routines;
+  for (const llvm::Function *routine : findRoutines(entry))
+    routines[routine] = FunctionWriter(module, *routine, constructs.at(routine), features, routines).writeRoutine();
+  Id id = FunctionWriter(module, entry, constructs.at(&entry), features, routines).writeKernel();
   module.addMode(id, spirv::ExecutionMode::LocalSize, {describeEntry(entry).blockSize, 1, 1});
   auto addMode = [&](bool isOffered, Capability capability, spirv::ExecutionMode mode, unsigned bits) {
     if (!isOffered) return;

@@ -47,8 +47,8 @@ int main() {
     Bits a = draw(), b = draw(), c = draw();
     double x = toDouble(a), y = toDouble(b);
     if (i % 5 == 0) c = takeBits(-(x * y)) ^ random64() % 4; // all but the last bits cancel
-    check("add", a, b, x + y, addBits(a, b));
-    check("multiply", a, b, x * y, multiplyBits(a, b));
+    check("add", a, b, x + y, multiplyAddBits(a, kOne, b));
+    check("multiply", a, b, x * y, multiplyAddBits(a, b, (a ^ b) & kSign));
     check("fma", a, b, std::fma(x, y, toDouble(c)), multiplyAddBits(a, b, c));
     if (i % 4 == 0) check("divide", a, b, x / y, divideBits(a, b));
     float narrow = float(x);

@@ -133,6 +133,13 @@ def test_sine_of_the_hardest_double(library: Library) -> None:
     assert library.call("sin_f64", x)[0] == 1
 
 
+def test_sine_of_the_hardest_float(library: Library) -> None:
+    """The float closest to a multiple of pi/2 (the same table)."""
+    x = np.array([16367173 * 2.0**72], np.float32)
+    assert library.call("cos_f32", x)[0] == np.float32(-1.6147697982476211876e-9)
+    assert library.call("sin_f32", x)[0] == 1
+
+
 def operand_pairs(dtype: type) -> tuple[np.ndarray, np.ndarray]:
     special = edges(dtype)
     generator = np.random.default_rng(5)
