@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
+
+from ._containers import torch_queue
 
 __all__ = ["get_mps_command_queue"]
 
@@ -19,7 +20,7 @@ def get_mps_command_queue() -> int:
         if not torch.backends.mps.is_available():
             return 0
         # torch tells its command buffer (torch/mps.h), which tells its queue.
-        find_commands = ctypes.CDLL(str(Path(torch.__file__).parent / "lib/libtorch_cpu.dylib"))["_ZN5torch3mps18get_command_bufferEv"]
+        find_commands = torch_queue.find_function("_ZN5torch3mps18get_command_bufferEv")
         objective_c = ctypes.CDLL("/usr/lib/libobjc.A.dylib")
         send, find_selector = objective_c["objc_msgSend"], objective_c["sel_registerName"]
         find_commands.restype = find_selector.restype = send.restype = ctypes.c_void_p

@@ -34,6 +34,13 @@ public:
   /// word are equal.
   virtual void fill(void *data, uint32_t word, size_t bytes) = 0;
   virtual void copy(void *to, const void *from, size_t bytes) = 0;
+  /// Whether other libraries know memory by an object, not by its address.
+  virtual bool hasObjects() const { return false; }
+  /// The address of another library's object, for kernels until `drop`, which waits for them if the library does not.
+  virtual void *adopt(void *foreign) { return foreign; }
+  virtual void drop(void *) noexcept {}
+  /// The object that contains an address, and the offset in it.
+  virtual std::pair<void *, size_t> locate(void *data) { return {data, 0}; }
 
 protected:
   friend class Buffer;

@@ -16,11 +16,12 @@ from .._base.arch import GPU_NAMES
 from .._base.dtypes import BF16_BITS, bf16, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
+from . import torch_queue
 from .axes import row_major_strides
 
 CPU, CUDA, VULKAN, METAL, ROCM = 1, 2, 7, 8, 10  # DLPack's device types
 _READABLE = (CPU, 3)  # memory of the processor, and memory that it shares with a GPU
-_UNSHARED = (VULKAN, METAL)  # memory that no other library uses
+_NAMES_IN_TORCH = {CUDA: "cuda", ROCM: "cuda", METAL: "mps"}
 _ON_GPU = (CUDA, 13, ROCM)
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned memory of cuda", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed memory of cuda"}
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes, with NumPy's names
@@ -46,15 +47,22 @@ class DeviceArray:
         return name_device(DeviceArray.get_own_device())
 
     @staticmethod
-    def is_shared() -> bool:
-        """Whether other libraries use the memory of that GPU in place."""
-        return DeviceArray.get_own_device()[0] not in _UNSHARED
+    def has_addresses() -> bool:
+        """Whether other libraries know memory of that GPU by its address."""
+        return DeviceArray.get_own_device()[0] in _DEFAULT_STREAMS
 
     @staticmethod
     def is_shared_with(torch: Any) -> bool:
         """Whether torch computes on that GPU, too: it is made for the GPUs of one vendor, or for none."""
-        kind = ROCM if torch.version.hip else CUDA
-        return DeviceArray.get_own_device()[0] == kind and (torch.cuda.is_initialized() or torch.cuda.is_available())
+        kind = DeviceArray.get_own_device()[0]
+        if kind == METAL:
+            return torch.backends.mps.is_available() and torch_queue.has_offsets(torch)
+        return kind == (ROCM if torch.version.hip else CUDA) and (torch.cuda.is_initialized() or torch.cuda.is_available())
+
+    @staticmethod
+    def name_in_torch() -> str:
+        """Returns torch's name of that kind of GPU."""
+        return _NAMES_IN_TORCH[DeviceArray.get_own_device()[0]]
 
     def make_stand_in(self) -> np.ndarray:
         """Returns a NumPy array of this type, shape and strides, whose elements must not be read."""
@@ -86,6 +94,8 @@ def get_device(value: Any) -> tuple[int, int] | None:
     """Returns DLPack's (type, number) of the device of another library's array, or None if the array does not report it."""
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
+        if value.device.type == "mps":
+            return METAL, 0
         if value.device.type != "cuda":
             return None  # other devices are distinguished by their names
         return ROCM if sys.modules["torch"].version.hip else CUDA, value.device.index
@@ -108,7 +118,7 @@ def find_device_array(value: Any, name: str) -> DeviceArray | None:
     own = DeviceArray.get_own_device()
     if device is not None and device[0] in _DEFAULT_STREAMS and device != own:
         raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {name_device(own)}: pass a copy there")
-    if device is not None and device[0] in _ON_GPU and hasattr(value, "__dlpack__"):
+    if device is not None and (device[0] in _ON_GPU or device == own == (METAL, 0)) and hasattr(value, "__dlpack__"):
         return _open_capsule(_ask_capsule(value), name)
     array = None if device is not None else getattr(value, "__cuda_array_interface__", None)
     return None if array is None else _open_interface(array, value)
@@ -125,15 +135,34 @@ def refuse_device(value: Any, name: str) -> None:
 
 def _ask_capsule(value: Any) -> Any:
     place: Any = nullcontext()
+    kind = DeviceArray.get_own_device()[0]
+    if kind == METAL:
+        _finish_torch()
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
-        place = sys.modules["torch"].cuda.device_of(value)  # torch exports only memory of its current device
-    stream = _DEFAULT_STREAMS[DeviceArray.get_own_device()[0]]
+        if kind == METAL and value.storage_offset() and not torch_queue.has_offsets(sys.modules["torch"]):
+            raise ValueError("this torch does not tell where in its buffer a tensor on mps begins: pass its .clone()")
+        if kind != METAL:
+            place = sys.modules["torch"].cuda.device_of(value)  # torch exports only memory of its current device
+    stream = _DEFAULT_STREAMS.get(kind)
     with place:
         try:
             return value.__dlpack__(stream=stream, max_version=(1, 0))
         except TypeError:  # a library from before version 1
             return value.__dlpack__(stream=stream)
+
+
+def _finish_torch() -> None:
+    """Orders what torch has recorded for Metal before later kernels: waits, or commits it where both use one queue."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.backends.mps.is_available():
+        return
+    if not (_is_queue_of_torch() and torch_queue.commit()):
+        torch.mps.synchronize()
+
+
+def _is_queue_of_torch() -> bool:
+    return bool(_options.get("external_metal_command_queue") and _options.get("external_metal_command_queue_is_torch_queue"))
 
 
 def _open_capsule(capsule: Any, name: str) -> DeviceArray:
@@ -187,7 +216,7 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
         array = np.array(container._fetch(), order="C")  # a type that NumPy knows only by its size, so this also works for bf16
         place = (array, array.ctypes.data, (CPU, 0))
         return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
-    if own[0] in _UNSHARED:  # also in place of a copy there
+    if own[0] == VULKAN:  # also in place of a copy there
         raise BufferError(
             f"Zero-copy not available: the {container._noun} is in memory that no other library uses; copy it with to_numpy() or to_torch()"
         )
@@ -207,6 +236,8 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
         raise BufferError(f"the {container._noun} is read-only, which only capsules of version 1 and later can say")
     if own[0] in _DEFAULT_STREAMS:
         _order_consumer(stream, own[0])
+    elif not _is_queue_of_torch():
+        _runtime.sync()
     return capsule
 
 

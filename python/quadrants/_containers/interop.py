@@ -292,15 +292,16 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         if copy is False and self._quant is not None:
             raise self._need_copy("the elements are parts of words")
         # Blocked layouts have no strides, and torch has no negative ones.
+        own = DeviceArray.name_in_torch()
         has_view = self._quant is None and not self._qd_layout.tilings and min(self._qd_layout.strides, default=0) >= 0
         if has_view or copy is False:
             view = torch.from_dlpack(self)
         else:
-            view = _as_tensor(torch, np.array(self._fetch(), order="C")).to(f"cuda:{self._device}")
+            view = _as_tensor(torch, np.array(self._fetch(), order="C")).to(f"{own}:{self._device}")
         view = self._in_shape(view, keep_dims)
         wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else _dtypes.to_torch_dtype(dtype)
         target = view.device if device is None else torch.device(device)
-        if copy is False and (target.type != "cuda" or target.index not in (None, self._device) or wanted != view.dtype):
+        if copy is False and (target.type != own or target.index not in (None, self._device) or wanted != view.dtype):
             raise self._need_copy(f"{wanted} on {target} was asked for")
         result = view.to(target, wanted)
         is_copy = result.data_ptr() != view.data_ptr()
@@ -309,7 +310,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """CUDA array interface, version 3, of the memory on a GPU."""
-        if self._device is None or not DeviceArray.is_shared():
+        if self._device is None or not DeviceArray.has_addresses():
             raise AttributeError(f"the {self._noun} is not in memory that other libraries use on a GPU")
         return describe_interface(self)
 

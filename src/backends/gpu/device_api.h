@@ -109,6 +109,14 @@ struct MemoryFunctions {
   Status (*copyOnDevice)(Address to, Address from, size_t, Stream) = nullptr;
 };
 
+/// Of drivers where other libraries know memory by an object, not by its address (device_sequential.h). Null: addresses are enough.
+struct ForeignFunctions {
+  Status (*adopt)(Address *, void *foreign) = nullptr;
+  Status (*drop)(Address) = nullptr;
+  Status (*locate)(void **foreign, size_t *offset, Address) = nullptr;
+  Status (*setQueue)(uint64_t queue, bool isOrdered) = nullptr;
+};
+
 struct CodeFunctions {
   Status (*loadModule)(Module *, const void *) = nullptr;
   Status (*unloadModule)(Module) = nullptr;
@@ -150,12 +158,13 @@ struct GraphFunctions {
 };
 
 /// A driver: facts about it, and its functions.
-struct Api : DeviceFunctions, MemoryFunctions, CodeFunctions, StreamFunctions, GraphFunctions {
+struct Api : DeviceFunctions, MemoryFunctions, ForeignFunctions, CodeFunctions, StreamFunctions, GraphFunctions {
   const char *backend = "";                         ///< qd.init(arch=backend)
   const char *driverName = "";                      ///< that sees devices: "CUDA"
   int version = 0;                                  ///< in the driver's own numbers
   unsigned maxParameterBytes = 0, maxCopyBytes = 0; ///< the backend's limits (limits.h in its folder)
   const char *conditionSetter = nullptr;            ///< code of the kernel set_condition(ConditionUpdate); null: there is none
+  bool hasObjects = false;                          ///< other libraries know memory by an object (ForeignFunctions)
   bool isHostMemoryShared = true;                   ///< kernels may change memory of the host with atomic operations
   /// The driver's numbers of attributes of a device.
   struct {

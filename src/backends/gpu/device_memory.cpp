@@ -241,6 +241,32 @@ void Memory::copy(void *to, const void *from, size_t bytes) {
   if (bytes) check(api.copyOnDevice(Address(to), Address(from), bytes, nullptr), "copy memory");
 }
 
+//--- Memory of other libraries ---
+
+void *Memory::adopt(void *foreign) {
+  if (!api.hasObjects) return foreign;
+  Scope scope(*this);
+  Address address = 0;
+  check(api.adopt(&address, foreign), "use memory of another library");
+  return reinterpret_cast<void *>(address);
+}
+
+void Memory::drop(void *data) noexcept {
+  if (!api.hasObjects || !isUsable()) return;
+  try {
+    Scope scope(*this);
+    check(api.drop(Address(data)), "give memory back");
+  } catch (const Error &) {} // a fault is reported by the next call
+}
+
+std::pair<void *, size_t> Memory::locate(void *data) {
+  if (!api.hasObjects) return {data, 0};
+  Scope scope(*this);
+  std::pair<void *, size_t> place;
+  check(api.locate(&place.first, &place.second, Address(data)), "find memory");
+  return place;
+}
+
 //--- Memory that both see ---
 
 unsigned char *Memory::allocateShared(size_t bytes) {

@@ -35,6 +35,10 @@ public:
   bool waitFor(Stream stream, const std::function<bool()> &keepWaiting);
   void fill(void *data, uint32_t word, size_t bytes) override;
   void copy(void *to, const void *from, size_t bytes) override;
+  bool hasObjects() const override { return api.hasObjects; }
+  void *adopt(void *foreign) override;
+  void drop(void *data) noexcept override;
+  std::pair<void *, size_t> locate(void *data) override;
   /// Returns the pool's unused memory to the system.
   void trim();
 

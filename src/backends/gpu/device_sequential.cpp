@@ -90,7 +90,7 @@ void SequentialDevice::copyToDevice(Address to, const void *data, size_t bytes) 
   if (bytes == 0) return;
   Range target = find(to);
   if (Range own = findHost(data, bytes); own.block) return copy(target, own, bytes);
-  if (target.block->host && (bytes > kSmallCopy || hasEnded(getLast()))) {
+  if (isOpenToHost(*target.block) && (bytes > kSmallCopy || hasEnded(getLast()))) {
     wait(getLast());
     memcpy(target.getHost(), data, bytes);
     return;
@@ -105,7 +105,7 @@ void SequentialDevice::copyToHost(void *data, Address from, size_t bytes) {
   if (bytes == 0) return;
   Range source = find(from), there = source;
   if (Range own = findHost(data, bytes); own.block) return copy(own, source, bytes);
-  if (!source.block->host) {
+  if (!isOpenToHost(*source.block)) {
     record();
     there = stage(bytes);
     copy(there, source, bytes);
@@ -162,6 +162,28 @@ void SequentialDevice::release(Address address) {
   blocks.erase(entry);
   hasEnded(submitted);
   retire();
+}
+
+Address SequentialDevice::adopt(void *foreign) {
+  for (auto &[end, block] : blocks) // an own one comes back
+    if (getForeign(*block) == foreign) return ++block->borrowers, block->address;
+  std::unique_ptr<Block> block = adoptBlock(foreign);
+  if (!block) throw Failure{kInvalidValue};
+  block->isWhole = block->isForeign = true;
+  block->borrowers = 1;
+  Address address = block->address;
+  blocks[address + block->bytes] = std::move(block);
+  return address;
+}
+
+void SequentialDevice::drop(Address address) {
+  uint64_t last = getLast();
+  auto entry = blocks.upper_bound(address);
+  if (--entry->second->borrowers == 0 && entry->second->isForeign) {
+    retired.emplace_back(last, std::move(entry->second));
+    blocks.erase(entry);
+  }
+  if (!isInOrder) wait(last);
 }
 
 unsigned char *SequentialDevice::allocateHost(size_t bytes) {
@@ -225,10 +247,13 @@ template <typename Body> Status with(const Body &body) {
   if (!current) return kInvalidValue;
   std::lock_guard lock(current->mutex);
   try {
+    Status status = kSuccess;
     if constexpr (std::is_void_v<decltype(body(*current))>)
-      return body(*current), Status(kSuccess);
+      body(*current);
     else
-      return body(*current);
+      status = body(*current);
+    current->finishCall();
+    return status;
   } catch (const SequentialDevice::Failure &failure) { return keep(failure); }
 }
 
@@ -292,6 +317,16 @@ void addMemory(Api &api) {
     return with([&](SequentialDevice &device) { return Status((*result = device.allocate(bytes)) ? kSuccess : kOutOfMemory); });
   };
   api.release = [](Address address) { return with([&](SequentialDevice &device) { device.release(address); }); };
+  api.adopt = [](Address *result, void *foreign) { return with([&](SequentialDevice &device) { *result = device.adopt(foreign); }); };
+  api.drop = [](Address address) { return with([&](SequentialDevice &device) { device.drop(address); }); };
+  api.locate = [](void **foreign, size_t *offset, Address address) {
+    return with([&](SequentialDevice &device) {
+      Range range = device.find(address);
+      *foreign = device.getForeign(*range.block);
+      *offset = range.offset;
+    });
+  };
+  api.setQueue = [](uint64_t queue, bool isOrdered) { return with([&](SequentialDevice &device) { device.setQueue(queue, isOrdered); }); };
   api.allocateHost = [](void **result, size_t bytes, unsigned) {
     return with([&](SequentialDevice &device) { return Status((*result = device.allocateHost(bytes)) ? kSuccess : kOutOfMemory); });
   };

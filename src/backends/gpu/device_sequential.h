@@ -24,6 +24,8 @@ struct Block {
   size_t bytes = 0;
   unsigned char *host = nullptr; ///< where the host sees it; null: nowhere
   bool isWhole = false;          ///< holds one allocation
+  bool isForeign = false;        ///< another library's
+  unsigned borrowers = 0;        ///< of one
   FreeRanges unused;
 };
 
@@ -81,6 +83,19 @@ public:
   void releaseHost(void *data);
   Range find(Address address) const;
 
+  // Memory of other libraries, which see blocks by the driver's own objects.
+  /// The address of another library's object, which kernels may use until `drop`.
+  Address adopt(void *foreign);
+  /// Ends that after all commands so far: waits for them, unless the other library's come later in the same queue.
+  void drop(Address address);
+  virtual void *getForeign(const Block &) const { return nullptr; }
+  /// A queue of the program for commands from now on; 0: an own one. `isOrdered`: other libraries submit to it what shall come after ours.
+  virtual void setQueue(uint64_t, bool isOrdered) { isInOrder = isOrdered; }
+  /// Call after commands of the program: other libraries' come after those that are submitted.
+  void finishCall() {
+    if (isInOrder) submit();
+  }
+
   // What each driver does its own way.
   virtual void copy(Range to, Range from, size_t bytes) = 0;
   virtual void fill(Range to, uint32_t word, size_t bytes) = 0;
@@ -100,6 +115,8 @@ protected:
   Range stage(size_t bytes);
   /// Gives all memory back, which derived classes do while the driver is there.
   void clear();
+  /// Whether the host may access the memory when all commands of ours have ended; others' in the same queue may use it.
+  bool isOpenToHost(const Block &block) const { return block.host && !isInOrder; }
   uint64_t getEnded() const { return ended; }
   size_t getUsedBytes() const { return usedBytes; }
 
@@ -109,6 +126,7 @@ protected:
   virtual void waitFor(uint64_t number) = 0;
   virtual void dispatch(void *pipeline, const Entries::Entry &entry, Address parameters, unsigned blocks) = 0;
   virtual std::unique_ptr<Block> makeBlock(size_t bytes, bool isOfHost) = 0; ///< null: there is no more
+  virtual std::unique_ptr<Block> adoptBlock(void *) { return nullptr; }      ///< null: it cannot be used
 
 private:
   using Blocks = std::vector<std::unique_ptr<Block>>;
@@ -118,7 +136,7 @@ private:
   void retire();
   Range findHost(const void *data, size_t bytes) const;
 
-  bool isOpen = false;
+  bool isOpen = false, isInOrder = false;
   unsigned launches = 0;
   std::chrono::steady_clock::time_point began;
   uint64_t submitted = 0, ended = 0;

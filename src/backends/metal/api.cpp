@@ -7,9 +7,9 @@
 #include "backends/metal/limits.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <dlfcn.h>
+#include <utility>
 
 #ifdef __APPLE__
 extern "C" const qd::metal::DriverFunctions *qd_metal_driver();
@@ -23,8 +23,6 @@ using gpu::Status;
 namespace {
 
 enum : Status { kNotCompiled = 300, kFault = 719 };
-
-std::atomic<uint64_t> nextQueue{0};
 
 /// A driver's device.
 struct Opened {
@@ -78,7 +76,7 @@ private:
 class Device final : public gpu::SequentialDevice {
 public:
   Device(const MetalApi &api, int ordinal)
-      : info(api.describeDevice(ordinal)), device{*api.functions, api.functions->open(api.devices[size_t(ordinal)], nextQueue)},
+      : info(api.describeDevice(ordinal)), device{*api.functions, api.functions->open(api.devices[size_t(ordinal)])},
         functions(device.functions) {
     if (!device.handle) throw Failure{gpu::kNoDevice};
   }
@@ -89,6 +87,14 @@ public:
     functions.close(device.handle);
   }
 
+  void setQueue(uint64_t queue, bool isOrdered) override {
+    if (queue != std::exchange(ownQueue, queue)) {
+      wait(getLast());
+      functions.setQueue(device.handle, queue);
+    }
+    SequentialDevice::setQueue(queue, isOrdered);
+  }
+  void *getForeign(const gpu::Block &block) const override { return functions.getForeign(static_cast<const Block &>(block).buffer); }
   void copy(Range to, Range from, size_t bytes) override {
     record();
     functions.copy(device.handle, getBuffer(to), to.offset, getBuffer(from), from.offset, bytes);
@@ -99,8 +105,15 @@ public:
       record();
       return functions.fill(device.handle, getBuffer(to), to.offset, static_cast<unsigned char>(word), bytes);
     }
-    wait(getLast());
-    for (size_t i = 0; i < bytes; i += sizeof word) memcpy(to.getHost() + i, &word, sizeof word);
+    Range place = to;
+    if (isOpenToHost(*to.block)) {
+      wait(getLast());
+    } else {
+      record();
+      place = stage(bytes);
+    }
+    for (size_t i = 0; i < bytes; i += sizeof word) memcpy(place.getHost() + i, &word, sizeof word);
+    if (place.block != to.block) copy(to, place, bytes);
   }
   void getInfo(size_t &free, size_t &total) const override {
     total = info.memoryBytes;
@@ -138,9 +151,19 @@ private:
     return block;
   }
 
+  std::unique_ptr<gpu::Block> adoptBlock(void *foreign) override {
+    auto block = std::make_unique<Block>(device);
+    void *contents = nullptr;
+    block->buffer = functions.adoptBuffer(device.handle, foreign, &block->bytes, &block->address, &contents);
+    if (!block->buffer) return nullptr;
+    block->host = static_cast<unsigned char *>(contents);
+    return block;
+  }
+
   DeviceInfo info;
   Opened device;
   const DriverFunctions &functions;
+  uint64_t ownQueue = 0; ///< of the program; 0: the driver's
 };
 
 std::string load(const std::string &library, MetalApi &api) {
@@ -170,6 +193,7 @@ std::string load(const std::string &library, MetalApi &api) {
   api.driverName = "Metal";
   api.maxParameterBytes = kMaxParameterBytes;
   api.maxCopyBytes = kMaxCopyBytes;
+  api.hasObjects = true;
   api.getErrorName = [](Status status, const char **name) {
     *name = status == gpu::kOutOfMemory ? "no memory" : status == kNotCompiled ? "Metal's compiler" : status == kFault ? "Metal" : nullptr;
     return Status(gpu::kSuccess);
@@ -190,8 +214,6 @@ std::unique_ptr<gpu::SequentialDevice> MetalApi::open(gpu::Ordinal ordinal) cons
 
 /// How many blocks run at a time is a guess: Metal does not tell. There is no clock.
 int MetalApi::getAttribute(int attribute, gpu::Ordinal) const { return attribute == gpu::kMultiprocessorCount ? 32 : 0; }
-
-void setQueue(uint64_t queue) { nextQueue = queue; }
 
 const Driver &findDriver(const std::string &library) { return gpu::findDriver<Driver>(library, load); }
 

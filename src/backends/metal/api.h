@@ -22,7 +22,5 @@ struct Driver {
 };
 /// The driver. A non-empty `library` takes the place of Metal; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
-/// The queue that devices use which are opened from now on; 0: their own.
-void setQueue(uint64_t queue);
 
 } // namespace qd::metal

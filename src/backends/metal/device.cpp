@@ -16,7 +16,11 @@ namespace {
 class MetalDevice final : public gpu::SequentialGpu {
 public:
   MetalDevice(const MetalApi &api, const support::Options &options)
-      : SequentialGpu(api, options), info(api.describeDevice(memory->getOrdinal())) {}
+      : SequentialGpu(api, options), info(api.describeDevice(memory->getOrdinal())) {
+    gpu::Memory::Scope scope(*memory);
+    auto queue = uint64_t(options.getInt(Option::external_metal_command_queue));
+    memory->check(api.setQueue(queue, queue && options.getBool(Option::external_metal_command_queue_is_torch_queue)), "use the queue");
+  }
 
   /// The description includes the system, which only reads its own archives.
   std::string describe() const override { return std::string("metal ") + info.name + " " + info.system; }
@@ -35,7 +39,6 @@ std::string findProblem(const support::Options &options) {
 std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
   const Driver &driver = findDriver(options.getText(Option::metal_driver));
   if (!driver.absence.empty()) throw Error(ErrorKind::Runtime, "arch=metal: " + driver.absence);
-  setQueue(uint64_t(options.getInt(Option::external_metal_command_queue)));
   return std::make_unique<MetalDevice>(driver.api, options);
 }
 

@@ -2,7 +2,8 @@
 //
 // In:   commands, in the order in which they shall run.
 // Out:  command buffers of one queue. Kernels find memory by addresses, of which Metal knows nothing: a residency set contains all buffers,
-//       and each encoder waits for the one before it by a fence. Within an encoder a barrier separates launches.
+//       and each encoder waits for the one before it by a fence. Within an encoder a barrier separates launches. In a queue of the program
+//       each encoder uses all buffers, for Metal to order it with those of other libraries.
 #include "backends/metal/driver.h"
 
 #import <Foundation/Foundation.h>
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 namespace {
 
@@ -29,6 +31,9 @@ struct Device {
   id<MTLDevice> device;
   id<MTLCommandQueue> queue;
   id<MTLResidencySet> residents;
+  std::map<void *, unsigned> uses; ///< of each member of it
+  std::set<Buffer *> buffers;
+  bool isBorrowed = false; ///< the queue is the program's
   id<MTLFence> fence;
   id<MTLCommandBuffer> open;
   id<MTLComputeCommandEncoder> compute;
@@ -67,6 +72,8 @@ struct Device {
     endEncoder();
     compute = [getCommands() computeCommandEncoder];
     [compute waitForFence:fence];
+    if (isBorrowed)
+      for (Buffer *own : buffers) [compute useResource:own->buffer usage:MTLResourceUsageRead | MTLResourceUsageWrite];
     return compute;
   }
   id<MTLBlitCommandEncoder> beginBlit() {
@@ -75,6 +82,26 @@ struct Device {
     blit = [getCommands() blitCommandEncoder];
     [blit waitForFence:fence];
     return blit;
+  }
+  /// A buffer that was cut from a heap is resident with the heap.
+  static id<MTLAllocation> getAllocation(id<MTLBuffer> buffer) { return buffer.heap ? (id<MTLAllocation>)buffer.heap : buffer; }
+  Buffer *add(id<MTLBuffer> buffer) {
+    id<MTLAllocation> place = getAllocation(buffer);
+    if (uses[(__bridge void *)place]++ == 0) {
+      [residents addAllocation:place];
+      isChanged = true;
+    }
+    return *buffers.insert(new Buffer{buffer}).first;
+  }
+  void remove(Buffer *own) {
+    id<MTLAllocation> place = getAllocation(own->buffer);
+    if (--uses[(__bridge void *)place] == 0) {
+      uses.erase((__bridge void *)place);
+      [residents removeAllocation:place];
+      isChanged = true;
+    }
+    buffers.erase(own);
+    delete own;
   }
   void commitResidents() {
     if (!isChanged) return;
@@ -122,21 +149,28 @@ void describe(int number, DeviceInfo *info) {
   }
 }
 
-void *openDevice(int number, uint64_t queue) {
+void setQueue(void *device, uint64_t queue) {
+  @autoreleasepool {
+    Device &own = get(device);
+    if (own.queue) [own.queue removeResidencySet:own.residents];
+    // A queue of the program stays the program's: ARC retains it while the device uses it.
+    own.isBorrowed = queue != 0;
+    own.queue = queue ? (__bridge id<MTLCommandQueue>)reinterpret_cast<void *>(queue) : [own.device newCommandQueue];
+    [own.queue addResidencySet:own.residents];
+  }
+}
+
+void *openDevice(int number) {
   @autoreleasepool {
     auto device = new Device;
     device->device = listDevices()[NSUInteger(number)];
-    // A queue of the program stays the program's: ARC retains it while the device uses it.
-    device->queue = queue ? (__bridge id<MTLCommandQueue>)reinterpret_cast<void *>(queue) : [device->device newCommandQueue];
     device->fence = [device->device newFence];
     NSError *error = nil;
     device->residents = [device->device newResidencySetWithDescriptor:[[MTLResidencySetDescriptor alloc] init] error:&error];
-    if (!device->queue || !device->fence || !device->residents) {
-      delete device;
-      return nullptr;
-    }
-    [device->queue addResidencySet:device->residents];
-    return device;
+    if (device->fence && device->residents) setQueue(device, 0);
+    if (device->queue) return device;
+    delete device;
+    return nullptr;
   }
 }
 
@@ -150,23 +184,28 @@ void closeDevice(void *device) {
 void *makeBuffer(void *device, size_t bytes, uint64_t *address, void **contents) {
   @autoreleasepool {
     Device &own = get(device);
-    // Hazards are ours to order: Metal sees no accesses by address.
-    MTLResourceOptions options = MTLResourceStorageModeShared | MTLResourceHazardTrackingModeUntracked;
-    id<MTLBuffer> buffer = [own.device newBufferWithLength:bytes options:options];
+    id<MTLBuffer> buffer = [own.device newBufferWithLength:bytes options:MTLResourceStorageModeShared];
     if (!buffer) return nullptr;
-    [own.residents addAllocation:buffer];
-    own.isChanged = true;
     *address = buffer.gpuAddress;
     *contents = buffer.contents;
-    return new Buffer{buffer};
+    return own.add(buffer);
+  }
+}
+
+void *adoptBuffer(void *device, void *foreign, size_t *bytes, uint64_t *address, void **contents) {
+  @autoreleasepool {
+    id<MTLBuffer> buffer = (__bridge id<MTLBuffer>)foreign;
+    if (buffer.device != get(device).device) return nullptr;
+    *bytes = buffer.length;
+    *address = buffer.gpuAddress;
+    *contents = buffer.storageMode == MTLStorageModeShared ? buffer.contents : nullptr;
+    return get(device).add(buffer);
   }
 }
 
 void destroyBuffer(void *device, void *buffer) {
   @autoreleasepool {
-    [get(device).residents removeAllocation:static_cast<Buffer *>(buffer)->buffer];
-    get(device).isChanged = true;
-    delete static_cast<Buffer *>(buffer);
+    get(device).remove(static_cast<Buffer *>(buffer));
   }
 }
 
@@ -290,8 +329,11 @@ const qd::metal::DriverFunctions functions = {
     .countDevices = [] { return int(listDevices().count); },
     .describe = describe,
     .open = openDevice,
+    .setQueue = setQueue,
     .close = closeDevice,
     .makeBuffer = makeBuffer,
+    .adoptBuffer = adoptBuffer,
+    .getForeign = [](void *buffer) { return (__bridge void *)static_cast<Buffer *>(buffer)->buffer; },
     .destroyBuffer = destroyBuffer,
     .openArchive = openArchive,
     .makePipeline = makePipeline,

@@ -20,11 +20,18 @@ struct DeviceInfo {
 struct DriverFunctions {
   int (*countDevices)();
   void (*describe)(int number, DeviceInfo *info);
-  /// `queue`: address of a queue of the program to use; 0: an own one. Null: the device does not start.
-  void *(*open)(int number, uint64_t queue);
+  /// Null: the device does not start.
+  void *(*open)(int number);
+  /// Address of a queue of the program for the commands from now on; 0: an own one. All earlier ones have ended.
+  void (*setQueue)(void *device, uint64_t queue);
   void (*close)(void *device);
   /// Memory that device and host share, at different addresses. Null: there is no more.
   void *(*makeBuffer)(void *device, size_t bytes, uint64_t *address, void **contents);
+  /// Makes a buffer of another library (id<MTLBuffer>) accessible to kernels. `contents` is null if the host cannot access it.
+  void *(*adoptBuffer)(void *device, void *foreign, size_t *bytes, uint64_t *address, void **contents);
+  /// The buffer for other libraries.
+  void *(*getForeign)(void *buffer);
+  /// Gives a buffer back, which a library of its own may go on using.
   void (*destroyBuffer)(void *device, void *buffer);
   /// Opens the archive of a kernel's pipelines: what `closeArchive` gave in an earlier process, or none. Null: there are no archives.
   void *(*openArchive)(void *device, const void *bytes, size_t count);

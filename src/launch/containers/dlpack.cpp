@@ -7,6 +7,7 @@
 #include "launch/containers/data_type.h"
 #include "launch/containers/tensor_object.h"
 #include "launch/containers/transfer.h"
+#include "launch/state.h"
 
 #include "support/error.h"
 
@@ -68,6 +69,12 @@ struct Request {
   int deviceType, deviceId, isVersioned, isReadOnly, isCopied;
 };
 
+std::pair<void *, size_t> locate(const Request &request) {
+  auto *data = reinterpret_cast<void *>(request.address);
+  std::shared_ptr<runtime::DeviceMemory> memory = request.deviceType == kDLCPU ? nullptr : getState().memory;
+  return memory ? memory->locate(data) : std::pair<void *, size_t>(data, 0);
+}
+
 template <typename Managed> PyObject *give(const Request &request) {
   ScalarType type = getScalarType(request.dtype);
   auto bytes = int64_t(getByteSize(type));
@@ -79,13 +86,14 @@ template <typename Managed> PyObject *give(const Request &request) {
       throw Error(ErrorKind::Value, "other libraries cannot represent strides that are no multiples of an element's size");
     stride /= bytes;
   }
-  exported->managed.dl_tensor = {.data = reinterpret_cast<void *>(request.address),
+  auto [data, offset] = locate(request);
+  exported->managed.dl_tensor = {.data = data,
                                  .device = {DLDeviceType(request.deviceType), request.deviceId},
                                  .ndim = int32_t(exported->extents.size()),
                                  .dtype = {uint8_t(getTypeCode(type)), uint8_t(8 * bytes), /*lanes=*/1},
                                  .shape = exported->extents.data(),
                                  .strides = exported->strides.data(),
-                                 .byte_offset = 0};
+                                 .byte_offset = offset};
   exported->managed.manager_ctx = exported.get();
   exported->managed.deleter = releaseExported<Managed>;
   if constexpr (kIsVersioned<Managed>) {
@@ -109,8 +117,19 @@ PyObject *exportDlpack(PyObject *, PyObject *args) {
   });
 }
 
+/// An object of another library that contains memory, which kernels use while its tensor is here.
+struct Adopted {
+  Adopted(std::shared_ptr<runtime::DeviceMemory> owner, void *foreign) : memory(std::move(owner)), address(memory->adopt(foreign)) {}
+  ~Adopted() { memory->drop(address); }
+  Adopted(const Adopted &) = delete;
+  Adopted &operator=(const Adopted &) = delete;
+  std::shared_ptr<runtime::DeviceMemory> memory;
+  void *address;
+};
+
 /// Destructor of the capsule that owns an imported tensor: returns the tensor to its library.
 template <typename Managed> void returnImported(PyObject *capsule) {
+  delete static_cast<Adopted *>(PyCapsule_GetContext(capsule)); // before: it waits for kernels
   auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, "taken_dltensor"));
   if (managed->deleter) managed->deleter(managed);
 }
@@ -131,12 +150,16 @@ template <typename Managed> PyObject *take(PyObject *capsule) {
   for (int64_t axis = rank - 1, packed = bytes; axis >= 0; packed *= extents[size_t(axis--)])
     strides[size_t(axis)] = tensor.strides ? tensor.strides[axis] * bytes : packed;
   Ref shape = Ref::adopt(makeTuple(extents)), steps = Ref::adopt(makeTuple(strides));
+  std::shared_ptr<runtime::DeviceMemory> memory = getState().memory;
+  bool isObject = memory && memory->hasObjects() && tensor.device.device_type != kDLCPU;
+  auto adopted = isObject ? std::make_unique<Adopted>(memory, tensor.data) : nullptr;
+  auto address = reinterpret_cast<unsigned long long>(adopted ? adopted->address : tensor.data) + tensor.byte_offset;
   PyCapsule_SetName(capsule, kUsedName<Managed>);
   PyCapsule_SetDestructor(capsule, nullptr);
   Ref owner = Ref::adopt(PyCapsule_New(managed, "taken_dltensor", returnImported<Managed>));
-  return Py_BuildValue("(OK(ii)(ii)OOO)", owner.get(), reinterpret_cast<unsigned long long>(tensor.data) + tensor.byte_offset,
-                       int(tensor.device.device_type), int(tensor.device.device_id), int(tensor.dtype.code), int(tensor.dtype.bits),
-                       shape.get(), steps.get(), isWritable ? Py_True : Py_False);
+  PyCapsule_SetContext(owner.get(), adopted.release());
+  return Py_BuildValue("(OK(ii)(ii)OOO)", owner.get(), address, int(tensor.device.device_type), int(tensor.device.device_id),
+                       int(tensor.dtype.code), int(tensor.dtype.bits), shape.get(), steps.get(), isWritable ? Py_True : Py_False);
 }
 
 PyObject *importDlpack(PyObject *, PyObject *capsule) {

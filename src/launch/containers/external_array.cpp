@@ -6,6 +6,7 @@
 #include "launch/containers/external_array.h"
 
 #include "launch/numpy.h"
+#include "launch/state.h"
 #include "runtime/device.h"
 
 #include <dlpack/dlpack.h>
@@ -214,6 +215,8 @@ bool readExternal(PyObject *object, ExternalArray &out) {
   std::optional<bool> place = isOnDevice(kind);
   if (!place) return false;
   if (*place) {
+    const std::shared_ptr<runtime::DeviceMemory> &memory = getState().memory;
+    if (memory && memory->hasObjects()) return false; // they have addresses while Python holds them
     out.device = device;
     if (exchange->current_work_stream && exchange->current_work_stream(kind, device, &out.stream) != 0) PyErr_Clear();
   }

@@ -265,9 +265,12 @@ void *makePipeline(void *, void *archive, const char *given, const char *entry, 
 struct Buffer {
   size_t bytes;
   char *address, *contents;
+  void *foreign = nullptr; ///< another library's object, which is a Buffer, too
+  unsigned uses = 0;       ///< of this object by the device
 };
 struct Device {
-  uint64_t submitted = 0;
+  uint64_t queue = 0;
+  uint64_t submitted = 0, ended = 0;
   bool isLost = false;
   size_t bytes = 0;
 };
@@ -280,23 +283,43 @@ void describe(int, qd::metal::DeviceInfo *info) {
   info->maxBufferBytes = kMemory / 2;
 }
 
-void *makeBuffer(void *device, size_t bytes, uint64_t *address, void **contents) {
-  auto &own = *static_cast<Device *>(device);
-  if (own.bytes + bytes > kMemory || isSet("no_memory")) return nullptr;
+void *map(size_t bytes, uint64_t *address, void **contents) {
   int file = memfd_create("metal", MFD_CLOEXEC);
   bool isThere = ftruncate(file, off_t(bytes)) == 0;
   auto map = [&] { return static_cast<char *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0)); };
   char *first = map(), *second = map();
   close(file);
   if (!isThere || first == MAP_FAILED || second == MAP_FAILED) return nullptr;
-  own.bytes += bytes;
   *address = reinterpret_cast<uint64_t>(first);
   *contents = second;
   return new Buffer{bytes, first, second};
 }
 
+void *makeBuffer(void *device, size_t bytes, uint64_t *address, void **contents) {
+  auto &own = *static_cast<Device *>(device);
+  if (own.bytes + bytes > kMemory || isSet("no_memory")) return nullptr;
+  void *made = map(bytes, address, contents);
+  if (made) own.bytes += bytes;
+  return made;
+}
+
+/// The processor faults at addresses of other libraries' buffers that were not adopted.
+void *adoptBuffer(void *, void *foreign, size_t *bytes, uint64_t *address, void **contents) {
+  auto *other = static_cast<Buffer *>(foreign);
+  ++other->uses;
+  mprotect(other->address, other->bytes, PROT_READ | PROT_WRITE);
+  *bytes = other->bytes;
+  *address = reinterpret_cast<uint64_t>(other->address);
+  *contents = isSet("private") ? nullptr : other->contents;
+  return new Buffer{other->bytes, other->address, other->contents, other};
+}
+
 void destroyBuffer(void *device, void *buffer) {
   std::unique_ptr<Buffer> own(static_cast<Buffer *>(buffer));
+  if (auto *other = static_cast<Buffer *>(own->foreign)) {
+    if (--other->uses == 0) mprotect(other->address, other->bytes, PROT_NONE);
+    return;
+  }
   static_cast<Device *>(device)->bytes -= own->bytes;
   munmap(own->address, own->bytes);
   munmap(own->contents, own->bytes);
@@ -324,11 +347,25 @@ void copy(void *, void *to, size_t toOffset, void *from, size_t fromOffset, size
   memmove(static_cast<Buffer *>(to)->address + toOffset, static_cast<Buffer *>(from)->address + fromOffset, bytes);
 }
 
+/// Appends a word to a file that a test reads.
+void note(const char *word) {
+  if (const char *path = getenv("FAKE_METAL_LOG"); path && *path) std::ofstream(path, std::ios::app) << word << "\n";
+}
+
+void submit(void *device) {
+  auto &own = *static_cast<Device *>(device);
+  ++own.submitted;
+  note(own.queue ? "submit to the program's queue" : "submit");
+}
+
 int getEnded(void *device, uint64_t *number, char *error, size_t errorBytes) {
   auto &own = *static_cast<Device *>(device);
   own.isLost |= isSet("lost");
   if (own.isLost) snprintf(error, errorBytes, "threads of a block wait in different places, or the device is lost");
-  return *number = own.submitted, own.isLost;
+  // Slow ones end when they are asked for again, or waited for.
+  uint64_t before = own.ended;
+  own.ended = own.submitted;
+  return *number = isSet("slow") ? before : own.submitted, own.isLost;
 }
 
 double getEndTime(void *, uint64_t number) { return 1e-3 * double(number); }
@@ -336,9 +373,12 @@ double getEndTime(void *, uint64_t number) { return 1e-3 * double(number); }
 const qd::metal::DriverFunctions functions = {
     .countDevices = [] { return isSet("no_devices") ? 0 : 1; },
     .describe = describe,
-    .open = [](int, uint64_t) -> void * { return new Device; },
+    .open = [](int) -> void * { return new Device; },
+    .setQueue = [](void *device, uint64_t queue) { static_cast<Device *>(device)->queue = queue; },
     .close = [](void *device) { delete static_cast<Device *>(device); },
     .makeBuffer = makeBuffer,
+    .adoptBuffer = adoptBuffer,
+    .getForeign = [](void *buffer) { return static_cast<Buffer *>(buffer)->foreign ? static_cast<Buffer *>(buffer)->foreign : buffer; },
     .destroyBuffer = destroyBuffer,
     .openArchive = openArchive,
     .makePipeline = makePipeline,
@@ -348,12 +388,24 @@ const qd::metal::DriverFunctions functions = {
     .copy = copy,
     .fill = [](void *, void *buffer, size_t offset, unsigned char byte,
                size_t bytes) { memset(static_cast<Buffer *>(buffer)->address + offset, byte, bytes); },
-    .submit = [](void *device) { ++static_cast<Device *>(device)->submitted; },
+    .submit = submit,
     .getEnded = getEnded,
-    .wait = [](void *, uint64_t) {},
+    .wait =
+        [](void *device, uint64_t) {
+          static_cast<Device *>(device)->ended = static_cast<Device *>(device)->submitted;
+          note("wait");
+        },
     .getEndTime = getEndTime,
 };
 
 } // namespace
 
+/// A buffer of another library, which reads and writes at `contents`.
+extern "C" __attribute__((visibility("default"))) void *make_foreign(size_t bytes, void **contents) {
+  uint64_t address = 0;
+  void *made = map(bytes, &address, contents);
+  mprotect(reinterpret_cast<void *>(address), bytes, PROT_NONE);
+  return made;
+}
+extern "C" __attribute__((visibility("default"))) void *get_contents(void *buffer) { return static_cast<Buffer *>(buffer)->contents; }
 extern "C" __attribute__((visibility("default"))) const qd::metal::DriverFunctions *qd_metal_driver() { return &functions; }

@@ -3,10 +3,10 @@
 
 #import <Foundation/Foundation.h>
 
-enum MTLResourceOptions : NSUInteger { MTLResourceStorageModeShared = 0, MTLResourceHazardTrackingModeUntracked = 1 << 8 };
-inline MTLResourceOptions operator|(MTLResourceOptions a, MTLResourceOptions b) {
-  return MTLResourceOptions(NSUInteger(a) | NSUInteger(b));
-}
+enum MTLResourceOptions : NSUInteger { MTLResourceStorageModeShared = 0 };
+enum MTLStorageMode : NSUInteger { MTLStorageModeShared = 0 };
+enum MTLResourceUsage : NSUInteger { MTLResourceUsageRead = 1, MTLResourceUsageWrite = 2 };
+inline MTLResourceUsage operator|(MTLResourceUsage a, MTLResourceUsage b) { return MTLResourceUsage(NSUInteger(a) | NSUInteger(b)); }
 enum MTLGPUFamily : NSInteger { MTLGPUFamilyApple7 = 1007, MTLGPUFamilyMetal3 = 5001 };
 enum MTLBarrierScope : NSUInteger { MTLBarrierScopeBuffers = 1 };
 enum MTLCommandBufferStatus : NSUInteger { MTLCommandBufferStatusCompleted = 4, MTLCommandBufferStatusError = 5 };
@@ -20,8 +20,17 @@ inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUInteger depth
 
 @protocol MTLAllocation <NSObject>
 @end
-@protocol MTLBuffer <MTLAllocation>
+@protocol MTLDevice;
+@protocol MTLHeap <MTLAllocation>
+@end
+@protocol MTLResource <MTLAllocation>
+@property(readonly) id<MTLDevice> device;
+@property(readonly) id<MTLHeap> heap;
+@property(readonly) MTLStorageMode storageMode;
+@end
+@protocol MTLBuffer <MTLResource>
 @property(readonly) uint64_t gpuAddress;
+@property(readonly) NSUInteger length;
 - (void *)contents;
 @end
 @protocol MTLFence <NSObject>
@@ -65,6 +74,7 @@ inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUInteger depth
 @protocol MTLComputeCommandEncoder <MTLCommandEncoder>
 - (void)updateFence:(id<MTLFence>)fence;
 - (void)waitForFence:(id<MTLFence>)fence;
+- (void)useResource:(id<MTLResource>)resource usage:(MTLResourceUsage)usage;
 - (void)memoryBarrierWithScope:(MTLBarrierScope)scope;
 - (void)setComputePipelineState:(id<MTLComputePipelineState>)state;
 - (void)setBytes:(const void *)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;
