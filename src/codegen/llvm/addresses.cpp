@@ -5,6 +5,7 @@
 #include "codegen/llvm/memory.h"
 #include "runtime/kernel_abi.h"
 
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
 
 #include <numeric>
@@ -22,10 +23,12 @@ struct SplitIndex {
   int64_t constant = 0;
 };
 
+// Larger constants are not split off an index.
+constexpr int64_t kSmallIndex = 1 << 20;
+
 /// Splits the constant off a signed index, so that neighbors (i - 1, i + 1) have the same address plus a constant. If the sum wraps, it is
 /// within kSmallIndex of the ends of its range, and such an index is out of bounds on every axis.
 SplitIndex splitIndex(llvm::Value *index) {
-  constexpr int64_t kSmallIndex = 1 << 20;
   SplitIndex split{index};
   while (auto *sum = dyn_cast<llvm::BinaryOperator>(split.rest)) {
     auto *right = dyn_cast<llvm::ConstantInt>(sum->getOperand(1)), *left = dyn_cast<llvm::ConstantInt>(sum->getOperand(0));
@@ -40,6 +43,40 @@ SplitIndex splitIndex(llvm::Value *index) {
   return split;
 }
 
+/// A varying index as a scalar plus a constant for each lane; the scalar is null if there is none.
+struct SplitLanes {
+  llvm::Value *scalar = nullptr;
+  llvm::Constant *lanes = nullptr;
+};
+
+/// Splits a varying index whose lanes are a constant distance apart, such as an index in several rows of a block.
+SplitLanes splitLanes(llvm::IRBuilder<> &builder, llvm::Value *index) {
+  constexpr size_t kMaxTerms = 16;
+  llvm::Value *lanes = llvm::Constant::getNullValue(index->getType());
+  SplitLanes split;
+  llvm::SmallVector<llvm::Value *, 8> terms{index};
+  for (size_t k = 0; k < terms.size(); ++k) {
+    auto *op = dyn_cast<llvm::BinaryOperator>(terms[k]);
+    auto *right = op ? dyn_cast<llvm::Constant>(op->getOperand(1)) : nullptr;
+    if (isa<llvm::Constant>(terms[k]))
+      lanes = builder.CreateAdd(lanes, terms[k]);
+    else if (llvm::Value *scalar = llvm::getSplatValue(terms[k]))
+      split.scalar = split.scalar ? builder.CreateAdd(split.scalar, scalar) : scalar;
+    else if (op && op->getOpcode() == llvm::Instruction::Add && k < kMaxTerms)
+      terms.append(op->value_op_begin(), op->value_op_end());
+    else if (right && op->getOpcode() == llvm::Instruction::Sub)
+      terms.push_back(op->getOperand(0)), lanes = builder.CreateSub(lanes, right);
+    else
+      return {};
+  }
+  split.lanes = dyn_cast<llvm::Constant>(lanes);
+  for (unsigned lane = 0; split.lanes && lane < cast<llvm::FixedVectorType>(index->getType())->getNumElements(); ++lane) {
+    auto *distance = dyn_cast_or_null<llvm::ConstantInt>(split.lanes->getAggregateElement(lane));
+    if (!distance || std::abs(distance->getSExtValue()) > kSmallIndex) return {};
+  }
+  return split.lanes ? split : SplitLanes();
+}
+
 /// An index as `tiles * length + rest`.
 struct SplitTile {
   llvm::Value *tiles = nullptr, *rest = nullptr;
@@ -49,6 +86,12 @@ struct SplitTile {
 /// the position in the block, plus the distance of a neighbor: a constant after LLVM has unrolled the loop over the block.
 SplitTile splitTile(llvm::IRBuilder<> &builder, llvm::Value *index, int64_t first, int64_t length) {
   constexpr size_t kMaxTerms = 16;
+  if (auto *vector = dyn_cast<llvm::FixedVectorType>(index->getType())) {
+    SplitLanes parts = splitLanes(builder, index);
+    SplitTile own = parts.scalar ? splitTile(builder, parts.scalar, first, length) : SplitTile();
+    if (own.tiles) own.rest = builder.CreateAdd(builder.CreateVectorSplat(vector->getNumElements(), own.rest), parts.lanes);
+    return own;
+  }
   llvm::Type *type = index->getType();
   SplitTile split;
   int64_t constant = -first;
@@ -89,6 +132,11 @@ public:
   void add(const Component &index, Type type, llvm::Value *stride) {
     llvm::IRBuilder<> &builder = in.builder;
     auto constant = dyn_cast<llvm::ConstantInt>(stride);
+    if (index.kind.isVarying() && constant && type.isSignedInteger())
+      if (SplitLanes parts = splitLanes(builder, index.value); parts.scalar) {
+        add({parts.scalar}, type, stride);
+        return add({parts.lanes, index.kind}, type, stride);
+      }
     auto [rest, more] = index.kind.isScalar() && type.isSignedInteger() ? splitIndex(index.value) : SplitIndex{index.value};
     llvm::Value *uncut = index.kind.isScalar() && type.isSignedInteger() ? findUncut(rest, builder.getInt64Ty()) : nullptr;
     Component wide = index.kind.isVarying() ? index
@@ -140,6 +188,11 @@ public:
       if (inRows) {
         inRows->offsets = varying;
         place.lanes = *inRows;
+      } else if (int64_t step = findStep()) {
+        place.base = in.offsetBy(place.base, getOffset(0));
+        keepMultiple(getOffset(0));
+        keepMultiple(step);
+        place.lanes = LinearLanes{step};
       } else {
         place.lanes = GatheredLanes{varying, hasTwoRuns && !before && laneStride == place.componentStride};
       }
@@ -156,6 +209,18 @@ private:
   void addOffset(llvm::Value *more) {
     offset = sum(offset, more);
     rowOffset = sum(rowOffset, more);
+  }
+  /// The offset of a lane; `varying` is a constant.
+  int64_t getOffset(unsigned lane) {
+    return cast<llvm::ConstantInt>(cast<llvm::Constant>(varying)->getAggregateElement(lane))->getSExtValue();
+  }
+  /// The distance of the lanes in use if their offsets are constants at equal distances; otherwise 0.
+  int64_t findStep() {
+    if (!isa<llvm::Constant>(varying) || in.usedLanes < 2) return 0;
+    const int64_t step = getOffset(1) - getOffset(0);
+    for (unsigned lane = 2; lane < in.usedLanes; ++lane)
+      if (getOffset(lane) - getOffset(lane - 1) != step) return 0;
+    return step;
   }
   void keepMultiple(int64_t part) { multiple = std::gcd(multiple, multiple ? part : 0); }
 
@@ -255,8 +320,7 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
   llvm::SmallVector<llvm::Value *, 4> strides = getStrides(tensor);
   llvm::SmallVector<layout::Tiling, 2> tilings = ir::getTilings(type);
   auto split = [&](size_t axis, int64_t length) {
-    bool isSplit = indices[axis].kind.isScalar() && types[axis].isSignedInteger();
-    return isSplit ? splitTile(builder, indices[axis].value, type.getFirst(int64_t(axis)), length) : SplitTile();
+    return types[axis].isSignedInteger() ? splitTile(builder, indices[axis].value, type.getFirst(int64_t(axis)), length) : SplitTile();
   };
   for (size_t axis = strides.size(); axis-- > 0;) {
     auto shortest = llvm::find_if(tilings, [&](const layout::Tiling &tiling) { return size_t(tiling.axis) == axis; });

@@ -237,9 +237,63 @@ llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Ac
   return in.mask ? builder.CreateFreeze(lastRun) : builder.CreateSelect(isFirst, firstRun, lastRun); // frozen as in loadWide
 }
 
+/// A few wide loads in place of a gather whose offsets are constants, such as one of neighbors in the rows of a block; null if a gather is
+/// better. Each load begins at an element that a lane reads.
+llvm::Value *Memory::loadWindows(const MemoryPlace &place, int64_t offset, const Access &access) {
+  constexpr size_t kMaxWindows = 4;
+  struct Window {
+    int64_t first;
+    llvm::SmallVector<int, 16> positions; // of each lane; -1: in another window
+  };
+  llvm::Type *type = in.widen(module.getMemoryType(ir::getScalar(place.pointee)));
+  const int64_t size = module.getByteSize(ir::getScalar(place.pointee)), lanes = in.lanes;
+  auto *offsets = dyn_cast<llvm::Constant>(place.findOffsets()), *knownMask = dyn_cast_or_null<llvm::Constant>(in.mask);
+  if (!offsets || size * lanes > kTail) return nullptr;
+  llvm::SmallVector<std::pair<int64_t, unsigned>, 16> places;
+  for (unsigned lane = 0; lane < in.usedLanes; ++lane) {
+    if (knownMask && knownMask->getAggregateElement(lane)->isNullValue()) continue;
+    places.emplace_back(cast<llvm::ConstantInt>(offsets->getAggregateElement(lane))->getSExtValue(), lane);
+  }
+  llvm::sort(places);
+  llvm::SmallVector<Window, 4> windows;
+  for (auto [k, found] : llvm::enumerate(places)) {
+    auto [at, lane] = found;
+    if (k > 0 && at == places[k - 1].first) return nullptr;
+    if (windows.empty() || at - windows.back().first >= size * lanes || (at - windows.back().first) % size != 0)
+      windows.push_back({at, llvm::SmallVector<int, 16>(size_t(lanes), -1)});
+    windows.back().positions[lane] = int((at - windows.back().first) / size);
+  }
+  if (windows.empty() || windows.size() > kMaxWindows) return nullptr;
+  llvm::Value *joined = nullptr;
+  llvm::SmallVector<int, 16> chosen(size_t(lanes), -1);
+  for (const Window &window : windows) {
+    llvm::Value *pointer = in.offsetBy(place.base, offset + window.first);
+    llvm::SmallVector<int, 16> inverse(in.lanes, int(lanes)); // the lane of each position
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (window.positions[size_t(lane)] < 0) continue;
+      inverse[size_t(window.positions[size_t(lane)])] = lane;
+      chosen[size_t(lane)] = window.positions[size_t(lane)] + (joined ? int(lanes) : 0);
+    }
+    llvm::Instruction *loaded;
+    if (in.mask && !knownMask) {
+      llvm::Value *own = builder.CreateShuffleVector(in.mask, llvm::Constant::getNullValue(in.mask->getType()), inverse);
+      loaded = builder.CreateMaskedLoad(type, pointer, access.align, own, llvm::Constant::getNullValue(type));
+    } else {
+      loaded = builder.CreateAlignedLoad(type, pointer, access.align);
+    }
+    module.aliases.mark(loaded, place.scope);
+    joined = joined ? builder.CreateShuffleVector(joined, loaded, chosen) : builder.CreateShuffleVector(loaded, chosen);
+    for (int lane = 0; lane < lanes; ++lane)
+      if (chosen[size_t(lane)] >= 0) chosen[size_t(lane)] = lane;
+  }
+  return builder.CreateFreeze(joined); // lanes without a place; and as in loadWide
+}
+
 Component Memory::gather(const MemoryPlace &place, int64_t offset, const Access &access) {
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = in.widen(module.getMemoryType(scalar));
+  if (place.findOffsets())
+    if (llvm::Value *joined = loadWindows(place, offset, access)) return in.makeVarying(fromMemory(scalar, joined));
   if (const auto bytes = int64_t(module.getByteSize(scalar)) * in.lanes;
       place.hasTwoRuns() && bytes <= kTail && bytes == place.componentStride * in.lanes)
     return in.makeVarying(fromMemory(scalar, loadRuns(place, offset, access)));

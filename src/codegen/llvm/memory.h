@@ -44,6 +44,7 @@ private:
   Components loadOnce(const MemoryPlace &place, llvm::Value *pointer, const Access &access, bool isVolatile);
   Components loadLanes(const MemoryPlace &place, int64_t offset, const Access &access);
   Components loadWide(const MemoryPlace &place, llvm::Value *pointer, const Access &access);
+  llvm::Value *loadWindows(const MemoryPlace &place, int64_t offset, const Access &access);
   llvm::Value *loadRuns(const MemoryPlace &place, int64_t offset, const Access &access);
   Component gather(const MemoryPlace &place, int64_t offset, const Access &access);
   void storeMemory(const MemoryPlace &place, const Components &value);

@@ -1,5 +1,6 @@
 """Loops over sparse fields: whichever way their indices are written, the compiled loop is the same."""
 
+import random
 import re
 
 import numpy as np
@@ -127,3 +128,128 @@ def test_loops_over_blocks_use_indices_and_neighbors(tree, dtype):
     np.testing.assert_array_equal(far.to_numpy(), np.where(wanted, shifted(-2, 0) + shifted(1, -2) + shifted(2, 9), 0))
     wanted = (j % 3 != 1) & (j > 0) & (i > 0) & of_blocks
     np.testing.assert_array_equal(inside.to_numpy(), np.where(wanted, shifted(-1, -1), 0))
+
+
+def test_lanes_take_several_rows_of_a_block(tmp_path):
+    qd.init(arch=qd.cpu, offline_cache=False, dump=str(tmp_path))
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    qd.root.pointer(qd.ijk, 4).dense(qd.ijk, 4).place(x, y)
+
+    @qd.kernel
+    def smooth():
+        for i, j, k in x:
+            y[i, j, k] = x[i, j + 1, k] + x[i, j, k - 1] - x[i + 1, j, k]
+
+    x[5, 6, 7] = 1.0
+    smooth()
+    assert y[5, 5, 7] == 1.0 and y[4, 6, 7] == -1.0 and np.count_nonzero(y.to_numpy()) == 2
+    text = (tmp_path / "smooth" / "3_llvm.ll").read_text()
+    loop, lanes = text.split("define ")[-1], max(map(int, re.findall(r"<(\d+) x i32>", text)))
+    assert "_loop(" in loop.splitlines()[0] and f"<{lanes} x float>" in loop  # not one row of four
+    assert "masked.gather" not in loop and "masked.scatter" not in loop
+
+
+class Stencil:
+    """A random stencil on random blocks: its fields, what they hold, and its kernels."""
+
+    def __init__(self, seed):
+        draw = self.draw = random.Random(seed)
+        rank = draw.choice([2, 3, 3, 4])
+        self.block = [draw.randint(2, 6)] * rank if seed % 2 else [draw.randint(1, 8) for _ in range(rank)]
+        grid = [draw.randint(2, 4 if rank < 4 else 2) for _ in range(rank)]
+        self.shape = tuple(b * g for b, g in zip(self.block, grid, strict=True))
+        self.origin = tuple(draw.randint(-6, 6) for _ in range(rank)) if draw.random() < 0.3 else (0,) * rank
+        self.dtype = draw.choice([qd.f32, qd.f64, qd.i8, qd.i16, qd.i64])
+        self.x, self.y, self.sums = (qd.field(self.dtype) for _ in range(3))
+        axes = qd.axes(*range(rank))
+        node = draw.choice([qd.root.pointer, qd.root.bitmasked])(axes, grid).dense(axes, self.block)
+        node.place(self.x, self.y, self.sums, offset=self.origin)
+        self.dense = qd.field(self.dtype, shape=self.shape)
+        reach = draw.choice([1, 1, 2, max(self.block)])
+        self.shifts = [tuple(draw.choice([0, 0, draw.randint(-reach, reach)]) for _ in range(rank)) for _ in range(draw.randint(1, 4))]
+        self.low, self.high = reach, [extent - 1 - reach for extent in self.shape]
+        self.form = draw.choice(["and", "each", "mod", "clamp"])
+        random_numbers = np.random.default_rng(seed)
+        active = random_numbers.random(grid) < 0.6
+        active.flat[0] = True
+        for axis, extent in enumerate(self.block):
+            active = np.repeat(active, extent, axis)
+        self.active = active
+        self.numbers = random_numbers.integers(0, 4, (2, *self.shape)).astype(self.dense.to_numpy().dtype)
+        self.numbers[0] *= active
+
+    def shifted(self, numbers, shift):
+        """The numbers at the neighbors; those at the border repeat."""
+        at = np.indices(self.shape) + np.reshape(shift, (-1, *(1,) * len(self.shape)))
+        return numbers[tuple(np.clip(one, 0, extent - 1) for one, extent in zip(at, self.shape, strict=True))]
+
+    def expected(self):
+        """Where the loop writes, and what."""
+        at = np.indices(self.shape)
+        inside = np.all([(one >= self.low) & (one <= high) for one, high in zip(at, self.high, strict=True)], axis=0)
+        if self.form == "mod":
+            inside &= at.sum(0) % 3 != 0
+        if self.form == "clamp":
+            inside[...] = True
+        return self.active & inside, sum(
+            self.shifted(self.numbers[0], shift) + self.shifted(self.numbers[1], shift) for shift in self.shifts
+        )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_stencils_on_blocks(seed):
+    qd.init(arch=qd.cpu, offline_cache=False, debug=seed == 3)
+    case = Stencil(seed)
+    x, y, sums, dense, dtype, form, shifts = case.x, case.y, case.sums, case.dense, case.dtype, case.form, case.shifts
+    origin, low, high, last, rank = case.origin, case.low, case.high, [extent - 1 for extent in case.shape], len(case.shape)
+
+    @qd.kernel
+    def seed_cells(numbers: qd.types.ndarray(), active: qd.types.ndarray()):
+        for I in qd.grouped(qd.ndrange(*case.shape)):  # noqa: E741
+            if active[I] != 0:
+                x[I + qd.Vector(origin)] = numbers[I]
+
+    @qd.kernel
+    def run() -> qd.i64:
+        total = qd.cast(0, qd.i64)
+        for J in qd.grouped(x):
+            I = J - qd.Vector(origin)  # noqa: E741
+            total += I[rank - 1] + 2 * I[rank - 2]
+            ok = True
+            if qd.static(form == "and"):
+                ok = I.min() >= low
+                for a in qd.static(range(rank)):
+                    ok = ok and I[a] <= high[a]
+            elif qd.static(form != "clamp"):
+                for a in qd.static(range(rank)):
+                    ok = ok & (I[a] >= low) & (I[a] <= high[a])
+                ok = ok and (form != "mod" or I.sum() % 3 != 0)
+            near = qd.cast(0, dtype)
+            if ok:
+                for shift in qd.static(shifts):
+                    P = I + qd.Vector(shift)
+                    if qd.static(form == "clamp"):
+                        for a in qd.static(range(rank)):
+                            P[a] = qd.max(0, qd.min(P[a], last[a]))
+                    near += x[P + qd.Vector(origin)] + dense[P]
+                y[J] = near
+        return total
+
+    @qd.kernel
+    def spread():
+        for J in qd.grouped(x):
+            I = J - qd.Vector(origin)  # noqa: E741
+            if I.min() >= low and (I - qd.Vector(high)).max() <= 0:
+                sums[J + qd.Vector(shifts[0])] += x[J] + 1
+
+    seed_cells(case.numbers[0], case.active.astype(np.int32))
+    dense.from_numpy(case.numbers[1])
+    at = np.indices(case.shape)
+    assert run() == (at[-1] + 2 * at[-2])[case.active].sum()
+    written, near = case.expected()
+    np.testing.assert_array_equal(y.to_numpy(), np.where(written, near, 0))
+    spread()
+    case.form, wanted = "and", np.zeros_like(near)
+    for place in np.argwhere(case.expected()[0]):
+        wanted[tuple(place + shifts[0])] += case.numbers[0][tuple(place)] + 1
+    np.testing.assert_array_equal(sums.to_numpy(), wanted)

@@ -154,6 +154,68 @@ bool visitsBlocks(ir::ForOp loop) {
   return loop.getRank() > 1 && llvm::any_of(loop.getBody().getOps<ir::LoadOp>(), [](ir::LoadOp op) { return op->hasAttr(ir::kDistinct); });
 }
 
+/// Whether lanes that take several rows of a block find all elements at constant distances: each index is one of the loop plus constants,
+/// or the same for all lanes, and elements are scalars at constant strides.
+class RowFinder {
+public:
+  explicit RowFinder(ir::ForOp loop) : loop(loop) {}
+
+  bool hasConstantDistances() {
+    bool isFound = true;
+    loop.getBody().walk([&](Operation *op) {
+      if (isa<ir::CallOp>(op)) isFound = false;
+      auto element = dyn_cast<ir::ElementOp>(op);
+      if (!element || llvm::all_of(element.getIndices(), [&](mlir::Value index) { return find(index) == Kind::Same; })) return;
+      auto type = cast<ir::TensorType>(element.getTensor().getType());
+      isFound &= ir::isScalar(type.getElement()) && !type.isPacked() && !llvm::is_contained(type.getStrides(), layout::kDynamic);
+      isFound &= llvm::all_of(element.getIndices(), [&](mlir::Value index) { return find(index) != Kind::Far; });
+    });
+    return isFound;
+  }
+
+private:
+  enum class Kind { Same, Near, Far };
+
+  /// The start of a block along an axis, or a constant.
+  static bool isMultiple(mlir::Value value) {
+    auto op = value.getDefiningOp<ir::BinaryOp>();
+    if (ir::findInteger(value)) return true;
+    if (!op) return isa_and_nonnull<ir::VectorOp>(value.getDefiningOp()) && llvm::all_of(value.getDefiningOp()->getOperands(), isMultiple);
+    if (op.getBinaryKind() == ir::BinaryKind::add) return isMultiple(op.getLhs()) && isMultiple(op.getRhs());
+    return op.getBinaryKind() == ir::BinaryKind::mul && ir::findInteger(op.getRhs());
+  }
+
+  Kind find(mlir::Value value) {
+    if (auto found = kinds.find(value); found != kinds.end()) return found->second;
+    Kind kind = classify(value);
+    return kinds[value] = kind;
+  }
+
+  Kind classify(mlir::Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (argument.getOwner() != &loop.getBody().front())
+        return loop->isAncestor(argument.getOwner()->getParentOp()) ? Kind::Far : Kind::Same;
+      return argument.getArgNumber() + 2 >= loop.getRank() ? Kind::Near : Kind::Same;
+    }
+    Operation *op = value.getDefiningOp();
+    if (!loop->isAncestor(op)) return Kind::Same;
+    if (isa<ir::LocalOp>(op) || op->getNumRegions() > 0) return Kind::Far;
+    Kind most = Kind::Same;
+    for (mlir::Value operand : op->getOperands()) most = std::max(most, find(operand));
+    if (most != Kind::Near) return most;
+    if (isa<ir::VectorOp, ir::ExtractOp>(op)) return Kind::Near;
+    auto sum = dyn_cast<ir::BinaryOp>(op);
+    if (!sum || (sum.getBinaryKind() != ir::BinaryKind::add && sum.getBinaryKind() != ir::BinaryKind::sub)) return Kind::Far;
+    auto isKept = [&](mlir::Value operand) { return find(operand) == Kind::Near || isMultiple(operand); };
+    if (sum.getBinaryKind() == ir::BinaryKind::sub)
+      return find(sum.getRhs()) == Kind::Same && isKept(sum.getRhs()) ? Kind::Near : Kind::Far;
+    return isKept(sum.getLhs()) && isKept(sum.getRhs()) ? Kind::Near : Kind::Far;
+  }
+
+  ir::ForOp loop;
+  llvm::DenseMap<mlir::Value, Kind> kinds;
+};
+
 bool mustRunAlone(Operation *op) {
   auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
   return isa<ir::PrintOp, ir::ClaimOp>(op) || (access && access.isExchange());
@@ -196,7 +258,15 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   // A shorter row is one vector under a constant mask: its elements and neighbors are reached by wide accesses.
   const bool hasRows = schedule.lanes > 1 && visitsBlocks(loop) && innermost && *innermost > 0;
-  if (hasRows && *innermost < int64_t(schedule.lanes)) schedule.lanes = unsigned(llvm::bit_ceil(uint64_t(*innermost)));
+  if (hasRows && loop.getRank() > 2 && !module.options.lanes)
+    if (std::optional<int64_t> rows = getLength(loop, loop.getRank() - 2); rows && *rows > 0 && loop.getStep().empty())
+      schedule.rows = std::min(*rows, std::max<int64_t>(int64_t(schedule.lanes) / *innermost, 1));
+  if (schedule.rows > 1) {
+    const int64_t groups = llvm::divideCeil(*getLength(loop, loop.getRank() - 2), schedule.rows);
+    if (groups * module.functions.getSize(body) > kMaxUnrolledRows || !RowFinder(loop).hasConstantDistances()) schedule.rows = 1;
+  }
+  if (hasRows && *innermost * schedule.rows < int64_t(schedule.lanes))
+    schedule.lanes = unsigned(llvm::bit_ceil(uint64_t(*innermost * schedule.rows)));
 
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(schedule.lanes);
@@ -205,10 +275,11 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
                           module.functions.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes) && !hasRows;
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
-  schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(schedule.lanes) == 0;
+  schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost * schedule.rows % int64_t(schedule.lanes) == 0;
   for (unsigned axis = loop.getRank(); (schedule.isEven || hasRows) && *innermost <= kShortRow && axis-- > 1;) {
     std::optional<int64_t> length = getLength(loop, axis);
-    if (!length || *length == 0 || schedule.whole * *length > std::min(kMaxWhole, schedule.grain / 8)) break;
+    const bool isInGroup = schedule.rows > 1 && axis + 2 >= loop.getRank();
+    if (!length || *length == 0 || (!isInGroup && schedule.whole * *length > std::min(kMaxWhole, schedule.grain / 8))) break;
     schedule.whole *= *length;
     ++schedule.wholeAxes;
   }

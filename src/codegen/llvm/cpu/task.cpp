@@ -29,8 +29,6 @@ constexpr uint64_t kWantedChunks = 32;
 constexpr uint64_t kChunksPerStrip = 16;
 /// Chunks of loops that run in lanes are multiples of this, the maximum number of lanes.
 constexpr uint64_t kChunkUnit = 16;
-/// Maximum size of the rows of a block that are emitted one after the other.
-constexpr int64_t kMaxUnrolledRows = 2048;
 
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
@@ -62,6 +60,7 @@ void ParallelTask::emit() {
   LaneKinds indices(loop.getRank(), schedule.perLaneIndices ? LaneKind::varying() : LaneKind::uniform());
   std::optional<int64_t> step = findStep(loop, loop.getRank() - 1);
   indices.back() = step && !schedule.perLaneIndices ? LaneKind::linear(*step) : LaneKind::varying();
+  if (schedule.rows > 1) indices.back() = indices[indices.size() - 2] = LaneKind::varying();
   facts = schedule.lanes == 1 ? &module.uniformity.getScalarFacts() : &module.uniformity.analyzeLoop(loop, indices);
   drawsRandom = module.calls.contains(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
 
@@ -281,6 +280,7 @@ void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
 void ParallelTask::emitWhole(BodyEmitter &in, ArrayRef<Axis> axes, size_t axis, llvm::Value *first) {
   llvm::IRBuilder<> &at = in.builder;
   if (axis + 1 == axes.size()) return emitRow(in, axes, first, at.getInt64(0), axes[axis].extent);
+  if (axis + 2 == axes.size() && schedule.rows > 1) return emitRowGroups(in, axes, first);
   in.function->addFnAttr(kHasInnerLoops);
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "index"), *size = at.getInt64(1);
   for (const Axis &inner : axes.drop_front(axis + 1)) size = at.CreateMul(size, inner.extent);
@@ -294,10 +294,26 @@ void ParallelTask::emitWhole(BodyEmitter &in, ArrayRef<Axis> axes, size_t axis, 
   at.CreateStore(number, slot);
   llvm::Instruction *back = at.CreateCondBr(at.CreateICmpULT(number, axes[axis].extent), header, done);
   // LLVM's own limit is below eight rows of a stencil under a condition.
-  auto rows = dyn_cast<llvm::ConstantInt>(axes[axis].extent);
-  if (axis + 2 == axes.size() && rows && rows->getSExtValue() * module.functions.getSize(loop.getBody()) <= kMaxUnrolledRows)
-    in.setUnrolling(back, unsigned(rows->getZExtValue()));
+  auto rounds = dyn_cast<llvm::ConstantInt>(axes[axis].extent), rows = dyn_cast<llvm::ConstantInt>(axes[axes.size() - 2].extent);
+  const bool isLast = axis + (schedule.rows > 1 ? 3 : 2) == axes.size();
+  const int64_t vectors = isLast && rounds && rows
+                              ? rounds->getSExtValue() * (schedule.rows > 1 ? llvm::divideCeil(rows->getSExtValue(), schedule.rows) : 1)
+                              : 0;
+  if (vectors > 0 && vectors * module.functions.getSize(loop.getBody()) <= kMaxUnrolledRows)
+    in.setUnrolling(back, unsigned(rounds->getZExtValue()));
   in.moveTo(done);
+}
+
+/// All iterations of the last two axes, several rows to a vector. The indices of lanes differ by constants, so neighbors in other rows and
+/// blocks are reached by wide loads and shuffles.
+void ParallelTask::emitRowGroups(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first) {
+  llvm::IRBuilder<> &at = in.builder;
+  const int64_t length = cast<llvm::ConstantInt>(axes.back().extent)->getSExtValue();
+  const int64_t rows = cast<llvm::ConstantInt>(axes[axes.size() - 2].extent)->getSExtValue();
+  for (int64_t row = 0; row < rows; row += schedule.rows) {
+    llvm::Value *column = at.getInt64(uint64_t(row * length));
+    emitRow(in, axes, at.CreateAdd(first, column), column, at.getInt64(uint64_t(std::min(schedule.rows, rows - row) * length)));
+  }
 }
 
 void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
@@ -318,10 +334,10 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     in.mask = nullptr;
   };
   auto known = dyn_cast<llvm::ConstantInt>(length);
-  if (known && known->getZExtValue() < schedule.lanes) {
+  if (known && known->getZExtValue() <= schedule.lanes) {
     in.usedLanes = unsigned(known->getZExtValue());
     useSums(in, 0);
-    emitVector(at.getInt64(0), known);
+    emitVector(at.getInt64(0), in.usedLanes < schedule.lanes ? known : nullptr);
     in.usedLanes = in.lanes;
     return;
   }
@@ -396,7 +412,9 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     in.random.iteration = {flat, schedule.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1)};
     in.random.reset();
   }
-  if (schedule.perLaneIndices) {
+  if (schedule.perLaneIndices || schedule.rows > 1) {
+    if (schedule.rows > 1) axes = axes.take_back(2), flat = column;
+    const unsigned outer = loop.getRank() - unsigned(axes.size());
     // 32 bits suffice for nearly every loop, and are twice as fast.
     uint64_t total = 1;
     for (const Axis &axis : axes) {
@@ -410,7 +428,7 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     for (auto [a, digit] : llvm::enumerate(unflatten(at, counters, extents))) {
       llvm::Value *counter = at.CreateZExtOrTrunc(digit, in.widen(axes[a].lower.value->getType()));
       llvm::Value *value = at.CreateAdd(in.toVector(axes[a].lower), at.CreateMul(counter, in.toVector(axes[a].step)));
-      in.values.setValue(loop.getBody().getArgument(unsigned(a)), {in.makeVarying(value)});
+      in.values.setValue(loop.getBody().getArgument(outer + unsigned(a)), {in.makeVarying(value)});
     }
   } else {
     const Axis &axis = axes.back();

@@ -23,7 +23,12 @@ struct LoopSchedule {
   /// Number of trailing axes that a chunk covers as a whole, as loops with constant ends, and the number of their iterations.
   unsigned wholeAxes = 0;
   int64_t whole = 1;
+  /// Number of rows of the innermost axis that one vector takes, if it takes several.
+  int64_t rows = 1;
 };
+
+/// Maximum size of the rows of a block that are emitted one after the other.
+inline constexpr int64_t kMaxUnrolledRows = 4096;
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
 
@@ -46,6 +51,7 @@ private:
   void emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRow(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
   void emitWhole(BodyEmitter &in, llvm::ArrayRef<Axis> axes, size_t axis, llvm::Value *first);
+  void emitRowGroups(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first);
   llvm::Value *countPeeled(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length);
   void emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
   void setUpResolve(BodyEmitter &in);
