@@ -258,7 +258,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   // A shorter row is one vector under a constant mask: its elements and neighbors are reached by wide accesses.
   const bool hasRows = schedule.lanes > 1 && visitsBlocks(loop) && innermost && *innermost > 0;
-  if (hasRows && loop.getRank() > 2 && !module.options.lanes)
+  if (hasRows && loop.getRank() > 2)
     if (std::optional<int64_t> rows = getLength(loop, loop.getRank() - 2); rows && *rows > 0 && loop.getStep().empty())
       schedule.rows = std::min(*rows, std::max<int64_t>(int64_t(schedule.lanes) / *innermost, 1));
   if (schedule.rows > 1) {
