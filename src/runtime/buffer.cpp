@@ -99,8 +99,8 @@ bool Buffer::isMostlyFree(size_t used, size_t most) const {
   constexpr size_t kKept = 16 << 20; // of each buffer
   if (size <= kKept) return false;
   if (!memory) return size > kMaxCounted || countPresent() > std::max(kKept, 10 * used);
-  // Memory that is allocated at once is there again after the next access: an empty round suggests that this is not soon.
-  return most > 10 * used && (reserved || used == 0);
+  // A device that allocates all of a field has all of it again after the next access, but not more often than rounds shrink to a tenth.
+  return most > 10 * used;
 }
 
 void Buffer::discard() {

@@ -15,7 +15,7 @@ from .. import _runtime
 from . import copies
 
 _GROUP = 128  # candidates that one iteration of `refresh` looks at
-_ONE_BLOCK = 128  # groups, one for each thread of a block of a GPU
+_STRIP = 128  # groups, one for each thread of a block of a GPU
 _STALE, _LISTED = 0, 1  # elements of `Cells.state`
 
 
@@ -69,10 +69,10 @@ class Cells:
         above = self.above
         self.per_block = 0 if above is None else candidates // (above.total // above.listed)
         self.state = make_array(self.node, qd.i32, 4)
-        groups = -(-candidates // _GROUP)
-        self.sums = make_array(self.node, qd.i32, groups)
-        # One block of threads runs all loops of `refresh` then, in one launch.
-        self.brief = groups if self.sums._device is not None and groups <= _ONE_BLOCK else 0
+        strips = -(-candidates // (_GROUP * _STRIP))
+        # Sums of strips of groups, and then those of groups. On a GPU, one block of threads runs all loops of `refresh` for one strip.
+        self.sums = make_array(self.node, qd.i32, strips * (_STRIP + 1))
+        self.strips = 0 if self.sums._device is None else strips
         self.blocks = make_array(self.node, self.counter, self.total // self.listed)
         if above is not None:
             above.inner += (self,)
@@ -98,6 +98,17 @@ class Cells:
         return block * qd.static(self.per_block) + t % qd.static(self.per_block)
 
     @qd.func
+    def add_up(self, first, end):
+        """Replaces each of some sums by those before it, and returns all of them."""
+        total = 0
+        qd.loop_config(serialize=True)
+        for g in range(first, end):
+            found = self.sums[g]
+            self.sums[g] = total
+            total += found
+        return total
+
+    @qd.func
     def refresh(self):
         """Rebuilds the list of active cells if it is not complete: counts, adds up, and writes, in the order of the cells."""
         if qd.static(self.above is not None):
@@ -106,24 +117,26 @@ class Cells:
         if qd.static(self.above is not None):
             candidates = qd.cast(self.above.state[_LISTED], self.counter) * qd.static(self.per_block)
         groups = qd.cast((candidates + (_GROUP - 1)) // _GROUP, qd.i32) * qd.min(self.state[_STALE], 1)
-        for g in range(self.brief if qd.static(self.brief > 0) else groups):
+        for g in range(_STRIP if qd.static(self.strips == 1) else groups):
             if g < groups:
                 found = 0
                 for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
                     found += self.count_blocks(self.find_candidate(t))
-                self.sums[g] = found
+                self.sums[self.strips + g] = found
         total = 0
-        qd.loop_config(serialize=True)
-        for g in range(groups):
-            found = self.sums[g]
-            self.sums[g] = total
-            total += found
+        if qd.static(self.strips > 1):
+            used = (groups + (_STRIP - 1)) // _STRIP
+            for s in range(used):
+                self.sums[s] = self.add_up(self.strips + s * _STRIP, self.strips + qd.min((s + 1) * _STRIP, groups))
+            total = self.add_up(0, used)
+        else:
+            total = self.add_up(self.strips, self.strips + groups)
         if self.state[_STALE] != 0:
             self.state[_LISTED] = total
             self.state[_STALE] = 0
-        for g in range(self.brief if qd.static(self.brief > 0) else groups):
+        for g in range(_STRIP if qd.static(self.strips == 1) else groups):
             if g < groups:
-                place = self.sums[g]
+                place = self.sums[self.strips + g] + (self.sums[g // _STRIP] if qd.static(self.strips > 1) else 0)
                 for t in range(qd.cast(g, self.counter) * _GROUP, qd.min((qd.cast(g, self.counter) + 1) * _GROUP, candidates)):
                     place = self.list_blocks(self.find_candidate(t), place)
 

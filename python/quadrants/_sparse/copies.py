@@ -14,44 +14,40 @@ from .._base.dtypes import store, to_memory_dtype
 
 
 @qd.func
-def _copy_cell(target: qd.template(), source: qd.template(), scale: qd.template(), I):  # noqa: E741
-    """Assigns the element of an active cell, and returns how many of its numbers are not zero."""
+def _copy_cell(target: qd.template(), source: qd.template(), scale: qd.template(), copies_zeros: qd.template(), I):  # noqa: E741
+    """Assigns the element of a cell, and returns how many of its numbers are not zero."""
     copied = qd.cast(0, qd.i64)
     at = (I - qd.Vector(qd.static(list(target._loop.origin)))) * qd.static(scale)
     if qd.static(len(target.element_shape) == 0):
-        target[I] = source[at]
         copied += qd.cast(source[at] != 0, qd.i64)
+        if qd.static(copies_zeros) or source[at] != 0:
+            target[I] = source[at]
     else:
         for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
-            target[I][place] = source[at, place]
             copied += qd.cast(source[at, place] != 0, qd.i64)
+            if qd.static(copies_zeros) or source[at, place] != 0:
+                target[I][place] = source[at, place]
     return copied
 
 
 @qd.kernel
 def _copy_active(target: qd.Template, source: qd.types.NDArray, scale: qd.Template):
     for I in qd.grouped(target):  # noqa: E741
-        _copy_cell(target, source, scale, I)
+        _copy_cell(target, source, scale, True, I)
 
 
 @qd.kernel
 def _copy_and_count(target: qd.Template, source: qd.types.NDArray) -> qd.i64:
     copied = qd.cast(0, qd.i64)
     for I in qd.grouped(target):  # noqa: E741
-        copied += _copy_cell(target, source, 1, I)
+        copied += _copy_cell(target, source, 1, True, I)
     return copied
 
 
 @qd.kernel
 def _activate_and_copy(target: qd.Template, source: qd.types.NDArray, copies_zeros: qd.Template):
     for at in qd.grouped(qd.ndrange(*target.shape)):
-        I = at + qd.Vector(qd.static(list(target._loop.origin)))  # noqa: E741
-        for place in qd.static(qd.grouped(qd.ndrange(*(target.element_shape or (1,))))):
-            if qd.static(len(target.element_shape) == 0):
-                if qd.static(copies_zeros) or source[at] != 0:
-                    target[I] = source[at]
-            elif qd.static(copies_zeros) or source[at, place] != 0:
-                target[I][place] = source[at, place]
+        _copy_cell(target, source, 1, copies_zeros, at + qd.Vector(qd.static(list(target._loop.origin))))
 
 
 def overwrite(field: Any, source: np.ndarray) -> None:

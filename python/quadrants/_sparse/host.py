@@ -28,50 +28,49 @@ def check_node(node: Any, count: int | None = None, has_lists: bool = False, has
         raise QuadrantsTypeError(f"Expected {len(node._own_shape)} indices for the cells of {node!r}, got {count}")
 
 
-def _find(node: Any, index: Any, has_lists: bool = False) -> tuple[Cells | None, int]:
-    """Returns the cells of a node, and the number of the cell or list at an index."""
-    check_node(node, None, has_lists)
+def _find(node: Any, index: Any, has_lists: bool = False, has_payload: bool = False) -> tuple[Any, int, tuple[int, ...]]:
+    """Returns the cells of a node or None, the number of the cell or list at an index, and the index as a tuple."""
+    check_node(node, None, has_lists, has_payload)
     qd.sync()  # finalizes the tree
     shape = node._own_shape
     index = tuple(map(operator.index, index if isinstance(index, (tuple, list)) else (index,)))
     if len(index) != len(shape) or any(not 0 <= place < extent for place, extent in zip(index, shape, strict=True)):
         raise IndexError(f"index {list(map(int, index))} is out of range for the cells of {node!r}, of shape {shape}")
-    return node._cells, Cells.encode(node._own_digits, index)
+    return node._cells, Cells.encode(node._own_digits, index), index
 
 
 def is_active(node: Any, index: Any) -> bool:
     """Whether a cell is active; for a list, whether it has elements."""
-    cells, number = _find(node, index)
+    cells, number, _ = _find(node, index)
     return cells is None or bool(cells.host_has_content(number))
 
 
 def activate(node: Any, index: Any) -> None:
     """Activates a cell."""
-    cells, number = _find(node, index)
+    cells, number, _ = _find(node, index)
     if cells is not None:
         cells.host_ensure(number)
 
 
 def deactivate(node: Any, index: Any) -> None:
     """Deactivates a cell, or empties a list."""
-    cells, number = _find(node, index)
+    cells, number, _ = _find(node, index)
     if cells is not None:
         _remove(cells, number)
 
 
 def length(node: Any, index: Any) -> int:
     """Returns the number of elements of a list."""
-    cells, number = _find(node, index, True)
-    return cells.host_length(number)  # type: ignore[union-attr]
+    cells, number, _ = _find(node, index, True)
+    return cells.host_length(number)
 
 
 def append(node: Any, index: Any, val: Any) -> int:
     """Appends an element to a list. Raises `QuadrantsAssertionError` if it is full."""
-    check_node(node, None, True, True)
-    place = length(node, index)
-    if place == node._dimensions[0]:
+    cells, number, index = _find(node, index, True, True)
+    place = cells.host_length(number)
+    if place == cells.capacity:
         raise QuadrantsAssertionError(f"qd.append() to a list that is full: it has {place} elements")
-    index = index if isinstance(index, (tuple, list)) else (index,)
     node._payload[tuple(place * own + first + (0 if at < 0 else index[at] * step) for own, at, step, first in node._list_axes)] = val
     return place
 

@@ -135,17 +135,12 @@ class Lists(Cells):
 
     host_ensure = host_reach_list
 
-    def host_holds(self, n: int) -> bool:
-        """Whether the list reaches to the element."""
-        return n // (self.chunk * self.lists) * self.chunk + n % self.chunk < self.lengths[n // self.chunk % self.lists]
-
     def host_reach(self, n: int) -> None:
         """Extends the list to the element."""
-        a = n // self.chunk % self.lists
+        chunk, a = divmod(n // self.chunk, self.lists)
         self.host_reach_list(a)
-        if not self.host_holds(n):
-            self.lengths[a] = n // (self.chunk * self.lists) * self.chunk + n % self.chunk + 1
-            self.state[0] = 1
+        if self.lengths[a] <= (place := chunk * self.chunk + n % self.chunk):
+            self.lengths[a], self.state[0] = place + 1, 1
 
     def count_active(self) -> int:
         """Returns the number of elements of all lists."""

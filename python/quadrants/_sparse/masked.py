@@ -105,8 +105,7 @@ class Masked(Cells):
         if self.above is not None:
             self.above.host_reach(n // self.per_above)
         if not self.host_holds(n):
-            self.bits[n >> 5] = self.bits[n >> 5] | 1 << (n & 31)
-            self.state[0] = 1
+            self.bits[n >> 5], self.state[0] = self.bits[n >> 5] | 1 << (n & 31), 1
 
     host_has_content, host_ensure = host_holds, host_reach
 

@@ -16,7 +16,6 @@ from . import host
 from .cells import Cells, make_array
 from .lists import Lists
 from .masked import Masked
-from .numbers import number_of
 
 _MAX_BYTES = 2**46  # of addresses that a field may take
 _SHORTEST_ROW = 4  # cells of a block along its last axis that are worth a vector
@@ -204,6 +203,18 @@ def _shift(node: Any, origin: Any) -> Any:
     first = {-1: 0, **dict(enumerate(made._own_first))}
     made._list_axes = tuple((own, at, step, start - first[at]) for own, at, step, start in node._list_axes)
     return made
+
+
+@qd.func
+def number_of(digits: qd.template(), counter: qd.template(), I):  # noqa: E741
+    """Returns the number of the cell at an index."""
+    number = qd.cast(0, counter)
+    for k in qd.static(range(len(digits))):
+        steps = qd.cast(I[qd.static(digits[k][0])] - qd.static(digits[k][1]), qd.u32) // qd.static(digits[k][2])
+        if qd.static(digits[k][3] > 0):
+            steps = steps % qd.static(max(1, digits[k][3]))
+        number += qd.cast(steps, counter) * qd.static(digits[k][4])
+    return number
 
 
 @qd.func

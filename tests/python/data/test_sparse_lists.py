@@ -254,3 +254,33 @@ def test_the_conversions_of_quantized_elements_pass_the_checks_of_debug_mode(arc
     assert array[15] == -1
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
+
+
+def test_lists_of_many_words_with_few_active_cells(arch):
+    if arch == "python":
+        pytest.skip("the interpreter keeps no lists")
+    x, y = qd.field(qd.i32), qd.field(qd.i32)
+    wide = qd.root.pointer(qd.i, 1 << 20)  # 256 groups of words
+    wide.place(x)
+    qd.root.pointer(qd.i, 1 << 10).pointer(qd.i, 1 << 10).place(y)  # as many below active cells
+
+    @qd.kernel
+    def scatter(step: qd.i32):
+        for n in range(3000):
+            x[n * step % (1 << 20)] += n
+            y[n * step % (1 << 20)] += n
+
+    @qd.kernel
+    def add_up(z: qd.Template) -> qd.i64:
+        total = qd.cast(0, qd.i64)
+        for i in z:
+            total += i * 1000 + z[i]
+        return total
+
+    for step in (349, 99991, 7):
+        numbers = np.arange(3000, dtype=np.int64)
+        expected = (numbers * step % (1 << 20) * 1000 + numbers).sum()
+        scatter(step)
+        assert add_up(x) == add_up(y) == expected
+        wide.deactivate_all()
+        y.parent(2).deactivate_all()
