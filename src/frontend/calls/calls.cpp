@@ -54,7 +54,7 @@ Arguments Calls::visitArguments(nb::handle at, const Operand *callee) {
 
 Operand Calls::visitCall(nb::handle at) {
   nb::object calleeNode = getAttribute(at, names().func);
-  if (std::optional<Operand> result = sparseCells().visitListMethod(at)) return *result;
+  if (std::optional<Operand> result = sparseCells().visitMethod(at)) return *result;
   Operand callee = expressions().visit(calleeNode);
   if (callee.isObject() && PyDict_GetItem(session.python.host.builtins.ptr(), nb::str("print").ptr()) == callee.getObject().ptr()) {
     printing().print(at);

@@ -25,8 +25,8 @@ Operand SparseCells::callFunction(const Operand &function, std::vector<Operand> 
   return calls().call(function, arguments, context.node);
 }
 
-static bool isSparse(const nb::object &container, const char *what) {
-  nb::object found = findAttribute(container, nb::str(what));
+static bool hasValue(const nb::object &object, const char *name) {
+  nb::object found = findAttribute(object, nb::str(name));
   return found && !found.is_none();
 }
 
@@ -36,7 +36,7 @@ bool SparseCells::isAssumedActive(const Tensor &field) {
 }
 
 void SparseCells::markElement(Place &place, const Tensor &field, ValueRange indices) {
-  if (!field.object || !isSparse(field.object, "_cells") || isAssumedActive(field)) return;
+  if (!field.object || !hasValue(field.object, "_cells") || isAssumedActive(field)) return;
   place.sparse = std::make_shared<SparseElement>(SparseElement{field, {indices.begin(), indices.end()}});
 }
 
@@ -141,7 +141,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
   nb::object object = tensor ? tensor->object : container.getObject();
   if (!object || !(conversions.isTensor(container) || session.python.isInstance(object, session.python.containers.node))) return false;
   if (conversions.isTensor(container)) object.attr("_live_shape"); // allocates its tree
-  if (!isSparse(object, "_loop")) return false;
+  if (!hasValue(object, "_loop")) return false;
   Operand loop = member(container, "_loop"), cells = member(loop, "cells");
   Type counter = session.findScalarType(known(loop, "counter"));
   auto blockSize = nb::cast<int64_t>(known(loop, "block"));
@@ -334,10 +334,35 @@ std::optional<Place> SparseCells::findVisited(const Tensor &field, ValueRange in
   return std::nullopt;
 }
 
-std::optional<Operand> SparseCells::visitListMethod(nb::handle call) {
+/// A node above a field or node: what Python's method returns would have no path, and a loop over it reads memory.
+std::optional<Operand> SparseCells::visitParent(nb::handle call, nb::handle base) {
+  const bool isChain = kindOf(base) == NodeKind::Call && kindOf(getAttribute(base, names().func)) == NodeKind::Attribute;
+  if (!isChain && kindOf(base) != NodeKind::Name && kindOf(base) != NodeKind::Attribute) return std::nullopt;
+  Operand found = expressions().visit(base);
+  if (!found.isObject() || !session.python.isInstance(found.getObject(), session.python.containers.node)) {
+    found = loopRanges().leafTensor(found);
+    if (!conversions.isTensor(found)) return std::nullopt;
+    auto *tensor = found.find<Tensor>();
+    nb::object object = tensor ? tensor->object : found.getObject();
+    if (!hasValue(object, "_leaf")) return std::nullopt;
+    found = member(found, "_leaf");
+  }
+  Arguments given = calls().visitArguments(call);
+  std::vector<Operand> counts = std::move(given.positional);
+  for (auto &[name, value] : given.named) counts.push_back(value);
+  for (int64_t left = counts.empty() ? 1 : nb::cast<int64_t>(conversions.known(counts[0])); left > 0; --left) {
+    if (!hasValue(found.getObject(), "_above")) return std::nullopt;
+    found = member(found, "_above");
+  }
+  // The root has another face for users.
+  return hasValue(found.getObject(), "_above") ? std::optional(found) : std::nullopt;
+}
+
+std::optional<Operand> SparseCells::visitMethod(nb::handle call) {
   nb::object callee = getAttribute(call, names().func);
   if (kindOf(callee) != NodeKind::Attribute) return std::nullopt;
   std::string name = toText(getAttribute(callee, names().attr)).str();
+  if (name == "parent") return visitParent(call, getAttribute(callee, names().value));
   if (name != "append" && name != "length" && name != "deactivate") return std::nullopt;
   nb::object base = getAttribute(callee, names().value);
   const bool isElement = kindOf(base) == NodeKind::Subscript;
@@ -348,7 +373,7 @@ std::optional<Operand> SparseCells::visitListMethod(nb::handle call) {
   auto *tensor = leaf.find<Tensor>();
   nb::object object = tensor ? tensor->object : leaf.getObject();
   object.attr("_live_shape");
-  if (!isSparse(object, "_list")) return std::nullopt;
+  if (!hasValue(object, "_list")) return std::nullopt;
   Operand index = makeTuple({});
   if (isElement) index = makeTuple(subscripts().flattenIndices(subscripts().visitIndices(getAttribute(base, names().slice))));
   std::vector<Operand> operands{member(leaf, "_list"), index};

@@ -38,14 +38,15 @@ public:
   void activateAll(const Operand &operand);
   /// Compiles a loop over a field or node with inactive cells; false for any other loop.
   bool visitLoop(nb::handle node, const Operand &iterable);
-  /// Compiles `x.append(value)`, `x[i].append(value)`, and so on; none for any other call.
-  std::optional<Operand> visitListMethod(nb::handle call);
+  /// Compiles `x.append(value)`, `x[i].append(value)`, `x.parent()`, and so on; none for any other call.
+  std::optional<Operand> visitMethod(nb::handle call);
   /// Whether assertions of the function are checked without debug=True: those of the library, such as that a list is not full.
   bool checksAlways();
   /// Makes writes of the fields below these nodes, or of these fields, activate nothing.
   void assumeActive(const std::vector<Operand> &nodes);
 
 private:
+  std::optional<Operand> visitParent(nb::handle call, nb::handle base);
   bool isAssumedActive(const Tensor &field);
   void activate(const SparseElement &element);
   /// Activates the cell before each write of one of its elements.

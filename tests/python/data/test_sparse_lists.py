@@ -284,3 +284,38 @@ def test_lists_of_many_words_with_few_active_cells(arch):
         assert add_up(x) == add_up(y) == expected
         wide.deactivate_all()
         y.parent(2).deactivate_all()
+
+
+def test_kernels_find_the_nodes_above_a_field():
+    x, y, s = qd.field(qd.i32), qd.field(qd.i32), qd.types.struct(a=qd.i32, b=qd.f32).field()
+    block = qd.root.pointer(qd.i, 8)
+    block.dense(qd.i, 2).place(x, s)
+    qd.root.dense(qd.i, 4).dynamic(qd.j, 8).place(y)
+
+    @qd.kernel
+    def fill():
+        for i in range(8):
+            if i % 2 == 1:
+                qd.activate(x.parent(2), [i])
+        for i in range(4):
+            qd.append(y.parent(), [i], 7 + i)
+
+    @qd.kernel
+    def ask(z: qd.Template) -> qd.i32:
+        total = 0
+        for i in z.parent(n=2):
+            total += i
+        for i in s.parent().parent():
+            total += 100 * i
+        return total + 10_000 * qd.is_active(s.parent(2), [3]) + 100_000 * qd.length(y.parent(), [2])
+
+    @qd.kernel
+    def clear():
+        for i in x.parent().parent():
+            if i == 3:
+                qd.deactivate(x.parent(2), [i])
+
+    fill()
+    assert y[2, 0] == 9 and ask(x) == 100_000 + 10_000 + 101 * 16
+    clear()
+    assert ask(x) == 100_000 + 101 * 13 and not qd.is_active(block, [3])
