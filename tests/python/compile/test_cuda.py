@@ -293,6 +293,27 @@ def test_long_tasks_unroll_less_and_have_fewer_threads(stages: int, rounds: int,
         assert rounds <= loads <= rounds + 1, loads  # the loop, and one iteration of those that are left over
 
 
+@pytest.mark.parametrize(("block", "under_condition", "blocks"), [(128, True, 8), (128, False, 4), (32, True, 16)])
+def test_tasks_whose_threads_wait_for_a_few_of_them_have_many_threads(block: int, under_condition: bool, blocks: int) -> None:
+    x = qd.field(qd.f32, 1_000_000)
+
+    @qd.kernel
+    def kernel(end: qd.i32) -> None:
+        qd.loop_config(block_dim=block)
+        for i in x:
+            shared = qd.simt.block.SharedArray((block,), qd.f32)
+            shared[i % block] = x[i]
+            qd.simt.block.sync()
+            total = 0.0
+            if not qd.static(under_condition) or i % block < end:
+                for s in qd.static(range(400)):
+                    total = total * total + shared[s % block] * s
+            qd.simt.block.sync()
+            x[i] = total
+
+    assert f".minnctapersm {blocks}\n" in make_ptx(kernel, 5)
+
+
 def test_loops_that_load_under_an_if_are_not_unrolled() -> None:
     near, x = qd.field(qd.i32, 100_000), qd.field(qd.f32, 100_000)
 

@@ -25,7 +25,8 @@ constexpr int64_t kUnrolledBody = 256;
 constexpr int64_t kVersionedBody = 1024;
 
 /// Threads per multiprocessor that hide latency if each has many loads in flight: 64 registers each. A task with more operations has 128:
-/// with 64 it would spill, with 255 too few threads would run. On an H100, steps of a rigid-body simulator took 1.2 times as long.
+/// with 64 it would spill, with 255 too few threads would run. On an H100, steps of a rigid-body simulator took 1.2 times as long. Where
+/// threads wait at barriers for a few others, more blocks are worth spills: with 64 registers its task of that kind takes 0.7 times as long.
 constexpr unsigned kManyThreads = 1024, kFewThreads = 512;
 /// Operations of a task that has many loops, and of one to which the assembler gives more than 128 registers unless it is told otherwise.
 constexpr int64_t kLongTask = 256, kHugeTask = 1024;
@@ -50,6 +51,29 @@ void GridTask::emit(bool isLast) {
   module.artifact.tasks.push_back(std::move(deviceTask));
 }
 
+static bool isBarrier(Operation *op) { return isa<ir::BarrierOp>(op); }
+
+/// Operations under conditions that enclose no barrier, with those of called functions: threads of a block may wait while others run them.
+static int64_t countConditional(ModuleEmitter &module, Region &region, llvm::DenseSet<Operation *> &seen) {
+  int64_t count = 0;
+  for (Operation &op : region.getOps()) {
+    ir::FuncOp callee = module.calls.lookup(&op);
+    if (callee && seen.insert(callee).second) count += countConditional(module, callee.getBody(), seen);
+    for (Region &inner : op.getRegions()) {
+      bool isWhole = isa<ir::IfOp, ir::WhileOp>(op) && !module.calls.contains(inner, isBarrier);
+      count += isWhole ? module.functions.getSize(inner) : countConditional(module, inner, seen);
+    }
+  }
+  return count;
+}
+
+/// Whether subgroups of a block wait for each other, and most of the work is that of some threads.
+bool GridTask::waitsAtBarriers() {
+  if (shape.blockSize <= module.traits.subgroupSize || !module.calls.contains(task.getBody(), isBarrier)) return false;
+  llvm::DenseSet<Operation *> seen;
+  return 2 * countConditional(module, task.getBody(), seen) > module.functions.getSize(task.getBody());
+}
+
 /// Threads that a multiprocessor should have room for: as many as the loop asks for, or fewer if more registers would help each of them.
 /// Long bodies need more registers than many threads leave, and a short grid has no more threads. 0: the assembler decides.
 unsigned GridTask::countUsefulThreads() {
@@ -57,7 +81,7 @@ unsigned GridTask::countUsefulThreads() {
   if (blocks) return unsigned(blocks.getInt()) * shape.blockSize;
   bool isHuge = module.functions.getSize(task.getBody()) > kHugeTask;
   if (!module.grids.needsManyRegisters && !isHuge) return 0;
-  unsigned threads = module.grids.isLongTask ? kFewThreads : kManyThreads;
+  unsigned threads = module.grids.isLongTask && !waitsAtBarriers() ? kFewThreads : kManyThreads;
   return unsigned(std::min(double(threads), std::max(shape.iterations / kMultiprocessors, 1.0)));
 }
 

@@ -31,6 +31,7 @@ private:
   void emitParallel();
   llvm::Function *makeEntry();
   unsigned countUsefulThreads();
+  bool waitsAtBarriers();
   void beginEntry(const BodyFacts &facts);
   llvm::Value *hasStopped();
   void alignRows();
