@@ -20,7 +20,7 @@ namespace qd::runtime {
 // From `kSharedBytes` on, threads that are awake help; from `kLargeBytes` on, waking them pays off.
 static constexpr size_t kSharedBytes = 128 << 10, kLargeBytes = size_t(1) << 20;
 // Copies with less time between them are in quick succession; idle threads spin longer.
-static constexpr auto kPause = std::chrono::microseconds(20), kWakeInterval = std::chrono::microseconds(1000);
+static constexpr auto kPause = std::chrono::microseconds(20), kWakeInterval = std::chrono::microseconds(400);
 // Chunks are small enough that all threads get some. For large blocks they are whole huge pages, because two threads that first touch the
 // same page wait for each other.
 static constexpr size_t kChunks = 16, kMinChunk = 256 << 10, kMaxChunk = size_t(4) << 20;
@@ -57,19 +57,29 @@ static size_t getChunk(size_t bytes) {
   return std::clamp(bytes / kChunks, kMinChunk, kMaxChunk);
 }
 
-static void copyInParts(void *to, const void *from, size_t bytes) {
+/// The caller takes parts from the front and others take them from the end: of two threads each finds its part in its own cache if the
+/// block is copied again.
+static void copyInParts(void *to, const void *from, size_t bytes, bool isPastCaches) {
   struct Copy {
     char *to;
     const char *from;
     size_t bytes, chunk;
-  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, getChunk(bytes)};
+    bool isPastCaches;
+    int caller;
+    int64_t first;
+    std::atomic<int64_t> last;
+  };
+  const size_t chunk = getChunk(bytes);
+  const auto chunks = int64_t((bytes + chunk - 1) / chunk);
+  Copy copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, chunk, isPastCaches, getThreadNumber(), 0, chunks};
   const volatile int32_t stop = 0;
   ChunkedWork work{};
-  work.run = [](void *data, int64_t number) {
-    const Copy &copy = *static_cast<Copy *>(data);
+  work.run = [](void *data, int64_t) {
+    Copy &copy = *static_cast<Copy *>(data);
+    int64_t number = getThreadNumber() == copy.caller ? copy.first++ : copy.last.fetch_sub(1, std::memory_order_relaxed) - 1;
     size_t begin = size_t(number) * copy.chunk;
     const size_t size = std::min(copy.chunk, copy.bytes - begin);
-    if (copy.bytes < kUncachedBytes) {
+    if (!copy.isPastCaches) {
       memcpy(copy.to + begin, copy.from + begin, size);
       return;
     }
@@ -77,7 +87,7 @@ static void copyInParts(void *to, const void *from, size_t bytes) {
     orderStoresPastCaches();
   };
   work.data = &copy;
-  work.chunks = int64_t((bytes + copy.chunk - 1) / copy.chunk);
+  work.chunks = chunks;
   work.stop = &stop;
   runChunks(work, 0);
 }
@@ -89,23 +99,23 @@ static void copySmall(void *to, const void *from, size_t bytes) {
   // If threads mix these up, that costs time only.
   static std::atomic<Clock::time_point> lastEnd{Clock::time_point()}, lastWake{Clock::time_point()};
   const Clock::time_point now = Clock::now();
-  bool isShared = isHelperSpinning();
+  bool isShared = isHelperAwake();
   if (!isShared && now - lastEnd.load(std::memory_order_relaxed) < kPause &&
       now - lastWake.load(std::memory_order_relaxed) > kWakeInterval) {
     lastWake.store(now, std::memory_order_relaxed);
     isShared = true;
   }
-  isShared ? copyInParts(to, from, bytes) : void(memcpy(to, from, bytes));
+  isShared ? copyInParts(to, from, bytes, /*isPastCaches=*/false) : void(memcpy(to, from, bytes));
   lastEnd.store(Clock::now(), std::memory_order_relaxed);
 }
 
-void copyMemory(void *to, const void *from, size_t bytes) {
+void copyMemory(void *to, const void *from, size_t bytes, bool isNew) {
   if (bytes < kSharedBytes)
     memcpy(to, from, bytes);
   else if (bytes < kLargeBytes)
     copySmall(to, from, bytes);
   else
-    copyInParts(to, from, bytes);
+    copyInParts(to, from, bytes, bytes >= kUncachedBytes && !isNew);
 }
 
 void clearMemory(void *to, size_t bytes) {

@@ -9,8 +9,9 @@ namespace qd::runtime {
 constexpr size_t kUncachedBytes = size_t(32) << 20;
 
 /// As memcpy. From a megabyte on, all threads take part; from 128 KB on those that are awake. From some tens of megabytes on, stores bypass
-/// the caches, which such a copy would only flush: a stored line is then not read first, which saves a third of the traffic.
-void copyMemory(void *to, const void *from, size_t bytes);
+/// the caches, which such a copy would only flush: a stored line is then not read first, which saves a third of the traffic. Lines of
+/// memory that `isNew` are in the caches, because the system has just cleared them.
+void copyMemory(void *to, const void *from, size_t bytes, bool isNew = false);
 
 /// memcpy on this thread with stores that bypass the caches. On processors without such stores, a plain memcpy. Meanwhile loads `bytes`
 /// bytes at `next`, if it is given, into the caches. `orderStoresPastCaches` must follow.

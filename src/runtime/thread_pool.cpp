@@ -25,8 +25,9 @@ namespace qd::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-// An idle thread spins this long before it sleeps: waking it costs the waking thread some microseconds.
-static constexpr auto kIdleSpin = std::chrono::microseconds(30);
+// An idle thread spins this long before it sleeps. To wake it costs the waking thread some microseconds, and it comes too late for a short
+// job.
+static constexpr auto kIdleSpin = std::chrono::microseconds(100);
 static constexpr auto kPollInterval = std::chrono::milliseconds(2);
 
 /// The number of a thread of the pool. Not thread_local: the C library allocates that memory lazily in each thread, and ends the process
@@ -47,6 +48,14 @@ static void pauseBriefly() {
 #else
   asm volatile("yield");
 #endif
+}
+
+/// Threads hold the pool's mutex for some instructions. To sleep and be woken takes longer than a short job, so a thread sleeps only if it
+/// has tried for some microseconds.
+static void lockSoon(std::unique_lock<std::mutex> &lock) {
+  for (int i = 0; i < 64; ++i, pauseBriefly())
+    if (lock.try_lock()) return;
+  lock.lock();
 }
 
 static bool isStopped(const ChunkedWork &work) { return __atomic_load_n(work.stop, __ATOMIC_RELAXED) & QD_STOP; }
@@ -74,8 +83,9 @@ struct Job {
 class ThreadPool {
 public:
   void run(const ChunkedWork &work, int helpers);
+  /// Whether a thread is awake and has no job, or is about to end one. A thread that has ended a job for the caller is still on its way.
+  bool isHelperAwake() const { return awake.load(std::memory_order_relaxed) > 0 && openJobs.load(std::memory_order_relaxed) == 0; }
   std::atomic<int> threadCount{1};
-  std::atomic<int> spinning{0}; ///< idle threads that do not sleep yet
 
 private:
   void serve(int number);
@@ -85,7 +95,7 @@ private:
   std::mutex mutex;
   std::condition_variable jobArrived, helperLeft;
   Job *jobs = nullptr;
-  std::atomic<int> openJobs{0};
+  std::atomic<int> openJobs{0}, awake{0}; ///< jobs that run; started threads that do not sleep
   int sleeping = 0;
   int started = 0;
 };
@@ -99,20 +109,21 @@ Job *ThreadPool::findJob() {
 void ThreadPool::serve(int number) {
   if (!setThreadNumber(number)) return; // no job waits for a thread that has not joined
   std::unique_lock lock(mutex);
+  awake.fetch_add(1, std::memory_order_relaxed);
   for (;;) {
     Job *job = findJob();
     if (!job) {
       lock.unlock();
-      spinning.fetch_add(1, std::memory_order_relaxed);
       Clock::time_point end = Clock::now() + kIdleSpin;
       do {
         for (int i = 0; i < 16 && openJobs.load(std::memory_order_relaxed) == 0; ++i) pauseBriefly();
       } while (openJobs.load(std::memory_order_relaxed) == 0 && Clock::now() < end);
-      spinning.fetch_sub(1, std::memory_order_relaxed);
-      lock.lock();
+      lockSoon(lock);
       if (!(job = findJob())) {
         ++sleeping;
+        awake.fetch_sub(1, std::memory_order_relaxed);
         jobArrived.wait(lock);
+        awake.fetch_add(1, std::memory_order_relaxed);
         --sleeping;
         continue; // if it has come too late for the job, it spins again: more jobs may follow
       }
@@ -121,7 +132,7 @@ void ThreadPool::serve(int number) {
     job->helpers.fetch_add(1, std::memory_order_relaxed);
     lock.unlock();
     while (job->runOne()) {}
-    lock.lock();
+    lockSoon(lock);
     // Release: makes the results of the chunks visible to the caller. After this line the job may no longer exist.
     if (job->helpers.fetch_sub(1, std::memory_order_release) == 1) helperLeft.notify_all();
   }
@@ -137,18 +148,17 @@ void ThreadPool::startThreads(int wanted) {
 
 void ThreadPool::run(const ChunkedWork &work, int helpers) {
   Job job{work, helpers};
-  int sleepers;
-  {
-    std::lock_guard lock(mutex);
-    try {
-      startThreads(std::min(threadCount.load() - 1, helpers));
-    } catch (const std::exception &) {
-      // The system has no more threads, or no memory for one: the existing threads, at least the caller, do the work.
-    }
-    job.nextJob = jobs;
-    jobs = &job;
-    sleepers = sleeping;
+  std::unique_lock lock(mutex, std::defer_lock);
+  lockSoon(lock);
+  try {
+    startThreads(std::min(threadCount.load() - 1, helpers));
+  } catch (const std::exception &) {
+    // The system has no more threads, or no memory for one: the existing threads, at least the caller, do the work.
   }
+  job.nextJob = jobs;
+  jobs = &job;
+  int sleepers = sleeping;
+  lock.unlock();
   // Without the mutex: a thread that sees the job or wakes takes it at once.
   openJobs.fetch_add(1, std::memory_order_relaxed);
   if (sleepers > helpers)
@@ -164,18 +174,19 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
   };
   while (job.runOne()) pollNow();
 
-  std::unique_lock lock(mutex);
+  lockSoon(lock);
   Job **link = &jobs;
   while (*link != &job) link = &(*link)->nextJob;
   *link = job.nextJob;
   openJobs.fetch_sub(1, std::memory_order_relaxed);
-  // From here on, no thread joins.
-  if (job.helpers.load(std::memory_order_acquire) == 0) return;
   lock.unlock();
-  Clock::time_point end = Clock::now() + kIdleSpin;
-  while (job.helpers.load(std::memory_order_acquire) > 0 && Clock::now() < end) pauseBriefly();
+  // From here on, no thread joins. The mutex is not needed to see that all have left; the last one still holds it then.
+  auto isDone = [&] { return job.helpers.load(std::memory_order_acquire) == 0; };
+  if (isDone()) return;
+  for (Clock::time_point end = Clock::now() + kIdleSpin; !isDone() && Clock::now() < end;) pauseBriefly();
+  if (isDone()) return;
   lock.lock();
-  while (job.helpers.load(std::memory_order_acquire) > 0) {
+  while (!isDone()) {
     helperLeft.wait_for(lock, kPollInterval);
     lock.unlock();
     pollNow();
@@ -227,9 +238,9 @@ void setThreadCount(int count) {
   if (ThreadPool *current = pool.load(std::memory_order_acquire)) current->threadCount = getThreadCount();
 }
 
-bool isHelperSpinning() {
+bool isHelperAwake() {
   ThreadPool *current = pool.load(std::memory_order_acquire);
-  return current && getThreadCount() > 1 && current->spinning.load(std::memory_order_relaxed) > 0;
+  return current && getThreadCount() > 1 && current->isHelperAwake();
 }
 
 void runChunks(const ChunkedWork &work, int maxThreads) {

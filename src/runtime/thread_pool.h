@@ -18,8 +18,8 @@ struct ChunkedWork {
 /// most `maxThreads` threads take part, the caller included (0: all).
 void runChunks(const ChunkedWork &work, int maxThreads);
 
-/// Whether a thread of the pool is idle and does not sleep: it joins within a fraction of a microsecond.
-bool isHelperSpinning();
+/// Whether a thread of the pool has nothing to do and does not sleep: it joins within a microsecond.
+bool isHelperAwake();
 
 /// Sets the number of threads that run kernels; 0: one per processor that this process may use. Threads start on first use.
 void setThreadCount(int count);

@@ -291,7 +291,7 @@ Ref copyToNumpy(PyObject *self) {
   if (isRowMajor(layout)) {
     const auto total = size_t(PyArray_NBYTES(reinterpret_cast<PyArrayObject *>(array.get())));
     const LongWork work(total);
-    if (total) runtime::copyMemory(data, tensor.data, total);
+    if (total) runtime::copyMemory(data, tensor.data, total, /*isNew=*/true);
     return array;
   }
   TensorLayout split = layout.tilings.empty() ? layout : splitTiledAxes(layout);

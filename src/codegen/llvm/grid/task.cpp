@@ -26,7 +26,8 @@ constexpr int64_t kVersionedBody = 1024;
 
 /// Threads per multiprocessor that hide latency if each has many loads in flight: 64 registers each. A task with more operations has 128:
 /// with 64 it would spill, with 255 too few threads would run. On an H100, steps of a rigid-body simulator took 1.2 times as long. Where
-/// threads wait at barriers for a few others, more blocks are worth spills: with 64 registers its task of that kind takes 0.7 times as long.
+/// threads wait at barriers for a few others, more blocks are worth spills: with 64 registers its task of that kind takes 0.7 times as
+/// long.
 constexpr unsigned kManyThreads = 1024, kFewThreads = 512;
 /// Operations of a task that has many loops, and of one to which the assembler gives more than 128 registers unless it is told otherwise.
 constexpr int64_t kLongTask = 256, kHugeTask = 1024;
