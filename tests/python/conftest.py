@@ -28,8 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.addinivalue_line(
         "markers",
-        "needs(*words, lanes=n, block=n): needs what some GPUs lack: the words of `LACKING`, long loops, so many threads in a subgroup, "
-        "whole subgroups in a block of so many threads",
+        "needs(*words, lanes=n, block=n): needs what some GPUs lack: the words of `LACKING`, long loops, deep nesting, so many "
+        "threads in a subgroup, whole subgroups in a block of so many threads",
     )
 
 
@@ -49,10 +49,10 @@ def list_lacking(arch: str, words: set[str]) -> set[str]:
     lacking = LACKING.get(arch, set()) & words
     if arch == "amdgpu" and "GCN_TARGET" in os.environ:  # the emulator stops kernels whose blocks race
         lacking |= {"races"} & words
-    if arch == "vulkan" and "long loops" in words:
+    if arch == "vulkan" and (mesa := {"long loops", "deep nesting"} & words):
         from tests.python.vulkan import vulkan_device
 
-        lacking |= {"long loops"} if vulkan_device.ends_long_loops() else set()
+        lacking |= mesa if vulkan_device.is_mesa_on_processor() else set()
     return lacking
 
 

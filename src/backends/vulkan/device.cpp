@@ -21,7 +21,8 @@ public:
     if (physical.isProcessor())
       support::log(support::LogLevel::Warn, std::string("arch=qd.vulkan: the device ") + physical.properties.deviceName +
                                                 " is the processor, on which arch=qd.cpu is faster; Mesa's driver may end loops "
-                                                "silently after 65,535 rounds in one iteration");
+                                                "silently after 65,535 rounds in one iteration, and ignores "
+                                                "conditions, also those of checks, inside of 80 others");
   }
 
   /// The description includes the driver, which only reads its own cache.

@@ -391,3 +391,23 @@ for i in range(4):
 return r
 """
     assert run(body, "qd.f64", n=("qd.i32", n)) == sum(5 if i < n else 2**32 - 7 for i in range(4) if i != 2 or n != 0)
+
+
+@pytest.mark.needs("deep nesting")
+def test_conditions_inside_of_many_others(tmp_path, monkeypatch):
+    """Each adds its number to a sum, until one does not hold."""
+    depth = 90
+    source = "import quadrants as qd\n"
+    for k in reversed(range(depth)):
+        call = f"; add{k + 1}(x, y, i)" if k + 1 < depth else ""
+        source += f"@qd.func\ndef add{k}(x, y, i):\n if x[i + {k}] != 0:\n  y[i] += {k}{call}\n"
+    parameters = "x: qd.types.ndarray(ndim=1), y: qd.types.ndarray(ndim=1)"
+    source += f"@qd.kernel\ndef add({parameters}):\n for i in range(8): add0(x, y, i)\n"
+    (tmp_path / "nested_conditions.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import nested_conditions
+
+    x, y = np.ones(100, np.int32), np.zeros(8, np.int32)
+    x[87] = 0
+    nested_conditions.add(x, y)
+    assert y.tolist() == [(87 - i) * (86 - i) // 2 for i in range(8)]

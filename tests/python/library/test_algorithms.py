@@ -295,6 +295,7 @@ def debug(backend):
     qd.init(arch=getattr(qd, backend), offline_cache=False, log_level="error", debug=True)
 
 
+@pytest.mark.needs("deep nesting")
 def test_debug_mode_checks_numbers_and_lengths(debug):
     def ints(length):
         return np.arange(length, dtype=np.int32)
@@ -316,6 +317,7 @@ def test_debug_mode_checks_numbers_and_lengths(debug):
         fold(300, 300, 2, 2, algorithms.inclusive_scan_max, results=299)
 
 
+@pytest.mark.needs("deep nesting")
 @pytest.mark.parametrize("length", [200, 300])
 def test_debug_mode_checks_scratch_memory(debug, length):
     def scratch(slots):

@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[3]
 FILES = [
     "simt/test_blocks.py",
     "simt/test_subgroups.py",
+    "language/test_checkpoints.py",
     "language/test_expressions.py",
+    "language/test_graphs.py",
     "language/test_loops.py",
     "language/test_vectors.py",
 ]

@@ -34,8 +34,8 @@ def find_absence() -> str:
     return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
 
 
-def ends_long_loops() -> bool:
-    """Says whether the driver leaves loops after 65,535 rounds, of which `qd.init` warns."""
+def is_mesa_on_processor() -> bool:
+    """Says whether the driver leaves loops after 65,535 rounds and ignores conditions inside of 80 others, of which `qd.init` warns."""
     return "may end loops" in _try_init().stderr
 
 
