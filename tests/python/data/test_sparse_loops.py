@@ -21,7 +21,8 @@ def list_loops(folder, kernel):
     return [re.sub(r"%\w+", "%", line) for line in text.splitlines() if "qd.for" in line]
 
 
-def test_grouped_indices_that_nothing_uses_do_not_split_blocks_into_rows(tmp_path):
+def test_grouped_indices_that_nothing_uses_do_not_split_blocks_into_rows(tmp_path, monkeypatch):
+    monkeypatch.delenv("QD_ARCH", raising=False)  # the stages of a processor
     qd.init(arch=qd.cpu, offline_cache=False, dump=str(tmp_path))
     x = qd.field(qd.f32)
     qd.root.pointer(qd.ijk, 8).dense(qd.ijk, 8).place(x)
@@ -130,7 +131,8 @@ def test_loops_over_blocks_use_indices_and_neighbors(tree, dtype):
     np.testing.assert_array_equal(inside.to_numpy(), np.where(wanted, shifted(-1, -1), 0))
 
 
-def test_lanes_take_several_rows_of_a_block(tmp_path):
+def test_lanes_take_several_rows_of_a_block(tmp_path, monkeypatch):
+    monkeypatch.delenv("QD_ARCH", raising=False)  # the stages of a processor
     qd.init(arch=qd.cpu, offline_cache=False, dump=str(tmp_path))
     x, y = qd.field(qd.f32), qd.field(qd.f32)
     qd.root.pointer(qd.ijk, 4).dense(qd.ijk, 4).place(x, y)
