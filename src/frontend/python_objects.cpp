@@ -137,6 +137,7 @@ nb::object findAttribute(nb::handle object, nb::handle name) {
 }
 
 std::string findClosest(llvm::StringRef name, nb::handle candidates) {
+  if (name.size() < 2) return ""; // all names of one letter are as close
   unsigned limit = name.size() > 3 ? 2 : 1;
   for (nb::handle candidate : candidates)
     if (PyUnicode_Check(candidate.ptr()) && !toText(candidate).starts_with("_") &&

@@ -22,12 +22,12 @@ Binding *Scopes::find(PyObject *name) {
   return found == bindings.end() || found->second.empty() ? nullptr : &found->second.back();
 }
 
-Binding &Scopes::bind(PyObject *name, Binding binding) {
+Binding &Scopes::bind(PyObject *name, Binding binding, unsigned scope) {
   poisoned.erase(name);
-  binding.scope = depth();
+  binding.scope = scope;
   std::vector<Binding> &stack = bindings[name];
-  if (!stack.empty() && stack.back().scope == depth()) return stack.back() = std::move(binding);
-  opened.back().push_back(name);
+  if (!stack.empty() && stack.back().scope == scope) return stack.back() = std::move(binding);
+  opened[scope - 1].push_back(name);
   return stack.emplace_back(std::move(binding));
 }
 

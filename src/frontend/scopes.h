@@ -41,7 +41,9 @@ public:
   /// Closes the innermost scope and returns its bindings in order.
   std::vector<std::pair<PyObject *, Binding>> pop();
   Binding *find(PyObject *name);
-  Binding &bind(PyObject *name, Binding binding);
+  Binding &bind(PyObject *name, Binding binding) { return bind(name, std::move(binding), depth()); }
+  /// The same in an enclosing scope, in which and inside of which the name has no meaning.
+  Binding &bind(PyObject *name, Binding binding, unsigned scope);
   /// The name of the variable in this place, or null.
   PyObject *findName(mlir::Value place) const;
   unsigned depth() const { return unsigned(opened.size()); }

@@ -135,3 +135,34 @@ qd.kernel @tiles [] attributes {argument_bytes = 12 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Adjacent components of elements that lie apart: one load of four for each lane, which shuffles transpose, and one store of two, which are
+// the rest. The tail is small code: gathers.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK-COUNT-4: load <4 x float>
+// CHECK-NOT: gather
+// CHECK: shufflevector <16 x float> {{.*}} <4 x i32> <i32 0, i32 4, i32 8, i32 12>
+// CHECK-COUNT-4: load <2 x float>
+// CHECK-COUNT-4: store <4 x float>
+// CHECK-COUNT-4: store <2 x float>
+// CHECK: tail:
+// CHECK: masked.gather
+// CHECK: masked.scatter
+qd.kernel @rows [] attributes {argument_bytes = 12 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<vector<6xf32>, [63], [32], 4>
+  %a = qd.argument 8 : f32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 63 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<vector<6xf32>, [63], [32], 4>, si32 -> !qd.ref<vector<6xf32>>
+    %old = qd.load %place : !qd.ref<vector<6xf32>>
+    %factor = qd.broadcast %a : f32 -> vector<6xf32>
+    %new = qd.binary mul %old, %factor : vector<6xf32>, vector<6xf32> -> vector<6xf32>
+    qd.store %new, %place : !qd.ref<vector<6xf32>>
+    qd.yield
+  }
+}

@@ -238,8 +238,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return place(ast.Call(ast.Attribute(literal(""), "join", ast.Load()), [ast.List(parts, ast.Load())], []), node)
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
-        spec = self.visit(node.format_spec) if node.format_spec else literal("")
-        return helper("formatted", self.visit(node.value), spec, at=node)
+        return helper("formatted", self.visit(node.value), self.visit(node.format_spec) if node.format_spec else literal(""), at=node)
 
     def _visit_comprehension(self, node: Any) -> ast.expr:
         self.scopes.append({})
@@ -251,7 +250,8 @@ class ExpressionRewriter(ast.NodeTransformer):
             node.key, node.value = self.visit(node.key), self.item(node.value)
         else:
             node.elt = self.item(node.elt)
-        self.scopes.pop()
+        names, assigned = self.scopes.pop(), (part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
+        self.scopes[-1].update((name, names[name]) for name in assigned if name in names)
         return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension

@@ -24,8 +24,6 @@ public:
   void leaveFunction(mlir::Operation *op) { emitDeparture(op, Scope::Kind::Function); }
   bool isInFunction() const;
 
-  bool isPartialVector = false; ///< emitting the masked copy of an iteration for the ends of a run
-
 private:
   friend class AxisLoop;
   struct Scope {

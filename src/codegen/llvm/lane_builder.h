@@ -70,9 +70,10 @@ public:
   ModuleEmitter &module;
   llvm::Function *function;
   const unsigned lanes;
-  unsigned usedLanes = lanes; ///< the mask never has lanes from this one on
-  const LaneKind manyLanes;   ///< kind of a value that differs between lanes: uniform if there is only one lane
-  const BodyFacts *facts;     ///< of the body that is being emitted
+  unsigned usedLanes = lanes;   ///< the mask never has lanes from this one on
+  bool isPartialVector = false; ///< emitting the masked copy of an iteration for the ends of a run
+  const LaneKind manyLanes;     ///< kind of a value that differs between lanes: uniform if there is only one lane
+  const BodyFacts *facts;       ///< of the body that is being emitted
   llvm::IRBuilder<> builder;
   llvm::Value *mask = nullptr;
 };

@@ -107,7 +107,8 @@ llvm::Value *ControlFlow::isLongAxis(ir::ForOp op, unsigned axis, double maxRoun
 /// emitted twice. The short version is for nests with few iterations and ends far from the limits of their types. It never polls for
 /// cancellation and compares indices with the ends, so it is as fast as a nest without these concerns.
 llvm::Value *ControlFlow::findLongNest(ir::ForOp op) {
-  if (module.traits.hasGrids || isPartialVector || nestVersion == NestVersion::Short || (nestVersion == NestVersion::Long && in.lanes > 1))
+  if (module.traits.hasGrids || in.isPartialVector || nestVersion == NestVersion::Short ||
+      (nestVersion == NestVersion::Long && in.lanes > 1))
     return nullptr;
   llvm::SmallVector<std::pair<ir::ForOp, unsigned>, 4> axes;
   double work = double(std::max<int64_t>(module.functions.getSize(op.getBody()), 1));

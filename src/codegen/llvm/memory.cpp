@@ -1,8 +1,9 @@
 // memory.cpp: loads and stores of places in memory
 //
 // In:   a place: a scalar address, and where the other lanes are.
-// Out:  accesses. Those of neighboring lanes become one wide access: contiguous lanes directly, packed vectors with shuffles, all others by
-//       gathers and scatters. One function chooses for loads and stores (chooseAccess).
+// Out:  accesses. Those of neighboring lanes become one wide access: contiguous lanes directly, packed vectors with shuffles. Adjacent
+//       components of distant lanes are one access per lane, and shuffles; single ones are gathers and scatters. One function chooses for
+//       loads and stores (chooseAccess).
 #include "codegen/llvm/memory.h"
 
 #include "llvm/Analysis/VectorUtils.h"
@@ -81,10 +82,17 @@ struct Memory::Access {
     OneAddress, ///< one access for all lanes
     PerLane,    ///< one access for each active lane
     Wide,       ///< one access to the adjacent components of all lanes
+    Rows,       ///< one access for each lane to its adjacent components; masked, not in branches
     Gather,
   } strategy;
   int64_t group;
   llvm::Align align;
+
+  /// The access to the last `count` components.
+  Access forRest(int64_t count) const {
+    if (strategy != Strategy::Rows || count >= group) return *this;
+    return {count == 1 ? Strategy::Gather : Strategy::Rows, count, align};
+  }
 };
 
 Memory::Access Memory::chooseAccess(const MemoryPlace &place, bool isVolatile) {
@@ -95,10 +103,15 @@ Memory::Access Memory::chooseAccess(const MemoryPlace &place, bool isVolatile) {
   if (place.hasOneAddress() || in.lanes == 1) return {OneAddress, whole, align};
   // On grids the neighbors of an access are other threads, and separate accesses keep their alias metadata.
   if (module.traits.hasGrids) return {PerLane, whole, align};
-  if (place.findOffsets()) return {Gather, 1, align};
+  // A gather of 16 lanes takes 17 cycles, a scatter 27 (on Zen 4). The ends of runs are short code instead.
+  const bool isNear = place.hasTwoRuns() || isa_and_nonnull<llvm::Constant>(place.findOffsets()); // few wide loads
+  const bool hasRows = count > 1 && place.componentStride == size && size >= 4 && !isNear && !in.isPartialVector;
+  const Access distant =
+      hasRows ? Access{Rows, std::min(count, kShuffledComponents), llvm::Align(uint64_t(size))} : Access{Gather, 1, align};
+  if (place.findOffsets()) return distant;
   bool isPacked = place.componentStride == size && count <= kShuffledComponents && place.getLaneStride() == count * size;
   if (isPacked) return {Wide, count, align};
-  return {place.getLaneStride() == size ? Wide : Gather, 1, align};
+  return place.getLaneStride() == size ? Access{Wide, 1, align} : distant;
 }
 
 /// Addresses of all lanes, plus `offset` bytes.
@@ -133,15 +146,17 @@ static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, un
 }
 
 Components Memory::loadMemory(const MemoryPlace &place, bool isVolatile) {
-  const Access access = chooseAccess(place, isVolatile);
+  Access access = chooseAccess(place, isVolatile);
   Components result;
-  for (int64_t i = 0; i < ir::getComponentCount(place.pointee); i += access.group) {
+  for (int64_t i = 0, count = ir::getComponentCount(place.pointee); i < count; i += access.group) {
+    access = access.forRest(count - i);
     int64_t offset = i * place.componentStride;
     llvm::Value *pointer = in.offsetBy(place.base, offset);
     switch (access.strategy) {
     case Access::Strategy::OneAddress: llvm::append_range(result, loadOnce(place, pointer, access, isVolatile)); break;
     case Access::Strategy::PerLane: llvm::append_range(result, loadLanes(place, offset, access)); break;
     case Access::Strategy::Wide: llvm::append_range(result, loadWide(place, pointer, access)); break;
+    case Access::Strategy::Rows: llvm::append_range(result, loadRows(place, offset, access)); break;
     case Access::Strategy::Gather: result.push_back(gather(place, offset, access)); break;
     }
   }
@@ -211,6 +226,44 @@ Components Memory::loadWide(const MemoryPlace &place, llvm::Value *pointer, cons
     auto pattern = llvm::createStrideMask(part, group, in.lanes);
     parts.push_back(in.makeVarying(fromMemory(scalar, group == 1 ? loaded : builder.CreateShuffleVector(loaded, pattern))));
   }
+  return parts;
+}
+
+/// For each lane, the mask of its row: which of its components the access reaches. Null if an access needs none.
+llvm::SmallVector<llvm::Value *, 16> Memory::getRowMasks(unsigned group, unsigned width) {
+  if (!in.mask && group == width) return llvm::SmallVector<llvm::Value *, 16>(in.lanes, nullptr);
+  llvm::SmallVector<llvm::Constant *, 64> bits;
+  for (unsigned i = 0; i < in.lanes * width; ++i) bits.push_back(builder.getInt1(i % width < group));
+  llvm::Value *all = llvm::ConstantVector::get(bits);
+  if (in.mask) all = builder.CreateAnd(all, repeatMask(builder, in.mask, in.lanes, width));
+  return getRowParts(all, width, width);
+}
+
+/// The first `group` of the `width` elements that each lane has in a vector.
+llvm::SmallVector<llvm::Value *, 16> Memory::getRowParts(llvm::Value *rows, unsigned width, unsigned group) {
+  llvm::SmallVector<llvm::Value *, 16> parts;
+  for (unsigned lane = 0; lane < in.lanes; ++lane)
+    parts.push_back(builder.CreateShuffleVector(rows, llvm::createSequentialMask(lane * width, group, 0)));
+  return parts;
+}
+
+Components Memory::loadRows(const MemoryPlace &place, int64_t offset, const Access &access) {
+  Type scalar = ir::getScalar(place.pointee);
+  const auto group = unsigned(access.group), width = unsigned(llvm::bit_ceil(group));
+  llvm::Type *row = llvm::FixedVectorType::get(module.getMemoryType(scalar), width);
+  llvm::SmallVector<llvm::Value *, 16> rows;
+  for (auto [lane, mask] : llvm::enumerate(getRowMasks(group, width))) {
+    llvm::Value *pointer = getLanePointer(place, offset, unsigned(lane));
+    llvm::Instruction *one = mask ? builder.CreateMaskedLoad(row, pointer, access.align, mask, llvm::Constant::getNullValue(row))
+                                  : cast<llvm::Instruction>(builder.CreateAlignedLoad(row, pointer, access.align));
+    module.aliases.mark(one, place.scope);
+    rows.push_back(one);
+  }
+  llvm::Value *all = llvm::concatenateVectors(builder, rows);
+  if (in.mask) all = builder.CreateFreeze(all); // as in loadWide
+  Components parts;
+  for (unsigned part = 0; part < group; ++part)
+    parts.push_back(in.makeVarying(fromMemory(scalar, builder.CreateShuffleVector(all, llvm::createStrideMask(part, width, in.lanes)))));
   return parts;
 }
 
@@ -304,9 +357,10 @@ Component Memory::gather(const MemoryPlace &place, int64_t offset, const Access 
 }
 
 void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
-  const Access access = chooseAccess(place, /*isVolatile=*/false);
+  Access access = chooseAccess(place, /*isVolatile=*/false);
   Type scalar = ir::getScalar(place.pointee);
-  for (int64_t i = 0; i < ir::getComponentCount(place.pointee); i += access.group) {
+  for (int64_t i = 0, count = ir::getComponentCount(place.pointee); i < count; i += access.group) {
+    access = access.forRest(count - i);
     int64_t offset = i * place.componentStride;
     llvm::Value *pointer = in.offsetBy(place.base, offset), *pointers = nullptr;
     if (access.strategy == Access::Strategy::Gather) pointers = getPointers(place, offset);
@@ -323,6 +377,7 @@ void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
       break;
     case Access::Strategy::PerLane: storeLanes(place, offset, parts, access.align); break;
     case Access::Strategy::Wide: module.aliases.mark(storeWide(parts, pointer, access.align), place.scope); break;
+    case Access::Strategy::Rows: storeRows(place, offset, parts, access.align); break;
     case Access::Strategy::Gather:
       module.aliases.mark(builder.CreateMaskedScatter(parts[0], pointers, access.align, in.getMask()), place.scope);
       break;
@@ -339,6 +394,21 @@ void Memory::storeLanes(const MemoryPlace &place, int64_t offset, ArrayRef<llvm:
       module.aliases.mark(builder.CreateAlignedStore(joinScalars(own), pointer, align), place.scope, lane);
     };
     in.mask ? in.emitWhen(builder.CreateExtractElement(in.mask, lane), "lane", storeOne) : storeOne();
+  }
+}
+
+void Memory::storeRows(const MemoryPlace &place, int64_t offset, ArrayRef<llvm::Value *> parts, llvm::Align align) {
+  const auto group = unsigned(parts.size()), width = unsigned(llvm::bit_ceil(group));
+  llvm::SmallVector<llvm::Value *, 4> padded(parts);
+  padded.resize(width, llvm::PoisonValue::get(parts[0]->getType()));
+  llvm::Value *all = builder.CreateShuffleVector(llvm::concatenateVectors(builder, padded), llvm::createInterleaveMask(in.lanes, width));
+  llvm::SmallVector<llvm::Value *, 16> rows = getRowParts(all, width, in.mask ? width : group);
+  llvm::SmallVector<llvm::Value *, 16> masks = getRowMasks(in.mask ? group : width, width);
+  for (auto [lane, row] : llvm::enumerate(rows)) {
+    llvm::Value *pointer = getLanePointer(place, offset, unsigned(lane));
+    llvm::Instruction *one = masks[lane] ? builder.CreateMaskedStore(row, pointer, align, masks[lane])
+                                         : cast<llvm::Instruction>(builder.CreateAlignedStore(row, pointer, align));
+    module.aliases.mark(one, place.scope);
   }
 }
 

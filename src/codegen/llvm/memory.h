@@ -44,11 +44,15 @@ private:
   Components loadOnce(const MemoryPlace &place, llvm::Value *pointer, const Access &access, bool isVolatile);
   Components loadLanes(const MemoryPlace &place, int64_t offset, const Access &access);
   Components loadWide(const MemoryPlace &place, llvm::Value *pointer, const Access &access);
+  Components loadRows(const MemoryPlace &place, int64_t offset, const Access &access);
   llvm::Value *loadWindows(const MemoryPlace &place, int64_t offset, const Access &access);
   llvm::Value *loadRuns(const MemoryPlace &place, int64_t offset, const Access &access);
   Component gather(const MemoryPlace &place, int64_t offset, const Access &access);
   void storeMemory(const MemoryPlace &place, const Components &value);
   void storeLanes(const MemoryPlace &place, int64_t offset, llvm::ArrayRef<llvm::Value *> parts, llvm::Align align);
+  void storeRows(const MemoryPlace &place, int64_t offset, llvm::ArrayRef<llvm::Value *> parts, llvm::Align align);
+  llvm::SmallVector<llvm::Value *, 16> getRowMasks(unsigned group, unsigned width);
+  llvm::SmallVector<llvm::Value *, 16> getRowParts(llvm::Value *rows, unsigned width, unsigned group);
   llvm::Instruction *storeWide(llvm::ArrayRef<llvm::Value *> parts, llvm::Value *pointer, llvm::Align align);
   llvm::Value *getPointers(const MemoryPlace &place, int64_t offset);
   llvm::Value *getLanePointer(const MemoryPlace &place, int64_t offset, unsigned lane);

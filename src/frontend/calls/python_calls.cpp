@@ -356,9 +356,10 @@ void PythonCalls::failRuntimeOperands(nb::handle callable, const std::string &na
   nb::object module = findAttribute(callable, names().__module__);
   std::string owner = module && PyUnicode_Check(module.ptr()) ? toText(module).str() + "." : "";
   std::string hint;
-  nb::object package = nb::steal(PyImport_ImportModule("quadrants"));
-  if (package && nb::hasattr(package, name.c_str())) hint = ". Did you mean to use `qd." + name + "` instead of `" + owner + name + "`?";
-  PyErr_Clear();
+  nb::object package = nb::module_::import_("quadrants");
+  const bool isTop = nb::hasattr(package, name.c_str());
+  if (isTop || nb::hasattr(package.attr("math"), name.c_str()))
+    hint = std::string(". Did you mean to use `qd.") + (isTop ? "" : "math.") + name + "` instead of `" + owner + name + "`?";
   fail(error::kType, "TypeError when calling `" + name + "`: a run-time value cannot be passed to a non-quadrants function" + hint);
 }
 

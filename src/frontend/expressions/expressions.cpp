@@ -50,8 +50,10 @@ Operand Expressions::visitNode(nb::handle at) {
   case NodeKind::GeneratorExp: return collections().visitComprehension(at);
   case NodeKind::NamedExpr: {
     Operand value = visit(getAttribute(at, names().value));
-    assignments().assignName(getAttribute(at, names().target), value);
-    return visitName(getAttribute(at, names().target));
+    nb::object target = getAttribute(at, names().target);
+    variables().declareForStatement(getAttribute(target, names().id).ptr(), value);
+    assignments().assignName(target, value);
+    return visitName(target);
   }
   case NodeKind::Lambda: return functions().makeLocalFunc(at);
   case NodeKind::JoinedStr: return printing().visitFormatted(at);

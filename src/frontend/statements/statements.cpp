@@ -7,6 +7,7 @@
 #include "ir/attributes.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -60,6 +61,7 @@ void Statements::failUnsupported(nb::handle at) {
 
 void Statements::visitStatement(nb::handle statement) {
   At here(context, statement);
+  llvm::SaveAndRestore inside(context.statement, {scopes.depth(), builder.getInsertionBlock()});
   try {
     bool isGated = session.checkpoints && context.isTopLevel() && !nesting.isInsideParallel;
     isGated ? checkpoints().visitGated([&] { visitStatementNode(statement); }) : visitStatementNode(statement);

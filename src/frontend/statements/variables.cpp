@@ -25,6 +25,24 @@ Operand Variables::declare(const Operand &value, bool isAssignedOnce) {
   return place;
 }
 
+void Variables::declareForStatement(PyObject *name, const Operand &value) {
+  const auto [depth, block] = context.statement;
+  const bool isVariable = value.is<Struct>() || (!value.isStatic && conversions.canEmit(value));
+  if (!block || scopes.depth() == depth || isVisible(scopes.find(name)) || !isVariable) return;
+  std::function<Operand(const Operand &)> declareZero = [&](const Operand &item) -> Operand {
+    if (item.is<Struct>()) return mapItems(item, declareZero);
+    Type type = conversions.emit(item).getType();
+    OpBuilder::InsertionGuard guard(builder);
+    Operation *part =
+        builder.getInsertionBlock() == block ? nullptr : block->findAncestorOpInBlock(*builder.getInsertionBlock()->getParentOp());
+    if (part) builder.setInsertionPoint(part);
+    return declare(makeComputed(emitter.convert(emitter.constant(0, session.types.u1), type)), false);
+  };
+  Binding binding;
+  binding.value = declareZero(value);
+  scopes.bind(name, std::move(binding), depth);
+}
+
 void Variables::failImmutable(const llvm::Twine &name) {
   fail(error::kSyntax,
        "Kernel argument \"" + name + "\" is immutable in the kernel. If you want to change its value, please create a new variable.");

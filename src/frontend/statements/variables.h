@@ -17,6 +17,8 @@ public:
   /// Updates a place in one step, and returns its old value.
   mlir::Value update(ir::AtomicKind kind, const Place &place, mlir::Value value);
   Operand declare(const Operand &value, bool isAssignedOnce);
+  /// Declares a name that a part of a statement assigns, such as a condition, for the block of the statement. It is 0 before.
+  void declareForStatement(PyObject *name, const Operand &value);
   Operand merge(Binding &binding, PyObject *name);
   [[noreturn]] void failImmutable(const llvm::Twine &name);
   [[noreturn]] void failNoPlace();

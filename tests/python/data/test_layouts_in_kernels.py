@@ -177,3 +177,38 @@ def test_gradient_storage_in_kernels():
 
     fill()
     assert x.grad.to_numpy().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64, qd.i64, qd.u8, qd.f16], ids=str)
+@pytest.mark.parametrize("size", [2, 3, 5, 9, 16])
+def test_vectors_in_cells_of_structs(dtype, size):
+    """The elements lie apart, in memory of other members, and lanes reach some of them, by their own index and by a read one."""
+    count = 50
+    s = qd.types.struct(before=qd.i32, v=qd.types.vector(size, dtype), after=qd.i32).field(shape=count)
+    order, flags = qd.field(qd.i32, count), qd.field(qd.i32, count)
+    generator = np.random.default_rng(size)
+    picked, chosen = generator.permutation(count), generator.integers(0, 2, count)
+    order.from_numpy(picked.astype(np.int32))
+    flags.from_numpy(chosen.astype(np.int32))
+    v = s.v.to_numpy()
+    v[:] = generator.integers(0, 50, v.shape)
+    s.v.from_numpy(v)
+
+    @qd.kernel
+    def change():
+        for i in s:
+            s[i].v += s[i].v
+            if flags[i] == 1:
+                s[i].v += qd.cast(s[i].v, dtype) + 1
+                s[i].after += 1
+        for i in s:
+            if flags[i] == 0:
+                s[order[i]].v = s[order[i]].v + 3
+
+    change()
+    wanted = 2 * v
+    wanted[chosen == 1] = 2 * wanted[chosen == 1] + 1
+    wanted[picked[chosen == 0]] += 3
+    assert np.array_equal(s.v.to_numpy(), wanted)
+    assert np.array_equal(s.after.to_numpy(), chosen)
+    assert not s.before.to_numpy().any()

@@ -399,3 +399,48 @@ def test_methods_kept_elsewhere_belong_to_their_object():
     assert solver.run(1.0) == 12.0
     solver.first = Material(1.0).scale
     assert solver.run(1.0) == 11.0
+
+
+def test_containers_in_dicts_have_texts_and_integers_as_keys():
+    @qd.data_oriented
+    class Model:
+        def __init__(self):
+            self.fields = {"heat": qd.field(qd.i32, shape=3), 7: qd.field(qd.i32, shape=4), "factor": 2}
+
+        @qd.kernel
+        def add(self, key: qd.template()):
+            for i in self.fields[key]:
+                self.fields[key][i] += i * self.fields["factor"]
+
+    model = Model()
+    model.add("heat")
+    model.add(7)
+    model.fields["factor"] = 5
+    model.add("heat")
+    assert model.fields["heat"].to_numpy().tolist() == [0, 7, 14]
+    assert model.fields[7].to_numpy().tolist() == [0, 2, 4, 6]
+    before = model.fields["heat"]
+    model.fields["heat"] = qd.field(qd.i32, shape=2)
+    model.add("heat")
+    assert before.to_numpy().tolist() == [0, 7, 14] and model.fields["heat"].to_numpy().tolist() == [0, 5]
+
+
+GLOBAL_FIELDS = {}
+
+
+def test_containers_in_a_dict_of_a_module_are_read_at_each_launch():
+    GLOBAL_FIELDS.update(a=qd.field(qd.i32, shape=2), b=qd.field(qd.i32, shape=2))
+
+    @qd.kernel
+    def copy():
+        for i in GLOBAL_FIELDS["a"]:
+            GLOBAL_FIELDS["b"][i] = GLOBAL_FIELDS["a"][i] + 1
+
+    copy()
+    GLOBAL_FIELDS["a"] = qd.field(qd.i32, shape=2)
+    GLOBAL_FIELDS["a"].fill(4)
+    copy()
+    assert GLOBAL_FIELDS["b"].to_numpy().tolist() == [5, 5]
+    del GLOBAL_FIELDS["a"]
+    with pytest.raises(Exception, match="a"):
+        copy()

@@ -32,6 +32,14 @@ def test_walrus_declares_a_variable():
     assert run("if (y := n + 1) > 2:\n    y += 10\nreturn y", n=("qd.i32", 5)) == 16
 
 
+def test_walrus_in_a_part_of_a_statement_declares_a_variable_of_its_block():
+    assert run("s = 0\nwhile (y := n - s) > 3:\n    s += y // 2\nreturn s * 100 + y", n=("qd.i32", 10)) == 703
+    assert run("r = 0\nif n > 0 and (y := n * 2) > 4:\n    r = y\nreturn r + y", n=("qd.i32", 10)) == 40
+    assert run("items = [y := i * n for i in range(4)]\nreturn items[2] + y", n=("qd.i32", 10)) == 50
+    vector = "while (v := qd.Vector([n, s])).sum() < 9:\n    s += v[0]\nreturn v[0] * 100 + v[1]"
+    assert run("s = 0\n" + vector, n=("qd.i32", 4)) == 408
+
+
 @pytest.mark.parametrize("n, expected", [(-1, 1), (0, 2), (3, 3), (9, 4)])
 def test_if_elif_else_takes_one_branch(n, expected):
     body = "r = 0\nif n < 0:\n    r = 1\nelif n == 0:\n    r = 2\nelif n < 5:\n    r = 3\nelse:\n    r = 4\nreturn r"

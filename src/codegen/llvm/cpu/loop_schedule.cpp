@@ -66,7 +66,6 @@ public:
     return rounds;
   }
 
-private:
   static double getOpCost(Operation *op) {
     double components =
         op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
@@ -82,6 +81,7 @@ private:
     return isa<ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
   }
 
+private:
   ModuleEmitter &module;
   llvm::DenseMap<Operation *, double> known;
 };
@@ -128,6 +128,62 @@ bool dependsOnElement(mlir::Value value) {
   }
   return isa_and_nonnull<ir::BinaryOp, ir::CastOp>(op) && llvm::any_of(op->getOperands(), dependsOnElement);
 }
+
+/// Whether the work is in loops that end lane by lane and do little but reach elements at indices that they read or compute: one lane after
+/// the other does not wait for the longest loop, and a gather takes as long as loads. Threads of one would lose their lanes' neighbors.
+class ScatteredLoops {
+public:
+  static bool prevail(ir::ForOp loop, CostModel &costs) {
+    if (loop.getMaxThreads() == 1) return false;
+    ScatteredLoops found;
+    double cost = 0;
+    loop.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      auto inner = dyn_cast<ir::ForOp>(op);
+      if (!isa<ir::WhileOp>(op) &&
+          !(inner && inner.getRank() == 1 && (dependsOnElement(inner.getLower()[0]) || dependsOnElement(inner.getUpper()[0]))))
+        return WalkResult::advance();
+      if (inner) found.counters.insert(inner.getBody().getArgument(0));
+      double rounds = kUnknownRounds;
+      for (Operation *outer = op->getParentOp(); outer != loop; outer = outer->getParentOp())
+        if (auto around = dyn_cast<ir::ForOp>(outer)) rounds *= CostModel::getRounds(around);
+      for (Region &region : op->getRegions()) cost += rounds * costs.getCost(region);
+      op->walk([&](Operation *part) { found.add(part); });
+      return WalkResult::skip();
+    });
+    return cost > 0.5 * costs.getCost(loop.getBody()) && found.arithmetic < kWorthLanes * found.accesses;
+  }
+
+private:
+  /// Arithmetic for each scattered access that makes lanes worth while. A gather takes 17 cycles on Zen 4, and lanes wait for each other.
+  static constexpr double kWorthLanes = 8;
+
+  void add(Operation *op) {
+    auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
+    if (!access) {
+      arithmetic += isa<ir::CallOp>(op) ? 1e9 : CostModel::getOpCost(op);
+    } else if (!access.isAtomic() && isScattered(access.getRef())) {
+      const auto components = double(ir::getComponentCount(cast<ir::RefType>(access.getRef().getType()).getPointee()));
+      accesses += (components > 1 ? components / 2 : 1) * (access.writes() ? 1.5 : 1);
+    }
+  }
+
+  /// Whether a place or an index differs between lanes without order.
+  bool isScattered(mlir::Value value) {
+    auto [known, isNew] = scattered.try_emplace(value, false);
+    if (!isNew) return known->second;
+    Operation *op = value.getDefiningOp();
+    bool is = counters.contains(value);
+    if (auto load = dyn_cast_or_null<ir::LoadOp>(op))
+      is = load.getRef().getDefiningOp<ir::LocalOp>() || dependsOnElement(value) || isScattered(load.getRef());
+    else if (op && !isa<ir::LocalOp>(op))
+      is = llvm::any_of(op->getOperands(), [&](mlir::Value operand) { return isScattered(operand); });
+    return scattered[value] = is;
+  }
+
+  double arithmetic = 0, accesses = 0;
+  llvm::DenseSet<mlir::Value> counters;
+  llvm::DenseMap<mlir::Value, bool> scattered;
+};
 
 /// Whether the body does little but read consecutive elements in an inner loop whose bounds are loaded, such as a row of a sparse matrix.
 /// Lanes would read far apart, and all would wait for the longest row.
@@ -248,6 +304,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it does little but update scattered elements";
   else if (walksRows(loop))
     schedule.whyScalar = "its inner loop reads rows of different lengths";
+  else if (CostModel costs(module); ScatteredLoops::prevail(loop, costs))
+    schedule.whyScalar = "its inner loops end at different iterations and reach scattered elements";
   else if (total && *total <= 2)
     schedule.whyScalar = "it has at most two iterations";
   else if (module.calls.contains(body, mustRunAlone))

@@ -328,9 +328,9 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
                                    : at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
-    in.control.isPartialVector = count && schedule.separateTail && !isa<llvm::Constant>(count);
+    in.isPartialVector = count && schedule.separateTail && !isa<llvm::Constant>(count);
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
-    in.control.isPartialVector = false;
+    in.isPartialVector = false;
     in.mask = nullptr;
   };
   auto known = dyn_cast<llvm::ConstantInt>(length);
