@@ -13,6 +13,8 @@ from autodiff_support import numbers, scalar_loss
 
 import quadrants as qd
 
+pytestmark = pytest.mark.needs("f64")
+
 
 @pytest.fixture(params=[os.environ["QD_ARCH"]] if os.environ.get("QD_ARCH") else ["cpu", "python"], autouse=True)
 def arch(request: pytest.FixtureRequest):

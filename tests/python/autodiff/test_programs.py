@@ -10,6 +10,8 @@ from programs import Program
 
 import quadrants as qd
 
+pytestmark = pytest.mark.needs("f64")
+
 
 @pytest.mark.parametrize("seed", range(8))
 def test_gradients_of_a_random_program(seed: int, tmp_path: Path):
