@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 _OFFSETS = (2, 9, 2)  # the version from which on torch's capsules of Metal's memory have offsets
@@ -14,8 +14,8 @@ def find_function(name: str) -> Any:
     """Returns a function of torch's library by its name in the binary. Raises what `ctypes` does if there is none."""
     import ctypes  # which only Metal needs
 
-    folder = Path(sys.modules["torch"].__file__ or "").parent
-    return ctypes.CDLL(str(folder / "lib/libtorch_cpu.dylib"))[name]
+    folder = os.path.dirname(sys.modules["torch"].__file__ or "")
+    return ctypes.CDLL(os.path.join(folder, "lib", "libtorch_cpu.dylib"))[name]
 
 
 def commit() -> bool:
