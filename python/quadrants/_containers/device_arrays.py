@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from contextlib import nullcontext
 from copy import deepcopy
@@ -16,7 +17,6 @@ from .._base.arch import GPU_NAMES
 from .._base.dtypes import BF16_BITS, bf16, to_numpy_dtype
 from .._base.errors import QuadrantsRuntimeError
 from . import foreign as _foreign
-from . import torch_queue
 from .axes import row_major_strides
 
 CPU, CUDA, VULKAN, METAL, ROCM = 1, 2, 7, 8, 10  # DLPack's device types
@@ -56,7 +56,7 @@ class DeviceArray:
         """Whether torch computes on that GPU, too: it is made for the GPUs of one vendor, or for none."""
         kind = DeviceArray.get_own_device()[0]
         if kind == METAL:
-            return torch.backends.mps.is_available() and torch_queue.has_offsets(torch)
+            return torch.backends.mps.is_available() and _has_offsets(torch)
         return kind == (ROCM if torch.version.hip else CUDA) and (torch.cuda.is_initialized() or torch.cuda.is_available())
 
     @staticmethod
@@ -140,10 +140,10 @@ def _ask_capsule(value: Any) -> Any:
         _finish_torch()
     if _foreign.is_tensor(value):
         value = _foreign.plain_tensor(value)
-        if kind == METAL and value.storage_offset() and not torch_queue.has_offsets(sys.modules["torch"]):
-            raise ValueError("this torch does not tell where in its buffer a tensor on mps begins: pass its .clone()")
         if kind != METAL:
             place = sys.modules["torch"].cuda.device_of(value)  # torch exports only memory of its current device
+        elif value.storage_offset() and not _has_offsets(sys.modules["torch"]):
+            raise ValueError("this torch does not tell where in its buffer a tensor on mps begins: pass its .clone()")
     stream = _DEFAULT_STREAMS.get(kind)
     with place:
         try:
@@ -152,11 +152,18 @@ def _ask_capsule(value: Any) -> Any:
             return value.__dlpack__(stream=stream)
 
 
+def _has_offsets(torch: Any) -> bool:
+    """Whether torch's capsules of Metal's memory have offsets, as they do from version 2.9.2 on."""
+    return tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:3]) >= (2, 9, 2)
+
+
 def _finish_torch() -> None:
     """Orders what torch has recorded for Metal before later kernels: waits, or commits it where both use one queue."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.backends.mps.is_available():
         return
+    from . import torch_queue  # which only Metal needs
+
     if not (_is_queue_of_torch() and torch_queue.commit()):
         torch.mps.synchronize()
 

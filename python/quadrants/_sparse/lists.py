@@ -139,8 +139,9 @@ class Lists(Cells):
         """Extends the list to the element."""
         chunk, a = divmod(n // self.chunk, self.lists)
         self.host_reach_list(a)
-        if self.lengths[a] <= (place := chunk * self.chunk + n % self.chunk):
-            self.lengths[a], self.state[0] = place + 1, 1
+        least = chunk * self.chunk + n % self.chunk + 1
+        if self.lengths[a] < least:
+            self.lengths[a], self.state[0] = least, 1
 
     def count_active(self) -> int:
         """Returns the number of elements of all lists."""
