@@ -20,41 +20,41 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_239, "python": 18_411}
+TOTALS = {"src": 45_368, "python": 18_399}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
-    "src/artifact": 553,
+    "src/artifact": 554,
     "src/backends": 9_061,
     "src/bindings": 553,
     "src/codegen": 7_416,
     "src/devlib": 1_209,
-    "src/frontend": 9_782,
+    "src/frontend": 9_886,
     "src/ir": 912,
-    "src/launch": 6_871,
+    "src/launch": 6_895,
     "src/layout": 143,
     "src/passes": 5_559,
     "src/runtime": 1_914,
     "src/support": 657,
     "src/tools": 201,
     "python/quadrants": 969,  # modules directly in the package
-    "python/quadrants/_base": 1_181,
+    "python/quadrants/_base": 1_184,
     "python/quadrants/_values": 776,
-    "python/quadrants/_containers": 2_274,
-    "python/quadrants/_language": 931,
+    "python/quadrants/_containers": 2_270,
+    "python/quadrants/_language": 932,
     "python/quadrants/_session": 1_081,
     "python/quadrants/_library": 511,
-    "python/quadrants/_solvers": 1_229,
+    "python/quadrants/_solvers": 1_223,
     "python/quadrants/_quantized": 488,
     "python/quadrants/_sparse": 696,
     "python/quadrants/ad": 908,
-    "python/quadrants/algorithms": 1_651,
+    "python/quadrants/algorithms": 1_630,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_054,
+    "python/quadrants/interpreter": 3_073,
     "python/quadrants/lang": 292,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 571,
-    "python/quadrants/types": 66,
+    "python/quadrants/types": 62,
     "python/quadrants/_viz": 610,
     "python/quadrants/_command": 277,
 }

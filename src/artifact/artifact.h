@@ -13,10 +13,11 @@ namespace qd::artifact {
 /// One step from an object to something it refers to.
 struct PathStep {
   enum class Kind : uint8_t {
-    Attribute,      ///< getattr(object, name)
-    Item,           ///< object[index]
-    FunctionGlobal, ///< object.__globals__[name], falling back to builtins; the object is a function, func or kernel
-    FunctionClosure ///< the closure cell `name` of the object
+    Attribute,       ///< getattr(object, name)
+    Item,            ///< object[index]
+    FunctionGlobal,  ///< object.__globals__[name], falling back to builtins; the object is a function, func or kernel
+    FunctionClosure, ///< the closure cell `name` of the object
+    Entry            ///< value number `index` of a dict whose key there has the text `name`, or of any dict
   };
   Kind kind = Kind::Attribute;
   std::string name;

@@ -162,6 +162,7 @@ std::string DependencyTracker::describe(const PathNode *path) {
   case PathStep::Kind::Attribute: return path->step.name == "_words" ? parent : parent + "." + path->step.name; // of a quantized field
   case PathStep::Kind::Item:
     return parent + "[" + (path->step.name.empty() ? std::to_string(path->step.index) : "'" + path->step.name + "'") + "]";
+  case PathStep::Kind::Entry: return parent + "[" + path->step.name + "]";
   case PathStep::Kind::FunctionGlobal:
   case PathStep::Kind::FunctionClosure: return path->step.name;
   }

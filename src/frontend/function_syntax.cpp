@@ -218,7 +218,8 @@ bool FunctionSyntax::mayTakeReference(const Operand &callee, size_t position, nb
   nb::object parameters = getAttribute(func, names().parameters);
   for (size_t index = 0; index < nb::len(parameters); ++index) {
     nb::object parameter = parameters[index];
-    if (name.is_none() ? index != position + hasSelf : !getAttribute(parameter, names().name).equal(name)) continue;
+    const bool isRest = nb::cast<int>(getAttribute(parameter, names().stars)) == (name.is_none() ? 1 : 2);
+    if (!isRest && (name.is_none() ? index != position + hasSelf : !getAttribute(parameter, names().name).equal(name))) continue;
     std::string kind = readText(parameter, names().kind);
     return kind == "template" || kind == "ref";
   }

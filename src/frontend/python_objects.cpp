@@ -52,6 +52,7 @@ PythonObjects::PythonObjects() {
   functions.boundFunc = findMember("quadrants._language.func", "BoundFunc");
   functions.asFunc = findMember("quadrants._language.func", "as_func");
   functions.localFunc = findMember("quadrants._language.func", "LocalFunc");
+  functions.allArguments = findMember("quadrants._base.source", "all_arguments");
   functions.freeNames = findMember("quadrants._language.func", "free_names");
   language.ndrange = findMember("quadrants._language.ndrange", "_Ndrange");
   language.groupedRange = findMember("quadrants._language.ndrange", "GroupedNDRange");

@@ -27,7 +27,7 @@ namespace nb = nanobind;
   X(field_dict) X(file) X(format_spec) X(func) X(function) X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(index) X(instance)       \
   X(has_checkpoints) X(is_async) X(is_graph) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(kwonlyargs) X(lines) X(lower) X(m)     \
   X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(origin) X(orelse) X(parameters) X(posonlyargs)      \
-  X(requires_top_level) X(results) X(right) X(shape) X(slice) X(source) X(start) X(statics) X(step) X(stop) X(strides) X(struct_methods) X(target) X(targets) X(test) X(tilings) X(tree) X(type) X(upper)   \
+  X(requires_top_level) X(results) X(right) X(shape) X(slice) X(source) X(start) X(statics) X(stars) X(step) X(stop) X(strides) X(struct_methods) X(target) X(targets) X(test) X(tilings) X(tree) X(type) X(upper)   \
   X(value) X(values) X(__call__) X(__closure__) X(__code__) X(__defaults__) X(func_) X(__init__) X(__kwdefaults__) X(__self__) X(__wrapped__) X(_fields) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box)  \
   X(_data_oriented) X(_qd_builtin) X(_qd_from_checkpoint) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r) X(is_tile)
 
@@ -73,7 +73,7 @@ struct ContainerClasses {
 
 /// What the decorators make of functions.
 struct FunctionClasses {
-  nb::object kernel, func, boundFunc, localFunc, asFunc, freeNames;
+  nb::object kernel, func, boundFunc, localFunc, asFunc, freeNames, allArguments;
 };
 
 /// Other objects of the language: ranges, stand-ins for values of the compiled program, parameters, and source text.
@@ -136,6 +136,9 @@ inline nb::object getAttribute(nb::handle object, const nb::object &name) { retu
 
 /// The integers of a sequence. nanobind's own conversion ends the process if memory runs out.
 std::vector<int64_t> readNumbers(nb::handle sequence);
+
+/// Whether an object is a dict that keeps its order as dicts do; an OrderedDict does not.
+inline bool hasDictOrder(nb::handle object) { return PyDict_Check(object.ptr()) && Py_TYPE(object.ptr())->tp_iter == PyDict_Type.tp_iter; }
 
 /// The attribute, or null if there is none; throws any exception other than AttributeError.
 nb::object findAttribute(nb::handle object, nb::handle name);

@@ -72,6 +72,14 @@ Py_ssize_t findCell(PyObject *function, PyObject *name) {
   return index;
 }
 
+PyObject *findEntry(PyObject *dict, int64_t position, PyObject **value) {
+  Py_ssize_t place = 0;
+  PyObject *key = nullptr;
+  for (int64_t i = 0; PyDict_Check(dict) && i <= position; ++i)
+    if (!PyDict_Next(dict, &place, &key, value)) return *value = nullptr;
+  return key;
+}
+
 Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   PyObject *found = nullptr;
   object = unwrap(object);
@@ -86,7 +94,9 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
     break;
   case PathStep::Kind::Item: {
     Ref key = name ? Ref::borrow(name) : Ref::adopt(PyLong_FromLongLong(step.index));
-    found = PyObject_GetItem(object, key.get());
+    // A defaultdict does not get the key by being asked for it.
+    const bool isDict = PyDict_Check(object) && Py_TYPE(object)->tp_as_mapping->mp_subscript == PyDict_Type.tp_as_mapping->mp_subscript;
+    found = isDict ? Py_XNewRef(PyDict_GetItemWithError(object, key.get())) : PyObject_GetItem(object, key.get());
     break;
   }
   case PathStep::Kind::FunctionGlobal:
@@ -99,6 +109,14 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
     PyObject *function = getFunction(object);
     return Ref::borrow(function ? readCell(function, findCell(function, name)) : nullptr);
   }
+  case PathStep::Kind::Entry: {
+    PyObject *key = findEntry(object, step.index, &found);
+    Ref value = Ref::borrow(found);
+    if (!key || key == name || step.name.empty()) return value;
+    Ref text = Ref::adopt(PyObject_Repr(key));
+    const char *shown = PyUnicode_AsUTF8(text.get());
+    return shown && step.name == shown ? value : missing();
+  }
   }
   return found ? unbind(Ref::adopt(found), object) : missing();
 }
@@ -106,7 +124,9 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
 std::string describe(const artifact::Path &path) {
   std::string text = path.root == artifact::Path::Root::Argument ? "argument " + std::to_string(path.argument) : "";
   for (const PathStep &step : path.steps) {
-    if (step.kind == PathStep::Kind::Item)
+    if (step.kind == PathStep::Kind::Entry)
+      text += "[" + step.name + "]";
+    else if (step.kind == PathStep::Kind::Item)
       text += "[" + (step.name.empty() ? std::to_string(step.index) : "'" + step.name + "'") + "]";
     else if (step.kind == PathStep::Kind::Attribute)
       text += "." + step.name;

@@ -27,8 +27,11 @@ inline PyObject *readCell(PyObject *function, Py_ssize_t index) {
   return closure && index >= 0 && index < PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, index)) : nullptr;
 }
 
-/// Takes one step from `object`; empty when the object is missing. `name` is the step's name, null for an index. Throws on all other
-/// errors.
+/// The key of an entry of a dict, and its value; borrowed, null when there are not so many.
+PyObject *findEntry(PyObject *dict, int64_t position, PyObject **value);
+
+/// Takes one step from `object`; empty when the object is missing. `name` is the step's name, null for an index; of an entry, the key if
+/// it is known. Throws on all other errors.
 Ref takeStep(PyObject *object, const artifact::PathStep &step, PyObject *name);
 /// The path as text such as "self.x[3]", for messages.
 std::string describe(const artifact::Path &path);

@@ -101,7 +101,7 @@ FAMILIES = tuple(
          "options are keywords with compile-time values, on the line before the loop"),
         # compile time
         ("QD602", r"AssertionError|static assertion failed", "the assertion names what this kernel needs"),
-        ("QD603", r'^Operator "is"|^"In"|^"NotIn"|"is" inside', "compare numbers with ==, and test membership with or"),
+        ("QD603", r'^Operator "is"|^"In"|^"NotIn"|^.in. searches|^cannot search', "compare with ==; `in` searches lists and ranges"),
         ("QD601", r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|non-static condition|"
          r"cannot be used inside qd.static|when calling `range`",
          "pass it as qd.template(), take it from a global, or do without qd.static"),

@@ -189,6 +189,12 @@ def is_debugger(function: Any) -> bool:
     return package in ("pdb", "bdb", "ipdb", "pudb", "debugpy", "pydevd", "code") or name in ("breakpoint", "breakpointhook", "set_trace")
 
 
+def all_arguments(given: ast.arguments) -> list[ast.arg]:
+    """Returns the parameters of a function in order."""
+    some = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    return [argument for argument in some if argument is not None]
+
+
 def lambda_body(node: ast.Lambda) -> list[ast.stmt]:
     """Returns the body of a lambda as the statements of a function."""
     return [ast.copy_location(ast.Return(node.body), node.body)]

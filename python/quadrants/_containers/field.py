@@ -252,11 +252,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
             attach(leaf.grad, "dual", shadow)
     tree = SNode("root", None)
     tree._tree.face = unfinished_trees.root
-    shadows = (
-        made.grad if needs_grad else None,
-        made.dual if needs_dual else None,
-        made.grad.dual if needs_grad and needs_dual else None,
-    )
+    shadows = (made.grad if needs_grad else None, made.dual if needs_dual else None, made.grad.dual if needs_grad and needs_dual else None)
     for source in (made, *shadows):
         parts = [] if source is None else [[leaf] for leaf in source._leaves()] if is_soa else [list(source._leaves())]
         for part in parts:

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from .._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
-from .._base.source import FunctionSource, get_source, lambda_body, note_text
+from .._base.source import FunctionSource, all_arguments, get_source, lambda_body, note_text
 from .operands import call_with_operand
 from .parameters import Parameter, attempt, check_undecorated, parse_parameters, parse_results
 
@@ -80,10 +80,9 @@ class LocalFunc(Func):
         shell = _define(outer, ast.FunctionDef(self.name, node.args, [ast.Pass()], [], returns), node)
         self.function, self.is_real_function = outer.function, False
         self.parameters = parse_parameters(shell, "functions", 1, typed=False)
-        self.parameters += [Parameter(name, "template", None) for name in captured]
+        self.parameters += [Parameter(name, "template", None, is_named=True) for name in captured]
         self.results = parse_results(shell, 1)[0]
-        own = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        arguments = ast.arguments([], [*own, *map(ast.arg, captured)], None, [], [], None, [])
+        arguments = ast.arguments([], [*all_arguments(node.args), *map(ast.arg, captured)], None, [], [], None, [])
         tree = ast.copy_location(ast.FunctionDef(self.name, arguments, body, [], None), node)
         self.source = FunctionSource(outer.function, tree, outer.file, outer.lines, self.name)
 

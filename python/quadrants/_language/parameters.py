@@ -14,7 +14,7 @@ from typing import Any
 from .._base.dtypes import DataType, find_dtype
 from .._base.errors import Frame, QuadrantsSyntaxError, add_help, compile_error
 from .._base.namespaces import is_dataclass
-from .._base.source import caller_locals, get_source
+from .._base.source import all_arguments, caller_locals, get_source
 from .._containers.buffer_view import BufferView, BufferViewType
 from .._runtime import TensorBase
 from .._values.struct import StructType
@@ -27,14 +27,15 @@ class Parameter:
     """One parameter of a kernel or func.
 
     `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template" or "dataclass"; for funcs also "ref" or "value" (plain).
-    `is_named`: keyword-only. `is_placed`: positional-only. Neither: by position or name. Both: no argument is accepted.
+    `is_named`: keyword-only. `is_placed`: positional-only. Neither: by position or name. Both: no argument is accepted, except by `*args`
+    (1 in `stars`) and `**kwargs` (2), whose arguments have the kind.
     """
 
-    __slots__ = ("annotation", "default", "has_default", "is_named", "is_placed", "kind", "name", "optional")
+    __slots__ = ("annotation", "default", "has_default", "is_named", "is_placed", "kind", "name", "optional", "stars")
 
-    def __init__(self, name: str, kind: str, annotation: Any, default: Any = EMPTY, optional: bool = False):
+    def __init__(self, name: str, kind: str, annotation: Any, default: Any = EMPTY, optional: bool = False, is_named: bool = False):
         self.name, self.kind, self.annotation, self.optional = name, kind, annotation, optional
-        self.is_named = self.is_placed = False
+        self.is_named, self.is_placed, self.stars = is_named, False, 0
         self.has_default = default is not EMPTY
         self.default = default if self.has_default else None
 
@@ -82,9 +83,7 @@ def _show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
     frame: Frame = (code.co_filename, function.__qualname__, code.co_firstlineno, 0, code.co_firstlineno, 0)
     with contextlib.suppress(Exception):  # the text of the function may be unavailable
         source = get_source(function)
-        given = source.tree.args
-        named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-        node: Any = source.tree.returns if at == "return" else next(item for item in named if item is not None and item.arg == at)
+        node: Any = source.tree.returns if at == "return" else next(item for item in all_arguments(source.tree.args) if item.arg == at)
         frame = (source.file, function.__qualname__, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
     return compile_error("QuadrantsSyntaxError", str(error), [frame])
 
@@ -100,10 +99,10 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
     parameters: list[Parameter] = []
     annotations = _Annotations(function, depth + 1)
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            raise _mistake(f"Quadrants {what} do not support variable positional parameters (i.e., *args)", parameter.name)
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            raise _mistake(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)", parameter.name)
+        stars = 2 if parameter.kind is inspect.Parameter.VAR_KEYWORD else int(parameter.kind is inspect.Parameter.VAR_POSITIONAL)
+        if stars and typed:
+            form = ("positional parameters (i.e., *args)", "keyword parameters (i.e., **kwargs)")[stars - 1]
+            raise _mistake(f"Quadrants {what} do not support variable {form}", parameter.name)
         annotation = annotations.resolve(parameter.annotation, parameter.name)
         if annotation is EMPTY or (annotation is Any and not typed):  # what type checkers want for values of any type
             if typed and not (position == 0 and is_method(function)):
@@ -118,8 +117,9 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
                 text = f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})"
                 raise _mistake(text, parameter.name)
             made = Parameter(parameter.name, kind, annotation, parameter.default, optional)
-        made.is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        made.is_placed = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        made.stars = stars
+        made.is_named = bool(stars) or parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        made.is_placed = bool(stars) or parameter.kind is inspect.Parameter.POSITIONAL_ONLY
         parameters.append(made)
     return parameters
 
@@ -147,23 +147,26 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
 def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """Returns the values of all parameters in order; raises one error that lists all mistakes of a call, missing arguments first."""
     placed = [parameter for parameter in parameters if not parameter.is_named]
-    values = {parameter.name: value for parameter, value in zip(placed, arguments, strict=False)}
+    values: dict[str, Any] = {parameter.name: value for parameter, value in zip(placed, arguments, strict=False)}
     named = {parameter.name for parameter in parameters if not parameter.is_placed}
-    missing = [p.name for p in parameters if p.name not in values and not p.has_default and not (p.name in keywords and p.name in named)]
-    problems = [f"Missing argument '{name}'." for name in missing]
+    starred = {parameter.stars: parameter.name for parameter in parameters if parameter.stars}
+    needed = (p.name for p in parameters if p.name not in values and not p.has_default and not p.stars)
+    problems = [f"Missing argument '{name}'." for name in needed if not (name in keywords and name in named)]
     only_placed = {parameter.name for parameter in parameters} - named
     problems += [
         f"Unexpected argument '{name}'." + " It is given by position, without its name." * (name in only_placed)
         for name in keywords
-        if name not in named
+        if name not in named and 2 not in starred
     ]
     problems += [f"Multiple values for argument '{name}'." for name in keywords if name in values and name in named]
-    if len(arguments) > len(placed):
+    if len(arguments) > len(placed) and 1 not in starred:
         expected = ", ".join(map(repr, placed))
         problems.append(f"Too many arguments. Expected ({expected}), got ({', '.join(map(repr, arguments))}).")
     if problems:
         raise QuadrantsSyntaxError("\n".join(problems))
-    values.update(keywords)
+    values.update((name, value) for name, value in keywords.items() if name in named)
+    others = {name: value for name, value in keywords.items() if name not in named}
+    values.update((name, others if stars == 2 else tuple(arguments[len(placed) :])) for stars, name in starred.items())
     return tuple(values[p.name] if p.name in values else p.default for p in parameters)
 
 

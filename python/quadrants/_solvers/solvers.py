@@ -160,13 +160,7 @@ class SparseCG:
     """
 
     def __init__(
-        self,
-        A: SparseMatrix,
-        b: Any,
-        x0: Any = None,
-        max_iter: int = 50,
-        atol: float = 1e-6,
-        preconditioner: LinearOperator | None = None,
+        self, A: SparseMatrix, b: Any, x0: Any = None, max_iter: int = 50, atol: float = 1e-6, preconditioner: LinearOperator | None = None
     ):
         if not isinstance(A, SparseMatrix):
             raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")

@@ -12,17 +12,7 @@ from ..simt._primitives import block_sync, shuffle, thread_idx
 from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialize_folds
 from ._scan import scan_counts
 from ._scratch import check_length, check_selection
-from ._tiles import (
-    BLOCK,
-    clear_words,
-    copy_rows,
-    count_tiles,
-    from_word,
-    last_lane,
-    scan_lanes,
-    take_tile,
-    to_word,
-)
+from ._tiles import BLOCK, clear_words, copy_rows, count_tiles, from_word, last_lane, scan_lanes, take_tile, to_word
 
 _ROWS = {8: 21, 12: 15, 16: 11}  # see _tiles.rows_of; by the bytes of a key and a value, at most, which shared memory holds
 _BLOCKS = 4  # on a multiprocessor at a time

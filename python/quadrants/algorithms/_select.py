@@ -11,18 +11,7 @@ from ..simt._primitives import thread_idx
 from ._blocks import Constant, at, block_count, block_size
 from ._scan import scan_counts
 from ._scratch import check_depth, check_length, check_selection
-from ._tiles import (
-    BLOCK,
-    before_tile,
-    clear_words,
-    count_tiles,
-    count_votes,
-    fold_before,
-    load_rows,
-    row_place,
-    rows_of,
-    take_tile,
-)
+from ._tiles import BLOCK, before_tile, clear_words, count_tiles, count_votes, fold_before, load_rows, row_place, rows_of, take_tile
 
 _ROWS = 23, 15  # see rows_of
 _BLOCKS = 4  # on a multiprocessor at a time

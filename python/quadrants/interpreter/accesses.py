@@ -85,10 +85,6 @@ class Accesses:
         is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
         return objects.truth_of(self, value) if is_special else value
 
-    def object_operand(self, value: Any) -> Any:
-        """Returns an operand of `is` or `in`, which compare compile-time objects."""
-        return value.owner if isinstance(value, Tensor) else value
-
     def captured(self, value: Any) -> Any:
         """Converts a value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
         if isinstance(value, np.generic) or is_place(value):

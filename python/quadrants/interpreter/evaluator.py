@@ -43,6 +43,12 @@ class Evaluator(Loops):
             made = PYTHON[name][1](left, right) if name in ("add", "mul") and not is_runtime(right) else None
             if isinstance(made, list):
                 return self.copies(made)
+        if name in ("is", "is_not"):
+            same = operator.is_(*(value.owner if isinstance(value, Tensor) else value for value in (left, right)))
+            return same == (name == "is")
+        if name in ("in", "not_in"):
+            found = self.contains(right, left)
+            return found if name == "in" else self.unary("logical_not", found)
         is_special = objects.has_own_operators(type(left)) or objects.has_own_operators(type(right))
         if is_special and not (objects.is_known(self, left) and objects.is_known(self, right)):
             return objects.call_operator(self, name, left, right)
@@ -51,6 +57,19 @@ class Evaluator(Loops):
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
             return values.binary(name, left, right)
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
+
+    def contains(self, items: Any, value: Any) -> Any:
+        """Evaluates `value in items`."""
+        if not objects.is_known(self, items) or objects.has_own_operators(type(items)):
+            if (found := objects.call_special(self, items, "__contains__", value)) is not NotImplemented:
+                return found
+        if objects.is_known(self, items) and not is_runtime(value):
+            return (value.owner if isinstance(value, Tensor) else value) in items
+        if isinstance(items, (range, map)):
+            return typed(value.item() in items)
+        items = [Vec(row) if row.ndim else row for row in items.data] if isinstance(items, Vec) else items
+        same = [self.binary("eq", value, item) for item in items]
+        return typed(any(each.data.all() if isinstance(each, Vec) else bool(each) for each in same))
 
     def unary(self, name: str, value: Any) -> Any:
         """Evaluates a unary operator."""
@@ -136,6 +155,10 @@ class Evaluator(Loops):
         if scalars.is_number(value):
             return typed(value)
         return read(value)
+
+    def each(self, items: Any, convert: Callable[[Any], Any]) -> Any:
+        """Converts the arguments in a `*args` or `**kwargs` of a function inside a kernel."""
+        return {name: convert(item) for name, item in items.items()} if isinstance(items, dict) else tuple(map(convert, items))
 
     def passed(self, name: str, annotation: Any, value: Any) -> Any:
         """Converts an argument of a function inside a kernel to its annotation."""
@@ -363,6 +386,8 @@ def _choose(argument: Any, by_reference: bool) -> Any:
 def _type_key(value: Any) -> Any:
     if isinstance(value, StructValue):
         return tuple((name, _type_key(member)) for name, member in value.members.items())
+    if isinstance(value, (tuple, dict)):
+        return (type(value), *map(_type_key, value.items() if isinstance(value, dict) else value))
     value = value[()] if is_place(value) else value
     if is_runtime(value):
         return (value.data.shape, value.data.dtype) if isinstance(value, Vec) else value.dtype

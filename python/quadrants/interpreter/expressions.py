@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from quadrants._base.source import FunctionSource, is_debugger
+from quadrants._base.source import FunctionSource, all_arguments, is_debugger
 
 MISSING = object()
 BINARY = {
@@ -19,8 +19,10 @@ BINARY = {
     ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bit_and", ast.BitOr: "bit_or", ast.BitXor: "bit_xor", ast.MatMult: "matmul",
 }  # fmt: skip
 _UNARY = {ast.USub: "neg", ast.UAdd: "pos", ast.Not: "logical_not", ast.Invert: "bit_not"}
-_COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
-_OBJECT_TESTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_COMPARE = {
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne", ast.In: "in", ast.NotIn: "not_in",
+    ast.Is: "is", ast.IsNot: "is_not",
+}  # fmt: skip
 
 
 literal: Callable[[Any], ast.expr] = ast.Constant  # a constant of the generated code
@@ -163,9 +165,6 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         operands = [self.visit(item) for item in (node.left, *node.comparators)]
-        if any(isinstance(op, _OBJECT_TESTS) for op in node.ops):
-            operands = [helper("object_operand", operand, at=node) for operand in operands]
-            return place(ast.Compare(operands[0], node.ops, operands[1:]), node)
         names = [literal(_COMPARE[type(op)]) for op in node.ops]
         if len(names) == 1:
             return helper("binary", names[0], *operands, at=node)
@@ -274,7 +273,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         return value if isinstance(node, (ast.Constant, ast.Starred)) else helper("read", value, at=node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
-        self.scopes.append({argument.arg: "fixed" for argument in node.args.args})
+        self.scopes.append({argument.arg: "fixed" for argument in all_arguments(node.args)})
         node.body = self.visit(node.body)
         self.scopes.pop()
         return node

@@ -297,10 +297,14 @@ def by_reference(callee: Any) -> Any:
     if not is_func(callee):
         return lambda _: False
     func, bound = parts_of(callee)
-    parameters = enumerate(func.parameters[len(bound) :])
-    return {
-        key for position, parameter in parameters if parameter.kind in ("template", "ref") for key in (position, parameter.name)
-    }.__contains__
+    parameters = func.parameters[len(bound) :]
+
+    def is_reference(key: Any) -> bool:
+        stars = 2 if isinstance(key, str) else 1
+        found = (p.kind for position, p in enumerate(parameters) if key in (position, p.name) or p.stars == stars)
+        return next(found, "") in ("template", "ref")
+
+    return is_reference
 
 
 def executable(function: Any, parameters: Any, others: str, evaluator: Any, wanted: str = "") -> Any:
@@ -319,10 +323,16 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     if keywords or len(given) != len(func.parameters) or any(parameter.is_named for parameter in func.parameters):
         given = _parameters.bind(func.parameters, given, keywords)
     keeps_numbers = func.__name__ in ("__init__", "__post_init__")  # constructors
-    given = [
-        value if keeps_numbers and parameter.annotation is None and not values.is_runtime(value) else passed(evaluator, parameter, value)
-        for parameter, value in zip(func.parameters, given, strict=False)
-    ]
+
+    def convert_one(parameter: Any, value: Any, stars: int) -> Any:
+        if stars == 1:
+            return tuple([convert_one(parameter, item, 0) for item in value])
+        if stars:
+            return {name: convert_one(parameter, item, 0) for name, item in value.items()}
+        stays = keeps_numbers and parameter.annotation is None and not values.is_runtime(value)
+        return value if stays else passed(evaluator, parameter, value)
+
+    given = [convert_one(parameter, value, parameter.stars) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # the end of a recursion is not computed, so it would not terminate
         return _zero_result(func)
     result = executable(func.function, func.parameters, "value", evaluator)(*given)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from quadrants._base.source import FunctionSource, copy_tree
+from quadrants._base.source import FunctionSource, all_arguments, copy_tree
 from quadrants._language.checkpoints import HIDDEN, Names, changes_data, get_argument
 from quadrants._values.types import Template
 
@@ -271,7 +271,7 @@ class Rewriter(ExpressionRewriter):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        arguments = all_arguments(node.args)
         parameters = [argument.arg for argument in arguments]
         own = {*parameters, *(item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))}
         self.scopes[-1][node.name] = "fixed"
@@ -287,12 +287,17 @@ class Rewriter(ExpressionRewriter):
         self.function_depth -= 1
         self.scopes = outer
         for name, role in roles.items():
-            value: ast.expr = load(name)
             if name in references:
                 continue
+            is_starred = [starred is not None and starred.arg == name for starred in (node.args.vararg, node.args.kwarg)]
+            value: ast.expr = load("_qd_item" if any(is_starred) else name)
             if name in annotations:
                 value = helper("passed", literal(name), annotations[name], value, at=node)
             value = helper("declare", value, at=node)
+            if any(is_starred):
+                value = helper(
+                    "each", load(name), ast.Lambda(ast.arguments([], [ast.arg("_qd_item")], None, [], [], None, []), value), at=node
+                )
             value = helper("place_of", value, at=node) if role == "place" else value
             body.insert(0, set_name(name, value, node))
         for argument in arguments:
@@ -319,11 +324,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def rewrite(
-    source: FunctionSource,
-    roles: dict[str, str],
-    by_reference: Callable[[Any], Any],
-    evaluator: Any,
-    wanted: str,
+    source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], evaluator: Any, wanted: str
 ) -> FunctionType | None:
     """Returns the function that computes `source`. Its globals and closure are those of the user's function, so captured values are
     current.
@@ -341,11 +342,10 @@ def rewrite(
         body = Rewriter(source, roles, by_reference, references, wanted).block(copy_tree(source.tree.body))[0]
     tree = copy.copy(source.tree)
     arguments = copy_tree(tree.args)
-    arguments.args += arguments.kwonlyargs  # all arguments are passed by position
+    arguments = ast.arguments([], all_arguments(arguments), None, [], [], None, [])  # all are passed by position
     arguments.args += [ast.arg(HIDDEN)] if HIDDEN in roles else []
-    for argument in (*arguments.posonlyargs, *arguments.args):
+    for argument in arguments.args:
         argument.annotation = None
-    arguments.defaults, arguments.kwonlyargs, arguments.kw_defaults = [], [], []
     entry = [set_name(name, helper("place_of", load(name), at=tree), tree) for name in sorted(references & set(roles))]
     inner = place(ast.FunctionDef("_qd_function", arguments, entry + body, [], None), tree)
     outer_names = ["_qd", *function.__code__.co_freevars]

@@ -436,12 +436,7 @@ def flat_indices(index: Any) -> list[Any]:
 
 
 def _keys(
-    flat: list[Any],
-    shape: tuple[int, ...],
-    lenient: bool,
-    tensor: Tensor | None,
-    describe: Callable[[], Exception],
-    clamps: bool,
+    flat: list[Any], shape: tuple[int, ...], lenient: bool, tensor: Tensor | None, describe: Callable[[], Exception], clamps: bool
 ) -> tuple[Any, ...]:
     """Returns checked indices counted from 0; for slices of containers start, count and step.
 

@@ -25,11 +25,7 @@ def int(bits: builtins.int, signed: bool = True, compute: Any = None) -> QuantTy
 
 
 def fixed(
-    bits: builtins.int,
-    signed: bool = True,
-    max_value: builtins.float = 1.0,
-    compute: Any = None,
-    scale: builtins.float | None = None,
+    bits: builtins.int, signed: bool = True, max_value: builtins.float = 1.0, compute: Any = None, scale: builtins.float | None = None
 ) -> QuantType:
     """Return the type of fixed-point numbers: multiples of one step. A number is rounded to the nearest, or to the lowest or highest.
 

@@ -401,6 +401,8 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
     auto type = dyn_cast_if_present<VectorType>(operand.getType());
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is<Sequence>() || operand.is<Dictionary>()) return makeObject(nb::int_(operand.findBase<Aggregate>()->items.size()));
+    if (operand.isObject() && operand.getObject() && hasDictOrder(operand.getObject()))
+      return makeObject(nb::int_(collections().listEntries(operand.get<PythonObject>()).size()));
     if (operand.is<Instance>())
       if (std::optional<Operand> length = instances().callSpecial(operand, "__len__", {})) return *length;
     if (operand.is<View>() || conversions.isTensor(operand))

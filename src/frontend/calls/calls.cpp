@@ -212,6 +212,13 @@ Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::hand
     if (name == "format" && PyUnicode_Check(object.ptr()) &&
         !llvm::all_of(arguments.positional, [&](const Operand &value) { return bool(conversions.toPython(value)); }))
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
+    bool isView = hasDictOrder(object) && arguments.positional.empty() && llvm::is_contained({"items", "keys", "values"}, name);
+    if (isView && !session.python.isPlainData(object))
+      return makeSequence(listOperands(collections().listEntries(receiver.get<PythonObject>()), [&](const auto &entry) {
+        return name == "items"  ? makeTuple({makeObject(entry.first), entry.second})
+               : name == "keys" ? makeObject(entry.first)
+                                : entry.second;
+      }));
     nb::object found = findAttribute(object, method.callee);
     if (!found) fail(error::kAttribute, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
     return pythonCalls().callPython({found, receiver.get<PythonObject>().path}, arguments);

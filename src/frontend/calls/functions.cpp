@@ -48,8 +48,26 @@ std::vector<Operand> Functions::bindArguments(const PythonObject &func, const Op
                                 ? session.tracker.getStep(parameterPath, PathStep::Kind::Attribute, "default")
                                 : nullptr;
     const Operand value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, place);
-    bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
-    values.push_back(staysKnown ? value : passArgument(parameter, value));
+    auto pass = [&](const Operand &value) {
+      bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
+      return staysKnown ? value : passArgument(parameter, value);
+    };
+    auto passGiven = [&](nb::handle item) { return pass(given[nb::cast<size_t>(getAttribute(item, names().index))]); };
+    if (nb::cast<int>(getAttribute(parameter, names().stars)) == 1) {
+      values.push_back(makeTuple(listOperands(item, passGiven)));
+      continue;
+    }
+    if (nb::cast<int>(getAttribute(parameter, names().stars)) == 2) {
+      Dictionary rest;
+      for (auto [name, value] : nb::borrow<nb::dict>(item)) {
+        rest.names.push_back(nb::borrow(name));
+        rest.items.push_back(passGiven(value));
+      }
+      session.functions.keptAlive.insert(session.functions.keptAlive.end(), rest.names.begin(), rest.names.end());
+      values.push_back(rest);
+      continue;
+    }
+    values.push_back(pass(value));
   }
   return values;
 }
@@ -283,8 +301,7 @@ Operand Functions::inlineCall(const Callee &callee, const std::vector<Operand> &
 std::vector<nb::object> Functions::listParameterNames() {
   std::vector<nb::object> found;
   nb::object parameters = getAttribute(context.source.tree, names().args);
-  for (const nb::object &part : {names().posonlyargs, names().args, names().kwonlyargs})
-    for (nb::handle parameter : getAttribute(parameters, part)) found.push_back(getAttribute(parameter, names().arg));
+  for (nb::handle parameter : session.python.functions.allArguments(parameters)) found.push_back(getAttribute(parameter, names().arg));
   return found;
 }
 

@@ -15,6 +15,8 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
     return listOperands(dictionary->names, [](const nb::object &name) { return makeObject(name); });
   if (value.is<Sequence>() || value.is<Struct>()) return value.findBase<Aggregate>()->items;
   auto *known = value.find<PythonObject>();
+  if (known && known->object && hasDictOrder(known->object))
+    return listOperands(listEntries(*known), [](const auto &entry) { return makeObject(entry.first); });
   if (session.python.isInstance(value.getObject(), session.python.language.groupedRange)) {
     for (nb::handle index : getAttribute(known->object, names().r)) items.push_back(indexVector(index));
     return items;
@@ -200,6 +202,47 @@ nb::object Collections::knownKey(const Operand &value) {
   nb::object key = conversions.toPython(value);
   if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling, got " + conversions.describe(value));
   return key;
+}
+
+/// Whether the text of a key is the same in every process, and tells it from all others.
+static bool hasPlainText(nb::handle key, nb::handle enumeration) {
+  if (PyTuple_CheckExact(key.ptr())) return llvm::all_of(key, [&](nb::handle item) { return hasPlainText(item, enumeration); });
+  PyTypeObject *type = Py_TYPE(key.ptr());
+  return llvm::is_contained({&PyUnicode_Type, &PyLong_Type, &PyBool_Type, &PyFloat_Type, Py_TYPE(Py_None)}, type) ||
+         type->tp_repr == reinterpret_cast<PyTypeObject *>(enumeration.ptr())->tp_repr;
+}
+
+const PathNode *Collections::findKeyPath(const PythonObject &dict, nb::handle key) {
+  if (!PyDict_Check(dict.object.ptr()) || session.python.isPlainData(dict.object)) return nullptr;
+  if (PyUnicode_CheckExact(key.ptr()) && !toText(key).empty()) return session.tracker.getStep(dict.path, PathStep::Kind::Item, toText(key));
+  int overflow = 0;
+  const int64_t number = PyLong_CheckExact(key.ptr()) ? PyLong_AsLongLongAndOverflow(key.ptr(), &overflow) : 0;
+  if (PyLong_CheckExact(key.ptr()) && !overflow) return session.tracker.getStep(dict.path, PathStep::Kind::Item, "", number);
+  int64_t position = 0;
+  for (auto [known, item] : nb::borrow<nb::dict>(dict.object)) {
+    if (known.equal(key)) {
+      if (!hasPlainText(known, session.python.host.enumeration)) session.tracker.refuseCache();
+      return session.tracker.getStep(dict.path, PathStep::Kind::Entry, toText(nb::repr(known)), position);
+    }
+    ++position;
+  }
+  return nullptr;
+}
+
+std::vector<std::pair<nb::object, Operand>> Collections::listEntries(const PythonObject &dict) {
+  std::vector<std::pair<nb::object, Operand>> entries;
+  const bool isPlain = session.python.isPlainData(dict.object);
+  auto getEntry = [&](const std::string &text) {
+    return isPlain ? nullptr : session.tracker.getStep(dict.path, PathStep::Kind::Entry, text, int64_t(entries.size()));
+  };
+  for (auto [key, item] : nb::borrow<nb::dict>(dict.object)) {
+    session.tracker.depend(getEntry(toText(nb::repr(key)).str()), artifact::Dependency::Kind::Type);
+    const PathNode *path = findKeyPath(dict, key);
+    session.tracker.read(path, item);
+    entries.emplace_back(nb::borrow(key), conversions.fromPython(item, path));
+  }
+  session.tracker.depend(getEntry(""), artifact::Dependency::Kind::Absent);
+  return entries;
 }
 
 Operand *Collections::findKey(Dictionary &dictionary, nb::handle key) {

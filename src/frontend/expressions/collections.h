@@ -17,6 +17,10 @@ public:
   std::vector<Operand> visitAll(nb::handle nodes, llvm::function_ref<Operand(nb::handle)> visitOne);
   /// Keys and items of a dict or struct.
   std::vector<std::pair<nb::object, Operand>> listPairs(const Operand &value);
+  /// Keys and items of a Python dict. The keys in their order are a dependency.
+  std::vector<std::pair<nb::object, Operand>> listEntries(const PythonObject &dict);
+  /// The path of an item of a dict; null for plain data, which depends on the value of the whole dict.
+  const PathNode *findKeyPath(const PythonObject &dict, nb::handle key);
   nb::object knownKey(const Operand &value);
   Operand *findKey(Dictionary &dictionary, nb::handle key);        ///< null if there is none
   Operand *findItem(const Operand &container, const Operand &key); ///< in a list or dict; null if there is none

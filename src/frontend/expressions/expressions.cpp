@@ -172,6 +172,8 @@ Operand Expressions::visitCompare(nb::handle at) {
 Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &right) {
   if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
     auto isKnown = [&](const Operand &operand) { return conversions.isConstant(operand) || conversions.isTensor(operand); };
+    // What is known at run time only is not None, as is the argument for a parameter with this default.
+    if ((left.isNone() && !right.isObject()) || (right.isNone() && !left.isObject())) return makeObject(nb::bool_(kind == NodeKind::IsNot));
     llvm::StringRef symbol = kind == NodeKind::Is ? "is" : "is not";
     if ((!isKnown(left) || !isKnown(right)) && nesting.staticDepth > 0)
       fail(error::kSyntax, "Operator \"" + symbol +
@@ -192,15 +194,55 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
   if (kind == NodeKind::In || kind == NodeKind::NotIn) {
     auto *dictionary = right.find<Dictionary>();
     nb::object item = conversions.toPython(left), container = dictionary ? nb::cast(dictionary->names) : conversions.toPython(right);
-    if (!item || !container)
-      fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
-                               " is only supported inside `qd.static`. Both sides must be known while compiling");
+    if (!item || !container) {
+      if (nesting.staticDepth > 0)
+        fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
+                                 " inside `qd.static` compares values that are known while compiling");
+      Operand found = contains(right, left);
+      return kind == NodeKind::In ? found : operators().logicalNot(found);
+    }
+    if (auto *known = right.find<PythonObject>(); known && PyDict_Check(container.ptr())) {
+      const bool isPresent = PyDict_Contains(container.ptr(), item.ptr()) == 1;
+      const auto dependency = isPresent ? artifact::Dependency::Kind::Type : artifact::Dependency::Kind::Absent;
+      session.tracker.depend(collections().findKeyPath(*known, item), dependency);
+    }
     int found = PySequence_Contains(container.ptr(), item.ptr());
     if (found < 0) throw nb::python_error();
     return makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
   }
   const Operator &op = *findOperator(kind);
   return operators().binary(op.kind, left, conversions.load(right), op.symbol);
+}
+
+/// Whether a list, a range or a vector contains a value, of which at least one is known at run time only.
+Operand Expressions::contains(const Operand &container, const Operand &given) {
+  if (std::optional<Operand> found = instances().callSpecial(container, "__contains__", {collections().copyElement(given)})) return *found;
+  const Operand value = conversions.load(given);
+  auto apply = [&](BinaryKind kind, const Operand &lhs, const Operand &rhs) { return operators().binary(kind, lhs, rhs, "in"); };
+  nb::object known = container.getObject();
+  if (known && PyRange_Check(known.ptr())) {
+    if (known.attr("step") < nb::int_(0)) known = known.attr("__getitem__")(nb::slice(nb::none(), nb::none(), nb::int_(-1)));
+    auto type = dyn_cast_if_present<IntegerType>(conversions.findType(value));
+    const auto start = nb::cast<int64_t>(known.attr("start")), stride = nb::cast<int64_t>(known.attr("step"));
+    if (type && type.isUnsigned() && start < 0)
+      known = known.attr("__getitem__")(nb::slice(nb::int_((stride - 1 - start) / stride), nb::none(), nb::none()));
+    return contains(loopRanges().toRange(makeObject(known)), value);
+  }
+  if (auto *range = container.find<Range>(); range && !range->isNdrange) {
+    const Operand &begin = range->items[0], &end = range->items[1], &step = range->items[2];
+    const std::optional<int64_t> stride = conversions.findInteger(step);
+    if (!stride || *stride <= 0) fail(error::kSyntax, "'in' searches ranges whose steps are known while compiling and positive");
+    Operand isInside = apply(BinaryKind::bit_and, apply(BinaryKind::ge, value, begin), apply(BinaryKind::lt, value, end));
+    Operand isOnStep = apply(BinaryKind::eq, apply(BinaryKind::mod, value, step), apply(BinaryKind::mod, begin, step));
+    return apply(BinaryKind::bit_and, isInside, isOnStep);
+  }
+  Operand any = makeObject(nb::bool_(false));
+  for (const Operand &item : collections().listItems(container, "search")) {
+    Operand isSame = apply(BinaryKind::eq, value, item);
+    if (isa_and_nonnull<VectorType>(isSame.getType())) isSame = makeComputed(emitter.reduce(BinaryKind::bit_and, conversions.emit(isSame)));
+    any = apply(BinaryKind::bit_or, any, isSame);
+  }
+  return any;
 }
 
 bool Expressions::isSpeculatable(Block &block) {

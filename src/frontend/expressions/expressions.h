@@ -17,6 +17,7 @@ private:
   Operand visitName(nb::handle node);
   Operand visitCompare(nb::handle node);
   Operand compare(NodeKind kind, const Operand &left, const Operand &right);
+  Operand contains(const Operand &container, const Operand &value);
   Operand visitBoolean(nb::handle node);
   Operand visitConditional(nb::handle node);
   Operand visitBinary(nb::handle node);

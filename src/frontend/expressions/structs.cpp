@@ -43,7 +43,7 @@ std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedIte
   const nb::object &object = value.getObject();
   if (session.python.isInstance(object, session.python.values.structValue)) return findNamedItems(structOfObject(value));
   if (object && PyDict_Check(object.ptr())) {
-    for (auto [name, item] : nb::borrow<nb::dict>(object)) items.emplace_back(nb::borrow(name), makeObject(item));
+    return collections().listEntries(value.get<PythonObject>());
   } else if (object && session.python.isDataclassInstance(object)) {
     for (nb::handle name : nb::list(getAttribute(object, names().__dataclass_fields__)))
       items.emplace_back(nb::borrow(name), attributes().getAttributeOf(value, name));

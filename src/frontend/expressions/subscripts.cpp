@@ -359,15 +359,6 @@ Operand Subscripts::subscriptSequence(const Operand &base, const Operand &index)
   fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index));
 }
 
-/// The path of an item of a dict; null if no path contains the key, and for plain data, which depends on the value of the whole dict.
-static const PathNode *findKeyPath(Session &session, const PythonObject &dict, nb::handle key) {
-  if (!PyDict_Check(dict.object.ptr()) || session.python.isPlainData(dict.object)) return nullptr;
-  if (PyUnicode_Check(key.ptr()) && !toText(key).empty()) return session.tracker.getStep(dict.path, PathStep::Kind::Item, toText(key));
-  int overflow = 0;
-  const int64_t number = PyLong_Check(key.ptr()) ? PyLong_AsLongLongAndOverflow(key.ptr(), &overflow) : 0;
-  return PyLong_Check(key.ptr()) && !overflow ? session.tracker.getStep(dict.path, PathStep::Kind::Item, "", number) : nullptr;
-}
-
 Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index) {
   const auto &base = operand.get<PythonObject>();
   PyObject *container = base.object.ptr();
@@ -392,7 +383,7 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
     int64_t wrapped = *position < 0 ? *position + int64_t(PySequence_Size(container)) : *position;
     path = session.tracker.getStep(base.path, PathStep::Kind::Item, "", wrapped);
     session.tracker.read(path, found);
-  } else if (path = findKeyPath(session, base, key); path) {
+  } else if (path = collections().findKeyPath(base, key); path) {
     session.tracker.read(path, found);
   } else if (base.path && !session.python.isPlainData(base.object)) {
     session.tracker.refuseCache();

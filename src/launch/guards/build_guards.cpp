@@ -90,16 +90,17 @@ void GuardBuilder::useInLaunch(Node &node) {
 }
 
 GuardBuilder::Node *GuardBuilder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
-  auto key =
-      std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
+  const bool isEntry = path.kind == PathStep::Kind::Entry, isNumbered = isEntry || (path.kind == PathStep::Kind::Item && path.name.empty());
+  auto key = std::make_pair(int(path.kind), isNumbered ? "#" + std::to_string(path.index) + path.name : path.name);
   if (auto found = parent.children.find(key); found != parent.children.end()) return found->second.get();
   static constexpr GuardStep::Kind kKinds[] = {GuardStep::Kind::Attribute, GuardStep::Kind::Item, GuardStep::Kind::Global,
-                                               GuardStep::Kind::Cell};
+                                               GuardStep::Kind::Cell, GuardStep::Kind::Entry};
   GuardStep step{.kind = kKinds[size_t(path.kind)], .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
   step.path = &path;
-  if (path.kind != PathStep::Kind::Item || !path.name.empty()) step.name = Ref::adopt(PyUnicode_InternFromString(path.name.c_str()));
+  if (!isNumbered) step.name = Ref::adopt(PyUnicode_InternFromString(path.name.c_str()));
   Ref object = takeStep(parent.object.get(), path, step.name.get());
   if (!object && !mayBeMissing) return nullptr;
+  if (PyObject *value; isEntry && object) step.name = Ref::borrow(findEntry(parent.object.get(), path.index, &value));
   if (step.kind == GuardStep::Kind::Cell) step.index = findCell(getFunction(parent.object.get()), step.name.get());
   bool isModule = step.kind == GuardStep::Kind::Attribute && PyModule_CheckExact(parent.object.get()) &&
                   (!object || PyDict_GetItemWithError(PyModule_GetDict(parent.object.get()), step.name.get()));

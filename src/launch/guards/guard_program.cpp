@@ -150,6 +150,10 @@ Ref GuardProgram::fetch(GuardStep &step, GuardFrame &frame) {
       trackDict(reinterpret_cast<PyFunctionObject *>(function)->func_builtins, step.name.get(), frame);
     }
     break;
+  case Kind::Entry: {
+    PythonCode code(*this, frame); // the text of another key
+    return takeStep(object, *step.path, step.name.get());
+  }
   case Kind::Cell: return Ref::borrow(readCell(getFunction(object), step.index));
   default: break;
   }

@@ -38,7 +38,7 @@ struct MemberSource {
 };
 
 struct GuardStep {
-  enum class Kind : uint8_t { Argument, Captured, Attribute, ModuleMember, Item, Global, Cell, Tensor, Value, Guard };
+  enum class Kind : uint8_t { Argument, Captured, Attribute, ModuleMember, Item, Global, Cell, Entry, Tensor, Value, Guard };
   Kind kind;
   bool mayBeMissing = false;   ///< attribute: the guards expect that it is missing
   uint16_t slot;               ///< slot that the step fills or checks
@@ -48,7 +48,7 @@ struct GuardStep {
   uint64_t readAt = 0;         ///< when the member was found,
   PyObject *found = nullptr;   ///< and what it was; the unchanged class or dictionary holds the reference
   Py_ssize_t index = 0;        ///< number of the argument, closure variable, input or guard
-  Ref name{};                  ///< attribute, item, global
+  Ref name{};                  ///< attribute, item, global; of an entry, the key
   MemberSource *members = nullptr;
   const artifact::PathStep *path = nullptr;
 };

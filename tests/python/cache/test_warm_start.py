@@ -274,6 +274,43 @@ def test_what_callables_and_objects_read_decides(run: Any, before: str, after: s
     assert run(CALLABLES.replace(before, after), CALLABLES_MAIN)[-1] == 0
 
 
+ENTRIES = """
+import enum
+import quadrants as qd
+
+class Phase(enum.Enum):
+    WATER = 1
+    ICE = 2
+
+@qd.kernel
+def weigh() -> qd.i32:
+    total = 0
+    for phase, field in qd.static(FIELDS.items()):
+        total += phase.value * field[0]
+    return total + 100 * FIELDS[Phase.ICE][0]
+
+FIELDS = {}
+"""
+ENTRIES_MAIN = """
+import json, sys
+from quadrants import _runtime
+qd.init(offline_cache_file_path=sys.argv[1])
+for phase in Phase:
+    FIELDS[phase] = qd.field(qd.i32, shape=2)
+    FIELDS[phase][0] = 5
+print(json.dumps([weigh(), _runtime.statistics()["compiled"]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result"), [("ICE = 2", "ICE = 3", 520), ("ICE = 2", "ICE = 2; STEAM = 4", 535), ("items()", "items(  )", 515)]
+)
+def test_entries_of_dicts_decide(run: Any, before: str, after: str, result: int) -> None:
+    changed = ENTRIES.replace(before, after)
+    assert [run(ENTRIES, ENTRIES_MAIN) for _ in range(2)] == [[515, 1], [515, 0]]
+    assert [run(changed, ENTRIES_MAIN) for _ in range(2)] == [[result, 1], [result, 0]]
+
+
 WARNS = """
 import quadrants as qd
 

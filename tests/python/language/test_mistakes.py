@@ -121,8 +121,8 @@ BODIES = [
     ("qd.loop_config(nonsense=1)", TYPE, "got an unexpected keyword argument"),
     # static scope
     ("if qd.static(n > 1):\n    pass", ANY, "Input to qd.static must be compile-time constants or global pointers"),
-    ("if n is None:\n    pass", SYNTAX, 'Operator "is" in Quadrants scope is not supported'),
-    ("if n in [1, 2]:\n    pass", SYNTAX, '"In" is only supported inside `qd.static`.'),
+    ("if n is 1:\n    pass", SYNTAX, 'Operator "is" in Quadrants scope is not supported'),
+    ("if n in fieldf:\n    pass", TYPE, "cannot search"),
     ("qd.static_assert(n > 1)", TYPE, "Static assert with non-static condition"),
     # calls
     ("func2(n)", SYNTAX, "Missing argument 'b'."),
