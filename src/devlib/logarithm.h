@@ -20,12 +20,13 @@ template <class F> QD_INLINE LogParts<F> splitLog(F x) {
   return {convert<F>(n), fromBits(bits - (n << Format<F>::kFractionBits)) - 1};
 }
 
-/// log(1 + f) - f
-QD_INLINE F32 logTail(F32 f) {
-  F32 p = polynomial(f, -0.5f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a010p-3f, -0x1.5471f6p-3f, 0x1.22d90cp-3f, -0x1.0d8758p-3f,
-                     0x1.056486p-3f, -0x1.38c188p-4f);
-  return f * f * p;
+/// (log(1 + f) - f) / f^2
+QD_INLINE F32 logSeries(F32 f) {
+  return polynomial(f, -0.5f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a010p-3f, -0x1.5471f6p-3f, 0x1.22d90cp-3f, -0x1.0d8758p-3f,
+                    0x1.056486p-3f, -0x1.38c188p-4f);
 }
+/// log(1 + f) - f
+QD_INLINE F32 logTail(F32 f) { return f * f * logSeries(f); }
 /// log(1 + f) - f + half, where half = f^2 / 2.
 QD_INLINE F64 logRest(F64 f, F64 half) {
   F64 s = f / (2 + f), z = s * s;
@@ -38,14 +39,19 @@ QD_INLINE F64 logTail(F64 f) {
   return logRest(f, half) - half;
 }
 
-/// log(x) for normal positive x; `more` is added to the exponent.
-template <class F> QD_INLINE F logInside(F x, F more) {
-  // n * kLn2[0] is exact: its last bits are 0.
-  const F high = pick<F>(F(0x1.62e4p-1), F(0x1.62e42fefa4p-1)), low = pick<F>(F(0x1.7f7d1cp-20), F(-0x1.8432a1b0e2634p-43));
-  LogParts<F> parts = splitLog(x);
-  F n = parts.exponent + more;
-  Pair<F> sum = addOrdered(n * high, parts.fraction);
-  return sum.high + (sum.low + fma(n, low, logTail(parts.fraction)));
+/// log(x) for normal positive x; `more` is added to the exponent. f32 needs neither the last bits of ln 2 nor the rounding error of the
+/// sum.
+QD_INLINE F32 logInside(F32 x, F32 more) {
+  LogParts<F32> parts = splitLog(x);
+  F32 f = parts.fraction;
+  return fma(parts.exponent + more, F32(Exponent<F32>::kLn2[0]), fma(f * f, logSeries(f), f));
+}
+QD_INLINE F64 logInside(F64 x, F64 more) {
+  constexpr double kHigh = 0x1.62e42fefa4p-1, kLow = -0x1.8432a1b0e2634p-43; // n * kHigh is exact: its last bits are 0
+  LogParts<F64> parts = splitLog(x);
+  F64 n = parts.exponent + more;
+  Pair<F64> sum = addOrdered(n * kHigh, parts.fraction);
+  return sum.high + (sum.low + fma(n, F64(kLow), logTail(parts.fraction)));
 }
 
 template <class F> struct Log2E {
