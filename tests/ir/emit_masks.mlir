@@ -213,3 +213,60 @@ qd.kernel @positions [] attributes {argument_bytes = 24 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Lanes that have left a loop never see again a local that only the loop reads: its stores need no mask, or in a branch only the condition.
+// What is read later keeps its value. An element that all lanes have loaded is loaded without a mask in the loop, too.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: while.test
+// CHECK: %[[MORE:.*]] = icmp sgt <4 x i32> %{{.*}}, zeroinitializer
+// CHECK: %[[LIVE:.*]] = and <4 x i1> %{{.*}}, %[[MORE]]
+// CHECK: failed.end
+// CHECK: %[[ELEMENT:.*]] = load <4 x i32>
+// CHECK: %[[LESS:.*]] = sub <4 x i32> %{{.*}}, %[[ELEMENT]]
+// CHECK-NEXT: store <4 x i32> %[[LESS]], ptr %local
+// CHECK: %[[SMALL:.*]] = icmp slt <4 x i32>
+// CHECK: select <4 x i1> %[[SMALL]], <4 x i32> zeroinitializer
+// CHECK: %[[NEXT:.*]] = add <4 x i32>
+// CHECK: select <4 x i1> %{{.*}}, <4 x i32> %[[NEXT]]
+// CHECK: tail:
+qd.kernel @only_read_in_loop [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [63], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 63 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [63], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.load %place : !qd.ref<si32>
+    %rest = qd.local : !qd.ref<si32>
+    qd.store %old, %rest : !qd.ref<si32>
+    %count = qd.local : !qd.ref<si32>
+    qd.store %zero, %count : !qd.ref<si32>
+    qd.while {
+      %now = qd.load %rest : !qd.ref<si32>
+      %more = qd.binary gt %now, %zero : si32, si32 -> i1
+      qd.condition %more
+    } do {
+      %again = qd.element %x[%i] : !qd.tensor<si32, [63], [4], 4>, si32 -> !qd.ref<si32>
+      %step = qd.load %again : !qd.ref<si32>
+      %now = qd.load %rest : !qd.ref<si32>
+      %less = qd.binary sub %now, %step : si32, si32 -> si32
+      qd.store %less, %rest : !qd.ref<si32>
+      %small = qd.binary lt %less, %one : si32, si32 -> i1
+      qd.if %small {
+        qd.store %zero, %rest : !qd.ref<si32>
+        qd.yield
+      }
+      %before = qd.load %count : !qd.ref<si32>
+      %next = qd.binary add %before, %one : si32, si32 -> si32
+      qd.store %next, %count : !qd.ref<si32>
+      qd.yield
+    }
+    %rounds = qd.load %count : !qd.ref<si32>
+    qd.store %rounds, %place : !qd.ref<si32>
+    qd.yield
+  }
+}

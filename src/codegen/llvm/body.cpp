@@ -9,6 +9,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -121,6 +122,16 @@ static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
   return body.memory.getElement(tensor, indices, types);
 }
 
+bool BodyEmitter::isLoadedBefore(ir::LoadOp op) {
+  auto element = op.getRef().getDefiningOp<ir::ElementOp>();
+  if (lanes == 1 || !element || op->hasAttr(ir::kVolatile)) return false;
+  llvm::SmallVector<void *, 4> key = {element.getTensor().getAsOpaquePointer()};
+  for (Value index : element.getIndices()) key.push_back(index.getAsOpaquePointer());
+  auto around = dyn_cast<ir::ForOp>(op->getParentOp());
+  if (around && around.getParallel() && mask == iterationMask) loadedElements.insert(key);
+  return loadedElements.count(key) != 0;
+}
+
 void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { values.setValue(op->getResult(0), std::move(components)); };
   if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), sites.inlinedCalls));
@@ -162,8 +173,12 @@ void BodyEmitter::emitOp(Operation *op) {
         llvm::Value *value = memory.getExtent(values.getTensor(extent.getTensor()), extent.getAxis());
         give({{builder.CreateIntCast(value, module.getType(extent.getType()), /*isSigned=*/true)}});
       })
-      .Case([&](ir::LoadOp op) { give(memory.load(values.getPlace(op.getRef()), op->hasAttr(ir::kVolatile))); })
+      .Case([&](ir::LoadOp op) {
+        llvm::SaveAndRestore all(mask, isLoadedBefore(op) ? iterationMask : mask);
+        give(memory.load(values.getPlace(op.getRef()), op->hasAttr(ir::kVolatile)));
+      })
       .Case([&](ir::StoreOp op) {
+        llvm::SaveAndRestore all(mask, facts->masksByCondition.contains(op) && mask ? condition : mask);
         memory.store(values.getPlace(op.getRef()), Components(values.getValue(op.getValue())), facts->divergent.contains(op));
       })
       .Case([&](ir::MemoryAccessOpInterface op) { give(atomics.emit(op)); })

@@ -13,6 +13,8 @@
 #include "codegen/llvm/random_numbers.h"
 #include "codegen/llvm/sites.h"
 
+#include <set>
+
 namespace qd::codegen {
 
 class BodyEmitter : public LaneBuilder {
@@ -22,6 +24,8 @@ public:
 
   void emitBlock(mlir::Block &block);
   void emitOp(mlir::Operation *op);
+  /// Begins the code of a vector of iterations, whose lanes are those of the mask.
+  void beginIteration() { iterationMask = mask, loadedElements.clear(); }
   llvm::Value *readClock();
 
   LaunchAccess launch{*this};
@@ -36,6 +40,7 @@ public:
   Calls calls{*this, launch, values, sites, control};
 
 private:
+  bool isLoadedBefore(ir::LoadOp op);
   /// Marks the code emitted between these two calls as an outlined region (outlined_regions.h).
   void beginRegion();
   void endRegion();
@@ -46,7 +51,11 @@ private:
   };
   llvm::SmallVector<RegionStart, 4> regionStarts; ///< outlined regions that are being emitted, outermost first
   int64_t emittedSize = 0;                        ///< operations emitted so far, without outlined regions that have ended
-  bool cutsBlocks = false;                        ///< the code that is being emitted is long enough to outline
+  /// Elements that all lanes of the iteration have loaded: a tensor, and indices. So further loads in it need no narrower mask, and LLVM
+  /// moves them out of loops.
+  std::set<llvm::SmallVector<void *, 4>> loadedElements;
+  llvm::Value *iterationMask = nullptr;
+  bool cutsBlocks = false; ///< the code that is being emitted is long enough to outline
 };
 
 } // namespace qd::codegen

@@ -7,6 +7,7 @@
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/MDBuilder.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -90,6 +91,7 @@ bool ControlFlow::readsTiles(Region &region) {
 void ControlFlow::emitMasked(llvm::Value *condition, Region &region) {
   if (region.empty() || region.front().empty() || isa<ir::YieldOp>(region.front().front())) return;
   llvm::Value *before = in.mask, *own = before ? builder.CreateAnd(before, condition) : condition;
+  llvm::SaveAndRestore innermost(in.condition, condition);
   in.mask = own;
   auto emit = [&] { body.emitBlock(region.front()); };
   auto emitSome = [&] {

@@ -76,6 +76,7 @@ public:
   const BodyFacts *facts;       ///< of the body that is being emitted
   llvm::IRBuilder<> builder;
   llvm::Value *mask = nullptr;
+  llvm::Value *condition = nullptr; ///< of the innermost divergent `if`, for all lanes
 };
 
 } // namespace qd::codegen

@@ -4,11 +4,16 @@
 // Out:  one component of the result, a scalar or a vector of lanes.
 #include "codegen/llvm/operators.h"
 
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Intrinsics.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
+
+/// Maximum number of lanes of the routines in the device library.
+constexpr unsigned kLibraryLanes = 16;
 
 llvm::Value *Operators::callDevlib(llvm::StringRef name, Type type, ArrayRef<llvm::Value *> operands) {
   // The library computes in f32 and f64; f16 is converted to f32.
@@ -21,6 +26,16 @@ llvm::Value *Operators::callDevlib(llvm::StringRef name, Type type, ArrayRef<llv
   }
   llvm::Type *result = operands[0]->getType();
   auto vector = dyn_cast<llvm::FixedVectorType>(result);
+  if (vector && vector->getNumElements() > kLibraryLanes) {
+    // Two vectors hide each other's latency (loop_schedule.cpp); the library has routines for one.
+    llvm::SmallVector<llvm::Value *, 2> halves;
+    for (unsigned begin : {0u, vector->getNumElements() / 2}) {
+      auto pattern = llvm::createSequentialMask(begin, vector->getNumElements() / 2, 0);
+      auto own = llvm::map_to_vector<2>(operands, [&](llvm::Value *operand) { return builder.CreateShuffleVector(operand, pattern); });
+      halves.push_back(callDevlib(name, type, own));
+    }
+    return llvm::concatenateVectors(builder, halves);
+  }
   llvm::SmallVector<llvm::Type *, 2> types;
   for (llvm::Value *operand : operands) types.push_back(operand->getType());
   return builder.CreateCall(module.getDevlib(name, type, vector ? vector->getNumElements() : 1, result, types), operands);

@@ -4,11 +4,14 @@
 //
 // A set of active lanes is a node of a tree (LaneSet). A divergent region creates a child. A break, continue or return under divergence
 // creates a child, too, which records the scope that the missing lanes have left. Lanes that have left a scope never see the locals
-// declared in it again. A store therefore needs no mask if every step from the current set up to the set at the local's declaration is a
-// departure from the local's scope or an outer one. The same check determines whether a jump takes all lanes that are live in its scope.
+// declared in it again, nor those that are only read in it. A store therefore needs no mask if every step from the current set up to the
+// set at the local's declaration is a departure from the local's scope or an outer one. The same check determines whether a jump takes all
+// lanes that are live in its scope.
 #include "codegen/llvm/uniformity.h"
 
 #include "codegen/llvm/lane_rules.h"
+
+#include "ir/builtins.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -19,6 +22,8 @@ namespace qd::codegen {
 namespace {
 /// Locals whose kinds still change after this many passes over a body become varying.
 constexpr int kMaxPrecisePasses = 12;
+/// Functions of this cost and more test for rare operands, which lanes without a mask would have after they have left a loop.
+constexpr int kMathCost = 20;
 
 enum Departure : unsigned { kNone = 0, kContinue = 1, kBreak = 2, kReturn = 4 };
 } // namespace
@@ -46,6 +51,7 @@ private:
   struct LaneSet {
     int parent = -1;
     int leftScope = INT32_MAX; ///< depth of the innermost scope that the missing lanes have left; INT32_MAX: they are only masked
+    bool isBranch = false;     ///< of an `if`
   };
   struct Scope {
     int laneSet;
@@ -53,7 +59,7 @@ private:
   };
   struct LocalState {
     int laneSet;
-    int depth;
+    int depth; ///< of the innermost scope whose lanes see the local
   };
   struct PlaceState {
     Value local;                  ///< null: in memory or unknown
@@ -62,15 +68,17 @@ private:
     bool uniformAddress = false;
   };
 
-  int makeLaneSet(int parent, int leftScope = INT32_MAX) {
-    laneSets.push_back({parent, leftScope});
+  int makeLaneSet(int parent, int leftScope = INT32_MAX, bool isBranch = false) {
+    laneSets.push_back({parent, leftScope, isBranch});
     return int(laneSets.size()) - 1;
   }
 
-  /// Whether all lanes of `ancestor` that are still in the scope at `depth` are active now.
-  bool hasAllLanes(int ancestor, int depth) const {
-    for (int set = current; set != ancestor; set = laneSets[set].parent)
-      if (set < 0 || laneSets[set].leftScope > depth) return false;
+  /// Whether all lanes of `ancestor` that are still in the scope at `depth` are active now or, with `orInBranch`, in the innermost `if`.
+  bool hasAllLanes(int ancestor, int depth, bool orInBranch = false) const {
+    for (int set = current; set != ancestor; set = laneSets[set].parent) {
+      if (set < 0 || (laneSets[set].leftScope > depth && !(orInBranch && laneSets[set].isBranch))) return false;
+      orInBranch &= !laneSets[set].isBranch;
+    }
     return true;
   }
 
@@ -126,9 +134,10 @@ private:
     int before = current;
     bool divergent = !getKind(op.getCondition()).isUniform();
     if (divergent) markDivergent(op);
-    current = divergent ? makeLaneSet(before) : before;
+    auto enter = [&] { current = divergent ? makeLaneSet(before, INT32_MAX, /*isBranch=*/true) : before; };
+    enter();
     unsigned departures = walkRegion(op.getThenRegion());
-    current = divergent ? makeLaneSet(before) : before;
+    enter();
     departures |= walkRegion(op.getElseRegion());
     leave(op, before, departures);
     return departures;
@@ -154,7 +163,8 @@ private:
   unsigned walkLoop(Operation *op, bool divergent, Region *condition, Region &body, bool waits) {
     int before = current;
     if (divergent) markDivergent(op);
-    if (facts.divergent.contains(op)) current = makeLaneSet(before);
+    const int depth = int(scopes.size());
+    if (facts.divergent.contains(op)) current = makeLaneSet(before, depth);
     scopes.push_back({current, kBreak | kReturn});
     if (waits) current = makeLaneSet(current);
     scopes.push_back({current, kContinue | kBreak | kReturn});
@@ -163,7 +173,7 @@ private:
       departures |= walkBlock(condition->front());
       if (!getKind(cast<ir::ConditionOp>(condition->front().getTerminator()).getCondition()).isUniform()) {
         markDivergent(op);
-        current = makeLaneSet(before);
+        current = makeLaneSet(before, depth);
         scopes[scopes.size() - 2].laneSet = scopes.back().laneSet = current;
       }
     }
@@ -223,10 +233,38 @@ private:
     return kinds;
   }
 
+  bool callsFunctions(Operation *loop) {
+    auto [known, isNew] = callers.try_emplace(loop, false);
+    if (isNew)
+      known->second = ir::containsOp(loop, [](Operation *op) {
+        auto unary = dyn_cast<ir::UnaryOp>(op);
+        auto binary = dyn_cast<ir::BinaryOp>(op);
+        return isa<ir::CallOp>(op) || (unary && ir::getOpInfo(unary.getUnaryKind()).cost >= kMathCost) ||
+               (binary && ir::getOpInfo(binary.getBinaryKind()).cost >= kMathCost);
+      });
+    return known->second;
+  }
+
+  /// Whether all reads of a local are in one loop in the block of its declaration.
+  bool isReadInOneLoop(ir::LocalOp local) {
+    Operation *loop = nullptr;
+    for (Operation *user : local->getUsers()) {
+      Operation *around = local->getBlock()->findAncestorOpInBlock(*user);
+      if (around == user && isa<ir::StoreOp>(user)) continue;
+      if (!isa_and_nonnull<ir::ForOp, ir::WhileOp>(around) || (loop && loop != around)) return false;
+      loop = around;
+    }
+    return loop && !callsFunctions(loop);
+  }
+
   void storeLocal(Operation *op, const PlaceState &place, ArrayRef<LaneKind> stored) {
     LocalState state = localStates[place.local];
     bool masked = !hasAllLanes(state.laneSet, state.depth);
     if (masked) markDivergent(op);
+    // An index that differs between lanes is valid in active lanes only.
+    const bool byCondition =
+        masked && (place.component || place.wholeLocal) && hasAllLanes(state.laneSet, state.depth, /*orInBranch=*/true);
+    byCondition ? void(facts.masksByCondition.insert(op)) : void(facts.masksByCondition.erase(op));
     MutableArrayRef<LaneKind> touched = getStoredComponents(place);
     bool chosenAtRunTime = !place.component && !place.wholeLocal;
     for (auto [i, kind] : llvm::enumerate(touched)) {
@@ -299,7 +337,7 @@ private:
     size_t count = op->getNumResults() ? size_t(ir::getComponentCount(op->getResult(0).getType())) : 0;
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](ir::LocalOp local) {
-          localStates[local] = {current, int(scopes.size()) - 1};
+          localStates[local] = {current, int(scopes.size()) - !isReadInOneLoop(local)};
           auto components = size_t(ir::getComponentCount(cast<ir::RefType>(local.getType()).getPointee()));
           facts.locals[local].resize(components, LaneKind::unset());
           places[local] = {local, std::nullopt, true, true};
@@ -347,6 +385,7 @@ private:
   llvm::DenseMap<Value, LaneKinds> values;
   llvm::DenseMap<Value, PlaceState> places;
   llvm::DenseMap<Value, LocalState> localStates;
+  llvm::DenseMap<Operation *, bool> callers; ///< loops that call functions
   std::vector<LaneSet> laneSets;
   std::vector<Scope> scopes;
   int current = 0;

@@ -26,6 +26,8 @@ struct BodyFacts {
   /// if: the condition is varying. Loops: lanes leave at different times. break, continue, return: some live lanes stay. Stores to and
   /// atomics on locals: some lanes that see the local are inactive.
   llvm::DenseSet<mlir::Operation *> divergent;
+  /// Stores to locals whose mask is the condition of the divergent `if` around them: other lanes never see the local again.
+  llvm::DenseSet<mlir::Operation *> masksByCondition;
   /// Loops in which some lanes start the next iteration early.
   llvm::DenseSet<mlir::Operation *> divergentContinue;
   /// Ifs and loops that may reduce the set of active lanes.

@@ -129,8 +129,17 @@ bool dependsOnElement(mlir::Value value) {
   return isa_and_nonnull<ir::BinaryOp, ir::CastOp>(op) && llvm::any_of(op->getOperands(), dependsOnElement);
 }
 
+/// How often the body of an inner loop with an unknown end runs for each iteration of the parallel loop.
+double countRounds(Operation *inner, ir::ForOp loop) {
+  double rounds = kUnknownRounds;
+  for (Operation *outer = inner->getParentOp(); outer != loop; outer = outer->getParentOp())
+    if (auto around = dyn_cast<ir::ForOp>(outer)) rounds *= CostModel::getRounds(around);
+  return rounds;
+}
+
 /// Whether the work is in loops that end lane by lane and do little but reach elements at indices that they read or compute: one lane after
 /// the other does not wait for the longest loop, and a gather takes as long as loads. Threads of one would lose their lanes' neighbors.
+/// Chains of elements run in lanes: a gather waits once for the elements of all lanes.
 class ScatteredLoops {
 public:
   static bool prevail(ir::ForOp loop, CostModel &costs) {
@@ -143,14 +152,12 @@ public:
           !(inner && inner.getRank() == 1 && (dependsOnElement(inner.getLower()[0]) || dependsOnElement(inner.getUpper()[0]))))
         return WalkResult::advance();
       if (inner) found.counters.insert(inner.getBody().getArgument(0));
-      double rounds = kUnknownRounds;
-      for (Operation *outer = op->getParentOp(); outer != loop; outer = outer->getParentOp())
-        if (auto around = dyn_cast<ir::ForOp>(outer)) rounds *= CostModel::getRounds(around);
-      for (Region &region : op->getRegions()) cost += rounds * costs.getCost(region);
+      for (Region &region : op->getRegions()) cost += countRounds(op, loop) * costs.getCost(region);
       op->walk([&](Operation *part) { found.add(part); });
       return WalkResult::skip();
     });
-    return cost > 0.5 * costs.getCost(loop.getBody()) && found.arithmetic < kWorthLanes * found.accesses;
+    const bool isChain = found.accesses == 1 && found.chains == 1;
+    return cost > 0.5 * costs.getCost(loop.getBody()) && found.arithmetic < kWorthLanes * found.accesses && !isChain;
   }
 
 private:
@@ -164,7 +171,21 @@ private:
     } else if (!access.isAtomic() && isScattered(access.getRef())) {
       const auto components = double(ir::getComponentCount(cast<ir::RefType>(access.getRef().getType()).getPointee()));
       accesses += (components > 1 ? components / 2 : 1) * (access.writes() ? 1.5 : 1);
+      chains += isLink(op);
     }
+  }
+
+  /// Whether a load is from an element whose index is in a local, and changes that local: the next load waits for it.
+  static bool isLink(Operation *op) {
+    auto load = dyn_cast<ir::LoadOp>(op);
+    auto element = load ? load.getRef().getDefiningOp<ir::ElementOp>() : nullptr;
+    return element && llvm::any_of(element.getIndices(), [&](mlir::Value index) {
+             auto local = index.getDefiningOp<ir::LoadOp>();
+             return local && llvm::any_of(local.getRef().getUsers(), [&](Operation *user) {
+                      auto store = dyn_cast<ir::StoreOp>(user);
+                      return store && store.getRef() == local.getRef() && store.getValue() == load.getResult();
+                    });
+           });
   }
 
   /// Whether a place or an index differs between lanes without order.
@@ -180,10 +201,56 @@ private:
     return scattered[value] = is;
   }
 
-  double arithmetic = 0, accesses = 0;
+  double arithmetic = 0, accesses = 0, chains = 0;
   llvm::DenseSet<mlir::Value> counters;
   llvm::DenseMap<mlir::Value, bool> scattered;
 };
+
+/// Components of the locals and values from around a loop that it uses, which stay in registers.
+int64_t countLiveComponents(ir::WhileOp loop) {
+  llvm::SetVector<mlir::Value> live;
+  loop->walk([&](Operation *op) {
+    for (mlir::Value operand : op->getOperands())
+      if (!loop->isAncestor(operand.getParentRegion()->getParentOp()) && !ir::findInteger(operand)) live.insert(operand);
+  });
+  int64_t components = 0;
+  for (mlir::Value value : live) {
+    if (value.getDefiningOp<ir::LocalOp>())
+      components += ir::getComponentCount(cast<ir::RefType>(value.getType()).getPointee());
+    else if (ir::isValue(value.getType()))
+      components += ir::getComponentCount(value.getType());
+  }
+  return components;
+}
+
+/// The share of an operation's cost that two vectors at a time do not hide: a divider works on one of them.
+double getDivisionCost(Operation *op) {
+  auto unary = dyn_cast<ir::UnaryOp>(op);
+  auto binary = dyn_cast<ir::BinaryOp>(op);
+  const bool divides = (unary && unary.getUnaryKind() == ir::UnaryKind::sqrt) || (binary && binary.getBinaryKind() == ir::BinaryKind::div);
+  return divides ? CostModel::getOpCost(op) : 0;
+}
+
+/// Whether the work is in `while` loops, whose iterations wait for the one before: two vectors at a time hide each other's latency. The
+/// values around the loops must fit the registers twice, of which only processors with the widest vectors have enough.
+bool isBoundByLatency(ModuleEmitter &module, ir::ForOp loop) {
+  constexpr int64_t kMaxLiveComponents = 6;
+  constexpr double kMaxDivisions = 1.0 / 3;
+  if (module.traits.vectorBytes < 64 || module.calls.contains(loop.getBody(), llvm::IsaPred<ir::RandomOp, ir::AtomicOp>)) return false;
+  CostModel costs(module);
+  double cost = 0, arithmetic = 0, divisions = 0;
+  bool fits = true;
+  loop.getBody().walk<WalkOrder::PreOrder>([&](ir::WhileOp inner) {
+    for (Region &region : inner->getRegions()) cost += countRounds(inner, loop) * costs.getCost(region);
+    fits &= countLiveComponents(inner) <= kMaxLiveComponents;
+    inner->walk([&](Operation *op) {
+      arithmetic += isa<ir::MemoryAccessOpInterface>(op) ? 0 : CostModel::getOpCost(op);
+      divisions += getDivisionCost(op);
+    });
+    return WalkResult::skip();
+  });
+  return fits && cost > 0.5 * costs.getCost(loop.getBody()) && divisions <= kMaxDivisions * arithmetic;
+}
 
 /// Whether the body does little but read consecutive elements in an inner loop whose bounds are loaded, such as a row of a sparse matrix.
 /// Lanes would read far apart, and all would wait for the longest row.
@@ -314,6 +381,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
 
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
+  const bool isLong = !innermost || *innermost >= 2 * int64_t(schedule.lanes);
+  if (schedule.lanes > 1 && !module.options.lanes && isLong && !visitsBlocks(loop) && isBoundByLatency(module, loop)) schedule.lanes *= 2;
   // A shorter row is one vector under a constant mask: its elements and neighbors are reached by wide accesses.
   const bool hasRows = schedule.lanes > 1 && visitsBlocks(loop) && innermost && *innermost > 0;
   if (hasRows && loop.getRank() > 2)

@@ -118,7 +118,7 @@ void ParallelTask::emit() {
 
 llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
   if (schedule.lanes == 1) return getUnsignedMax(builder, size, builder.getInt64(1));
-  const uint64_t unit = schedule.wholeAxes > 0 ? uint64_t(schedule.whole) : kChunkUnit;
+  const uint64_t unit = schedule.wholeAxes > 0 ? uint64_t(schedule.whole) : std::max<uint64_t>(kChunkUnit, schedule.lanes);
   size = builder.CreateAdd(size, builder.getInt64(unit));
   return builder.CreateSub(size, builder.CreateURem(size, builder.getInt64(unit)));
 }
@@ -443,6 +443,7 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     in.values.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
   }
   llvm::BasicBlock *next = in.makeBlock("iteration.end");
+  in.beginIteration();
   in.control.emitLoopBody(loop, loop.getBody(), next);
   in.moveTo(next);
 }
