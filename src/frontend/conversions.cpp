@@ -231,7 +231,9 @@ std::string Conversions::describe(const Operand &value) {
       },
       [](const Dictionary &) -> std::string { return "<class 'dict'>"; }, [](const Struct &) -> std::string { return "struct"; },
       [](const Instance &instance) { return toText(nb::repr(instance.type)).str(); },
-      [](const View &) -> std::string { return "BufferView"; }, [](const auto &) -> std::string { return "method"; });
+      [](const View &) -> std::string { return "BufferView"; },
+      [](const Range &) -> std::string { return "a range with bounds known at run time"; },
+      [](const auto &) -> std::string { return "method"; });
 }
 
 /// The layout of a container; fails for a shadow that was never placed.

@@ -139,12 +139,15 @@ nb::object findAttribute(nb::handle object, nb::handle name) {
 
 std::string findClosest(llvm::StringRef name, nb::handle candidates) {
   if (name.size() < 2) return ""; // all names of one letter are as close
-  unsigned limit = name.size() > 3 ? 2 : 1;
-  for (nb::handle candidate : candidates)
-    if (PyUnicode_Check(candidate.ptr()) && !toText(candidate).starts_with("_") &&
-        toText(candidate).edit_distance(name, true, limit) <= limit)
-      return toText(candidate).str();
-  return "";
+  const unsigned limit = name.size() > 3 ? 2 : 1;
+  std::pair<unsigned, std::string> closest{2 * limit + 2, ""};
+  for (nb::handle candidate : candidates) {
+    if (!PyUnicode_Check(candidate.ptr()) || toText(candidate).starts_with("_")) continue;
+    llvm::StringRef known = toText(candidate);
+    const unsigned distance = known.edit_distance(name, true, limit), hasOtherStart = known.empty() || known.front() != name.front();
+    if (distance <= limit && 2 * distance + hasOtherStart < closest.first) closest = {2 * distance + hasOtherStart, known.str()};
+  }
+  return closest.second;
 }
 
 std::string describeType(nb::handle object) {

@@ -91,9 +91,7 @@ def _parse(name: str, default: Any, variable: str, text: str) -> Any:
             raise ValueError(f"Invalid {variable}={text}, should be 32 or 64")
         return getattr(_runtime, name[-2] + text)
     try:
-        if isinstance(default, bool):
-            return bool(int(text))
-        return type(default)(text)
+        return bool(int(text)) if isinstance(default, bool) else type(default)(text)
     except ValueError as error:
         raise ValueError(f"Invalid {variable}={text}: a value of type {type(default).__name__} is expected") from error
 

@@ -291,9 +291,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         a, b = self._array, np.asarray(unwrap(other))
         if a.shape != b.shape or a.shape not in ((2,), (3,)):
             raise QuadrantsTypeError(f"Cross product: only dimension < 4 is supported, got shape {a.shape}")
-        if len(a) == 2:
-            return a[0] * b[1] - a[1] * b[0]
-        return wrap(np.cross(a, b), self, other)
+        return a[0] * b[1] - a[1] * b[0] if len(a) == 2 else wrap(np.cross(a, b), self, other)
 
     def outer_product(self, other: Any) -> Matrix:
         """Return the matrix of all products of a component of this vector and one of `other`."""

@@ -42,13 +42,20 @@ def value_type_of(host: type) -> StructType | None:
     return _value_types[host]
 
 
+_WORDS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift neg pos invert abs lt le gt ge eq ne".split()
+_OPERATORS = {f"__{side}{word}__" for side in ("", "r", "i") for word in [*_WORDS, "getitem", "setitem", "contains", "len", "call"]}
+
+
 def _find_methods(host: type, members: dict[str, Any]) -> dict[str, Any]:
     """Returns the funcs and constants of a class; values of its struct type have them in kernels."""
     found = {name: value for cls in reversed(host.__mro__[:-1]) for name, value in vars(cls).items() if name not in members}
     return {
         name: value
         for name, value in found.items()
-        if isinstance(value, staticmethod) or hasattr(type(value), "_qd_func") or not (name.startswith("__") or hasattr(value, "__get__"))
+        if isinstance(value, staticmethod)
+        or hasattr(type(value), "_qd_func")
+        or not (name.startswith("__") or hasattr(value, "__get__"))
+        or (name in _OPERATORS and getattr(getattr(value, "__code__", None), "co_filename", "<string>") != "<string>")
     }
 
 
@@ -58,6 +65,7 @@ class StructType(StructTypeBase):
     def __init__(self, name: str = "struct", methods: dict[str, Any] | None = None, /, **members: Any):
         expanded: dict[str, Any] = {}
         for member, element in members.items():
+            element = StructType.of_dataclass(element) if is_dataclass(element) else element
             if not isinstance(element, UnpackedVectorType) and find_element(element) is None:
                 raise ValueError(f"Invalid data type {element!r} of struct member {member!r}")
             parts = element.expand(member) if isinstance(element, UnpackedVectorType) else {member: element}

@@ -82,7 +82,7 @@ class Accesses:
 
     def truth_value(self, value: Any) -> Any:
         """Returns what a condition is evaluated from: for objects that the kernel has made, the result of their own method."""
-        is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
+        is_special = objects.is_class_of_user(type(value)) and not objects.is_known(self, value)
         return objects.truth_of(self, value) if is_special else value
 
     def captured(self, value: Any) -> Any:
@@ -195,7 +195,7 @@ class Accesses:
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
             return base.members[index]
-        if objects.has_own_operators(type(base)) and not (objects.is_known(self, base) and objects.is_known(self, index)):
+        if objects.has_own_operators(base) and not (objects.is_known(self, base) and objects.is_known(self, index)):
             item = objects.call_special(self, base, "__getitem__", index)
             if item is not NotImplemented:
                 return item

@@ -44,14 +44,15 @@ class Evaluator(Loops):
             if isinstance(made, list):
                 return self.copies(made)
         if name in ("is", "is_not"):
-            same = operator.is_(*(value.owner if isinstance(value, Tensor) else value for value in (left, right)))
-            return same == (name == "is")
+            return operator.is_(*(value.owner if isinstance(value, Tensor) else value for value in (left, right))) == (name == "is")
         if name in ("in", "not_in"):
             found = self.contains(right, left)
             return found if name == "in" else self.unary("logical_not", found)
-        is_special = objects.has_own_operators(type(left)) or objects.has_own_operators(type(right))
+        is_special = objects.has_own_operators(left) or objects.has_own_operators(right)
         if is_special and not (objects.is_known(self, left) and objects.is_known(self, right)):
-            return objects.call_operator(self, name, left, right)
+            result = objects.call_operator(self, name, left, right)
+            if result is not NotImplemented:
+                return result
         if name == "matmul":
             return intrinsics.matmul(left, right)
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
@@ -60,9 +61,8 @@ class Evaluator(Loops):
 
     def contains(self, items: Any, value: Any) -> Any:
         """Evaluates `value in items`."""
-        if not objects.is_known(self, items) or objects.has_own_operators(type(items)):
-            if (found := objects.call_special(self, items, "__contains__", value)) is not NotImplemented:
-                return found
+        if (found := objects.call_special(self, items, "__contains__", value)) is not NotImplemented:
+            return found
         if objects.is_known(self, items) and not is_runtime(value):
             return (value.owner if isinstance(value, Tensor) else value) in items
         if isinstance(items, (range, map)):
@@ -73,8 +73,9 @@ class Evaluator(Loops):
 
     def unary(self, name: str, value: Any) -> Any:
         """Evaluates a unary operator."""
-        if objects.has_own_operators(type(value)) and not objects.is_known(self, value):
-            return objects.call_unary(self, name, value)
+        is_special = objects.has_own_operators(value) and not objects.is_known(self, value)
+        if is_special and (result := objects.call_unary(self, name, value)) is not NotImplemented:
+            return result
         if not is_runtime(value):
             return _PYTHON_UNARY[name](value)
         return value if name == "pos" else values.unary(name, value)
@@ -152,9 +153,7 @@ class Evaluator(Loops):
         """Returns the first value of a variable, which fixes its type."""
         if isinstance(value, values.Index):
             return values.as_vector(value)
-        if scalars.is_number(value):
-            return typed(value)
-        return read(value)
+        return typed(value) if scalars.is_number(value) else read(value)
 
     def each(self, items: Any, convert: Callable[[Any], Any]) -> Any:
         """Converts the arguments in a `*args` or `**kwargs` of a function inside a kernel."""
@@ -197,6 +196,8 @@ class Evaluator(Loops):
 
     def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
         """Returns the new value of `target op= value`; on a shared place, the operation is atomic."""
+        if isinstance(target, StructValue):
+            return objects.call_in_place(self, op, target, value)
         if isinstance(target, (Vec, np.generic)) and (op in _CAST_RIGHT or (shared and op == "mul")):
             value = values.as_type_of(target, value)
             if shared:
@@ -205,7 +206,7 @@ class Evaluator(Loops):
 
     def augment(self, op: str, target: Any, value: Any) -> Any:
         """Evaluates `name op= value`."""
-        if objects.has_own_operators(type(target)):
+        if objects.has_own_operators(target) and not isinstance(target, StructValue):
             return objects.call_in_place(self, op, target, value)
         if not is_runtime(target):
             return PYTHON[op][1](target, value)
@@ -219,7 +220,7 @@ class Evaluator(Loops):
         """Evaluates `base.name op= value`."""
         place = self.member(base, name)
         if id(base) in self.made and not is_runtime(place):
-            is_special = objects.has_own_operators(type(place))
+            is_special = objects.has_own_operators(place)
             result = objects.call_in_place(self, op, place, value) if is_special else self.binary(op, place, value)
             objects.set_member(self, base, name, result)
         else:
@@ -236,7 +237,7 @@ class Evaluator(Loops):
             known = self.item(base, index)
             self._store_item(base, index, known, self.augment(op, known, value))
         elif (item := objects.call_special(self, base, "__getitem__", index)) is not NotImplemented:
-            special = objects.has_own_operators(type(item))
+            special = objects.has_own_operators(item)
             result = objects.call_in_place(self, op, item, value) if special else self.binary(op, item, value)
             objects.call_special(self, base, "__setitem__", index, result)
         else:
@@ -260,9 +261,7 @@ class Evaluator(Loops):
             known = self.item(base, index) if isinstance(base, list) or index in base else None
             self._store_item(base, index, known, self.assign(known, value) if is_runtime(known) else value)
             return
-        if objects.has_own_operators(type(base)):
-            objects.call_special(self, base, "__setitem__", index, value)
-        else:
+        if objects.call_special(self, base, "__setitem__", index, value) is NotImplemented:
             self.write(self.element(base, index), value)
 
     def store_member(self, value: Any, base: Any, name: str) -> None:
@@ -322,6 +321,8 @@ class Evaluator(Loops):
         if references := getattr(function, "_qd_references", None):
             placed = (value if position in references else read(value) for position, value in enumerate(arguments))
             return function(*placed, **{key: value if key in references else read(value) for key, value in keywords.items()})
+        if isinstance(function, StructValue):
+            function = host_objects.bind(function.methods["__call__"], function)
         if name is None and host_objects.is_func(function):
             return host_objects.call_func(self, function, arguments, keywords)
         if id(function) in self.made:
@@ -349,8 +350,9 @@ class Evaluator(Loops):
             return objects.construct(self, function, arguments, keywords)
         if function in _ABOUT_OBJECTS:
             arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])
-        if function in (abs, len) and objects.has_own_operators(type(arguments[0])) and not objects.is_known(self, arguments[0]):
-            return objects.call_special(self, arguments[0], f"__{function.__name__}__")
+        if function in (abs, len) and objects.has_own_operators(arguments[0]) and not objects.is_known(self, arguments[0]):
+            if (result := objects.call_special(self, arguments[0], f"__{function.__name__}__")) is not NotImplemented:
+                return result
         meaning = intrinsics.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
         if meaning is not None:
             return meaning(self, *arguments, **keywords)

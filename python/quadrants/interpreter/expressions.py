@@ -154,7 +154,7 @@ class ExpressionRewriter(ast.NodeTransformer):
     visit_Subscript = visit_Attribute
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+        if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str) and isinstance(node.op, ast.Mod):
             return helper("percent", node.left, self.visit(node.right), at=node)
         return helper("binary", literal(BINARY[type(node.op)]), self.visit(node.left), self.visit(node.right), at=node)
 

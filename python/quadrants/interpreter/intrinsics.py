@@ -140,6 +140,15 @@ def _range(evaluator: Any, *bounds: Any) -> Any:
     return map(scalars.as_i64, plain or range(evaluator.dry > 0)) if is_wide(bounds) else plain
 
 
+def _round(evaluator: Any, value: Any, digits: int | None = None) -> Any:
+    if not is_runtime(value):
+        return round(value, digits)
+    if digits is None:
+        return host_objects.convert(unary("round", value), int)
+    is_whole = isinstance(value, np.generic) and value.dtype.kind in "iub"
+    return value if is_whole else evaluator.binary("div", unary("round", evaluator.binary("mul", value, 10.0**digits)), 10.0**digits)
+
+
 class TypedNdrange(_Ndrange):
     """An ndrange made by a kernel: `is_wide` is whether its counters are i64."""
 
@@ -303,7 +312,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     abs: lambda evaluator, value: unary("abs", value) if is_runtime(value) else abs(value),
     **{kind: _conversion(kind) for kind in (int, float, bool)},
     pow: lambda evaluator, left, right: evaluator.binary("pow", left, right),
-    round: lambda _, value, *digits: host_objects.convert(unary("round", value), int) if is_runtime(value) else round(value, *digits),
+    round: _round,
     max: _fold("max"),
     min: _fold("min"),
     range: _range,

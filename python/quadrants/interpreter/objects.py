@@ -14,7 +14,7 @@ from quadrants._language.operands import BINARY, Operand
 from quadrants._values.struct import value_type_of
 
 from . import host_objects, values
-from .values import Tensor, Vec, is_runtime, read
+from .values import StructValue, Tensor, Vec, is_runtime, read
 
 _MISSING = dataclasses.MISSING
 
@@ -65,10 +65,12 @@ def is_class_of_user(value: Any) -> bool:
     return value.__new__ is object.__new__ and bool(value.__flags__ & (1 << 9)) and type(value).__call__ is type.__call__
 
 
-@functools.cache
-def has_own_operators(cls: type) -> bool:
-    """Whether the user's class defines methods for operators."""
-    return is_class_of_user(cls)
+_is_class_of_user = functools.cache(is_class_of_user)
+
+
+def has_own_operators(value: Any) -> bool:
+    """Whether the class of a value may define methods for operators."""
+    return _is_class_of_user(type(value)) or (isinstance(value, StructValue) and bool(value.methods))
 
 
 def is_named_tuple(value: Any) -> bool:
@@ -117,9 +119,7 @@ def member(evaluator: Any, base: Any, name: str) -> Any:
     if name in vars(base):
         return vars(base)[name]
     found = inspect.getattr_static(type(base), name)
-    if isinstance(found, property):
-        return call_method(evaluator, found.fget, base, (), {})
-    return getattr(base, name)
+    return call_method(evaluator, found.fget, base, (), {}) if isinstance(found, property) else getattr(base, name)
 
 
 def call_method(evaluator: Any, function: Any, owner: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -131,9 +131,9 @@ def call_method(evaluator: Any, function: Any, owner: Any, arguments: tuple[Any,
 
 def call_special(evaluator: Any, value: Any, name: str, *operands: Any) -> Any:
     """Calls a method such as `__add__`; returns NotImplemented if there is none."""
-    if not has_own_operators(type(value)):
+    if not has_own_operators(value):
         return NotImplemented
-    found = inspect.getattr_static(type(value), name, None)
+    found = value.methods.get(name) if isinstance(value, StructValue) else inspect.getattr_static(type(value), name, None)
     if not (isinstance(found, FunctionType) or host_objects.is_func(found)):
         return NotImplemented
     return call_method(evaluator, found, value, tuple(map(read, operands)), {})

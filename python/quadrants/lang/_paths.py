@@ -119,9 +119,7 @@ class Finder:
         own = name.removeprefix(_PACKAGE + ".")
         if own in _CONTENTS or own in _VALUES:
             return ModuleSpec(name, cls, is_package=own == "_lib")  # type: ignore[arg-type]
-        if _find_alias(own):
-            return ModuleSpec(name, cls, is_package=True)  # type: ignore[arg-type]
-        return None
+        return ModuleSpec(name, cls, is_package=True) if _find_alias(own) else None  # type: ignore[arg-type]
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType | None:

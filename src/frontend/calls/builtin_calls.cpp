@@ -390,6 +390,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
   bool hasMatrix =
       llvm::any_of(given, [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.values.matrix); });
+  if (auto *range = count == 1 ? given[0].find<Range>() : nullptr; range && name == "reversed") return loopRanges().reverse(*range);
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
   bool hasPath = isCombined && given[0].isObject() && given[0].get<PythonObject>().path;
   if (isCombined && !(isKnown && given[0].isObject() && !hasPath && !hasMatrix)) return combineSequences(name, given);
@@ -403,7 +404,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
     if (operand.is<Sequence>() || operand.is<Dictionary>()) return makeObject(nb::int_(operand.findBase<Aggregate>()->items.size()));
     if (operand.isObject() && operand.getObject() && hasDictOrder(operand.getObject()))
       return makeObject(nb::int_(collections().listEntries(operand.get<PythonObject>()).size()));
-    if (operand.is<Instance>())
+    if (operand.is<Instance>() || operand.is<Struct>())
       if (std::optional<Operand> length = instances().callSpecial(operand, "__len__", {})) return *length;
     if (operand.is<View>() || conversions.isTensor(operand))
       return subscripts().subscriptSequence(attributes().getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
@@ -448,6 +449,13 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   if (name == "pow" && count == 2) return operators().binary(BinaryKind::pow, conversions.load(given[0]), given[1], "**");
   if (name == "round" && count == 1)
     return conversions.callCast(operators().unary(UnaryKind::round, given[0], name), session.types.defaultInteger);
+  const std::optional<int64_t> digits = name == "round" && count == 2 ? conversions.findInteger(given[1]) : std::nullopt;
+  if (digits && *digits >= 0) {
+    if (Type type = conversions.findType(given[0]); type && !isFloat(type)) return conversions.load(given[0]);
+    const Operand scale = makeObject(nb::float_(std::pow(10.0, double(*digits))));
+    const Operand scaled = operators().binary(BinaryKind::mul, conversions.load(given[0]), scale, name);
+    return operators().binary(BinaryKind::div, operators().unary(UnaryKind::round, scaled, name), scale, name);
+  }
   if (name == "divmod" && count == 2) {
     Operand first = conversions.load(given[0]), second = conversions.load(given[1]);
     return makeTuple(

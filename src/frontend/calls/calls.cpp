@@ -71,6 +71,8 @@ Operand Calls::call(const Operand &operand, Arguments &arguments, nb::handle at)
   const PythonObjects &python = session.python;
   if (operand.is<Method>()) return callMethod(operand, arguments, at);
   if (operand.is<Instance>()) return call(instances().instanceAttribute(operand, names().__call__), arguments, at);
+  if (instances().hasSpecial(operand, "__call__") && operand.is<Struct>())
+    return call(attributes().structAttribute(operand, names().__call__), arguments, at);
   if (!operand.isObject()) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be called");
   const auto &callee = operand.get<PythonObject>();
   nb::handle object = callee.object;

@@ -21,6 +21,7 @@ public:
   Operand shapeOf(nb::handle annotation);
   Operand buildFunction(ir::FuncOp op, const std::vector<Operand> &values);
   void emitBody(const std::vector<Operand> &values);
+  std::vector<nb::object> listParameterNames();
 
 private:
   struct Callee {
@@ -33,7 +34,6 @@ private:
   Operand callInstance(const Callee &callee, const std::vector<Operand> &values);
   /// Emits the func into the current block. With `hasTasks`, its outermost loops are tasks of the kernel.
   Operand inlineCall(const Callee &callee, const std::vector<Operand> &values, bool hasTasks);
-  std::vector<nb::object> listParameterNames();
   void bindParameters(const std::vector<Operand> &values);
   Operand unifyReturns(ir::FuncOp op);
 };

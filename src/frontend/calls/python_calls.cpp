@@ -325,6 +325,7 @@ Operand PythonCalls::callPython(const PythonObject &callee, Arguments &arguments
     if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
   if (std::optional<Operand> result = tryPython(object, callee, name, arguments)) return *result;
+  if (isFunction && toText(nb::str(getAttribute(object, names().__module__))).starts_with("numpy")) failRuntimeOperands(object, name);
   if (isFunction) return callPlain(callee, nullptr, arguments);
   if (PyType_Check(object.ptr())) failRuntimeOperands(object, name);
   return callWithOperands(object, name, nullptr, arguments);
@@ -356,6 +357,12 @@ void PythonCalls::failRuntimeOperands(nb::handle callable, const std::string &na
   nb::object module = findAttribute(callable, names().__module__);
   std::string owner = module && PyUnicode_Check(module.ptr()) ? toText(module).str() + "." : "";
   std::string hint;
+  static const std::pair<llvm::StringLiteral, const char *> kOthers[] = {
+      {"absolute", "abs"},    {"fabs", "abs"},           {"maximum", "max"},      {"minimum", "min"},
+      {"where", "qd.select"}, {"clip", "qd.math.clamp"}, {"arctan2", "qd.atan2"}, {"arcsin", "qd.asin"},
+      {"arccos", "qd.acos"},  {"power", "**"},           {"square", "**"},        {"rint", "qd.round"}};
+  for (auto [other, ours] : kOthers)
+    if (name == other) hint = std::string(". Did you mean to use `") + ours + "` instead of `" + owner + name + "`?";
   nb::object package = nb::module_::import_("quadrants");
   const bool isTop = nb::hasattr(package, name.c_str());
   if (isTop || nb::hasattr(package.attr("math"), name.c_str()))

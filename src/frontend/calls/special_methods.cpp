@@ -19,6 +19,11 @@ nb::object Instances::findUserClass(const Operand &value) {
 }
 
 nb::object Instances::findSpecial(const Operand &value, const std::string &name) {
+  if (auto *structure = value.find<Struct>()) {
+    PyObject *found =
+        structure->type ? PyDict_GetItemString(nb::object(getAttribute(structure->type, names().methods)).ptr(), name.c_str()) : nullptr;
+    return nb::borrow(found);
+  }
   nb::object type = findUserClass(value);
   if (!type) return {};
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
@@ -33,10 +38,14 @@ std::optional<Operand> Instances::callSpecial(const Operand &value, const std::s
   nb::object found = findSpecial(value, name);
   if (!found) return std::nullopt;
   auto *instance = value.find<Instance>();
-  const PathNode *classPath =
-      instance ? instance->path : session.tracker.getStep(value.get<PythonObject>().path, PathStep::Kind::Attribute, "__class__");
-  const PathNode *path = session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
-  session.tracker.depend(path, artifact::Dependency::Kind::Function);
+  auto *structure = value.find<Struct>();
+  auto *object = value.find<PythonObject>();
+  const PathNode *classPath = object     ? session.tracker.getStep(object->path, PathStep::Kind::Attribute, "__class__")
+                              : instance ? instance->path
+                                         : nullptr;
+  const PathNode *path = structure ? session.tracker.getTypeMember(structure->type, "methods", name)
+                                   : session.tracker.getStep(classPath, PathStep::Kind::Attribute, name);
+  if (!structure) session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments arguments;
   arguments.positional = std::move(operands);
   Operand result = calls().callMethod(makeMethod(value, found, path), arguments, context.node);
@@ -74,7 +83,7 @@ static const SpecialName kSpecialNames[] = {
 
 std::optional<Operand> Instances::callOperator(NodeKind node, const Operand &lhs, const Operand &rhs) {
   nb::object left = findUserClass(lhs), right = findUserClass(rhs);
-  if (!left && !right) return std::nullopt;
+  if (!left && !right && !lhs.is<Struct>() && !rhs.is<Struct>()) return std::nullopt;
   const SpecialName *special = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
   if (special == std::end(kSpecialNames)) return std::nullopt;
   auto callLeft = [&] { return callSpecial(lhs, special->name.str(), {collections().copyElement(rhs)}); };

@@ -73,7 +73,11 @@ Operand Attributes::vectorAttribute(const Operand &base, nb::handle name) {
   if (Operand found = typeAttribute(type, text); found.isGiven()) return found;
   if (text == "shape" && vector) return makeShape(vector.getShape());
   if (text == "T" && vector) return matrixMethods().callMatrixMethod(base, "transpose", {});
-  if (!MatrixMethods::hasMethod(type, text)) fail(error::kAttribute, "'" + ir::describe(type) + "' has no attribute '" + text + "'");
+  if (!MatrixMethods::hasMethod(type, text)) {
+    const std::string close = vector ? findClosest(text, MatrixMethods::listNames()) : "";
+    fail(error::kAttribute,
+         "'" + ir::describe(type) + "' has no attribute '" + text + "'" + (close.empty() ? "" : "; did you mean '" + close + "'?"));
+  }
   return makeMethod(base, name);
 }
 

@@ -44,7 +44,8 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
   PyErr_Clear();
   auto type = dyn_cast_if_present<VectorType>(value.getType());
   if (!type && purpose == "unpack") fail(error::kSyntax, "Cannot unpack type: " + conversions.describe(value));
-  if (!type) fail(error::kType, "cannot " + purpose + " " + conversions.describe(value));
+  const char *remedy = conversions.isTensor(value) ? ": loop over its indices, `for i in x`" : "";
+  if (!type) fail(error::kType, "cannot " + purpose + " " + conversions.describe(value) + remedy);
   // All components are loaded before any target is assigned.
   mlir::Value whole = conversions.emit(value);
   int64_t columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
@@ -111,7 +112,9 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
   }
   bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
   if (collection.ownerBlock && collection.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
-    fail(error::kSyntax, "'" + name + "' would change a list or dict from outside of this run-time branch or loop, once, while compiling");
+    fail(error::kSyntax, "'" + name +
+                             "' would change a list or dict from outside of this run-time branch or loop, once, while compiling: "
+                             "elements that are made at run time go to a field or an array");
   if (name == "append" && sequence && !isTuple && arguments.positional.size() == 1) {
     sequence->items.push_back(conversions.load(arguments.positional[0]));
     return makeObject(nb::none());

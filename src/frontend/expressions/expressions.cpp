@@ -114,8 +114,18 @@ Operand Expressions::lookUpGlobal(nb::handle name) {
   if (PyObject *found = PyDict_GetItemWithError(session.python.host.builtins.ptr(), name.ptr())) return makeObject(found);
   nb::list visible(globals);
   for (const std::string &local : scopes.listNames()) visible.insert(0, nb::str(local.c_str()));
-  std::string close = findClosest(text, visible);
-  fail(error::kName, "Name \"" + text + "\" is not defined" + (close.empty() ? "" : "; did you mean \"" + close + "\"?"));
+  const std::string close = findClosest(text, visible);
+  std::string remedy = close.empty() ? "" : "; did you mean \"" + close + "\"?";
+  nb::object walk = nb::module_::import_("ast").attr("walk");
+  for (nb::handle part : walk(context.source.tree))
+    if (kindOf(part) == NodeKind::Name && getAttribute(part, names().id).equal(name) &&
+        kindOf(getAttribute(part, names().ctx)) == NodeKind::Store)
+      remedy = " here: it belongs to the block that assigns it, in line " + toText(nb::str(getAttribute(part, names().lineno))).str();
+  const std::vector<nb::object> parameters = functions().listParameterNames();
+  Binding *self = parameters.empty() ? nullptr : scopes.find(parameters[0].ptr());
+  if (remedy.empty() && self && self->value.isObject() && self->value.getObject() && findAttribute(self->value.getObject(), name))
+    remedy = "; did you mean \"" + toText(parameters[0]).str() + "." + text.str() + "\"?";
+  fail(error::kName, "Name \"" + text + "\" is not defined" + remedy);
 }
 
 Operand Expressions::visitBinary(nb::handle at) {

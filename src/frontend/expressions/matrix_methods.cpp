@@ -159,6 +159,13 @@ bool MatrixMethods::hasMethod(Type type, llvm::StringRef name) {
   return isa<VectorType>(type) ? getMatrixMethods().contains(name) : name == "cast" || name == "bit_count";
 }
 
+nb::object MatrixMethods::listNames() {
+  nb::list found;
+  for (llvm::StringRef name : getMatrixMethods().keys()) found.append(nb::str(name.data(), name.size()));
+  found.sort();
+  return found;
+}
+
 Operand MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef className) {
   for (auto &[key, value] : arguments.named)
     if (key == "dtype") key = "dt";

@@ -12,6 +12,7 @@ public:
   using FunctionPart::FunctionPart;
 
   static bool hasMethod(mlir::Type type, llvm::StringRef name);
+  static nb::object listNames(); ///< of the methods of vectors and matrices
   Operand callMatrixMethod(const Operand &receiver, llvm::StringRef name, const Arguments &arguments);
   Operand makeMatrix(Arguments &arguments, llvm::StringRef className);
   Operand makeMatrixOfType(nb::handle type, Arguments &arguments);

@@ -40,13 +40,20 @@ const Operator *findOperator(NodeKind node) {
   return found == std::end(kOperators) ? nullptr : found;
 }
 
+const Operator *findOperator(BinaryKind kind) {
+  const Operator *found = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
+  return found == std::end(kOperators) ? nullptr : found;
+}
+
 void Operators::failOperands(llvm::StringRef symbol, const Operand &lhs, const Operand &rhs) {
   for (const Operand *side : {&lhs, &rhs})
     if (side->is<View>()) conversions.emit(*side); // reports the mistake of using a view as an element
   // Users' programs match the messages, which quote the operator of numbers but not of structs.
   std::string written = lhs.is<Struct>() || rhs.is<Struct>() ? symbol.str() : ("'" + symbol + "'").str();
-  fail(error::kType,
-       "unsupported operand type(s) for " + written + ": '" + conversions.describe(lhs) + "' and '" + conversions.describe(rhs) + "'");
+  const bool hasNone = lhs.isNone() || rhs.isNone();
+  fail(error::kType, "unsupported operand type(s) for " + written + ": '" + conversions.describe(lhs) + "' and '" +
+                         conversions.describe(rhs) + "'" +
+                         (hasNone ? "; None is compared with `is`, and the result without a return" : ""));
 }
 
 Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::StringRef symbol) {
@@ -61,6 +68,7 @@ Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::Strin
     return makeSequence(std::move(items), list->isTuple);
   }
   const Operator *op = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
+  if ((lhs.isNone() || rhs.isNone()) && ir::getOpInfo(kind).result != BinaryResult::Compare) failOperands(symbol, lhs, rhs);
   if (conversions.isConstant(lhs) && conversions.isConstant(rhs) &&
       (!areSequences || ir::getOpInfo(kind).result == BinaryResult::Compare)) {
     nb::object left = session.python.toPythonScalar(conversions.toPython(lhs)),
@@ -70,6 +78,7 @@ Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::Strin
   if (op != std::end(kOperators))
     if (std::optional<Operand> result = instances().callOperator(op->node, lhs, rhs)) return *result;
   if (lhs.is<Struct>() || rhs.is<Struct>()) return mapStructs(kind, lhs, rhs, symbol);
+  if (isList(lhs) && isList(rhs) && ir::getOpInfo(kind).result == BinaryResult::Compare) return compareLists(kind, lhs, rhs);
   for (const Operand *operand : {&lhs, &rhs})
     if (!conversions.canEmit(*operand) && !isList(*operand)) failOperands(symbol, lhs, rhs);
   // Emits the left operand first; a large literal takes the type of the other operand.
@@ -137,6 +146,7 @@ Operand Operators::unary(UnaryKind kind, const Operand &operand, llvm::StringRef
 }
 
 Operand Operators::negate(const Operand &operand) {
+  if (std::optional<Operand> result = instances().callSpecial(operand, "__neg__", {})) return *result;
   if (operand.is<Struct>()) return mapItems(operand, [&](const Operand &item) { return negate(item); });
   return unary(UnaryKind::neg, operand, "neg");
 }
@@ -220,6 +230,28 @@ mlir::Value Operators::truth(const Operand &value, llvm::StringRef construct) {
   if (isa<VectorType>(type) || isStrict)
     fail(error::kType, "`" + construct + "` conditions must be an integer; found " + ir::describe(type));
   return emitter.nonZero(condition);
+}
+
+/// Compares as Python does: the first items that differ decide.
+Operand Operators::compareLists(BinaryKind kind, const Operand &lhs, const Operand &rhs) {
+  const std::vector<Operand> left = collections().listItems(lhs, "compare"), right = collections().listItems(rhs, "compare");
+  const bool isEquality = kind == BinaryKind::eq || kind == BinaryKind::ne;
+  if (isEquality && left.size() != right.size()) return makeObject(nb::bool_(kind == BinaryKind::ne));
+  const bool isLess = kind == BinaryKind::lt || kind == BinaryKind::le;
+  auto compareSizes = [&](auto one, auto other) { return kind == BinaryKind::lt || kind == BinaryKind::gt ? one < other : one <= other; };
+  auto areSame = [&](const Operand &one, const Operand &other) {
+    Operand same = binary(BinaryKind::eq, one, other, "==");
+    return isa_and_nonnull<VectorType>(same.getType()) ? makeComputed(emitter.reduce(BinaryKind::bit_and, conversions.emit(same))) : same;
+  };
+  Operand result =
+      makeObject(nb::bool_(isEquality || (isLess ? compareSizes(left.size(), right.size()) : compareSizes(right.size(), left.size()))));
+  for (size_t index = std::min(left.size(), right.size()); index-- > 0;) {
+    result = binary(BinaryKind::bit_and, areSame(left[index], right[index]), result, "and");
+    if (isEquality) continue;
+    const Operand differs = binary(isLess ? BinaryKind::lt : BinaryKind::gt, left[index], right[index], isLess ? "<" : ">");
+    result = binary(BinaryKind::bit_or, differs, result, "or");
+  }
+  return kind == BinaryKind::ne ? logicalNot(result) : result;
 }
 
 Operand Operators::mapStructs(BinaryKind kind, const Operand &lhs, const Operand &rhs, llvm::StringRef symbol) {

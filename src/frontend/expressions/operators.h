@@ -15,6 +15,7 @@ struct Operator {
 
 /// The operator of a syntax node; null for matrix products, `is` and `in`.
 const Operator *findOperator(NodeKind node);
+const Operator *findOperator(ir::BinaryKind kind);
 
 class Operators : FunctionPart {
 public:
@@ -33,6 +34,7 @@ public:
   mlir::Value truth(const Operand &value, llvm::StringRef construct);
 
 private:
+  Operand compareLists(BinaryKind kind, const Operand &lhs, const Operand &rhs);
   Operand mapStructs(BinaryKind kind, const Operand &lhs, const Operand &rhs, llvm::StringRef symbol);
 };
 

@@ -75,7 +75,7 @@ int64_t Subscripts::wrapIndex(int64_t index, int64_t size, const llvm::Twine &co
 }
 
 Operand Subscripts::subscript(const Operand &base, nb::handle index) {
-  if (base.is<Struct>()) {
+  if (base.is<Struct>() && !instances().hasSpecial(base, "__getitem__")) {
     nb::object name = conversions.toPython(expressions().visit(index));
     if (!name || !PyUnicode_Check(name.ptr())) fail(error::kType, "a struct is indexed with the name of a member");
     return attributes().structAttribute(base, name);

@@ -101,6 +101,8 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
         object && object->path && session.python.isInstance(object->object, session.python.values.matrix))
       variables().failCaptured(DependencyTracker::describe(object->path));
     if (base.is<Argument>()) variables().requirePlace(base);
+    if (session.python.isInstance(base.getObject(), session.python.host.numpyArray) && !conversions.isTensor(base))
+      fail(error::kSyntax, "a NumPy array that is known while compiling is constant: an array of the kernel is a qd.Vector or qd.Matrix");
     if (instances().hasSpecial(base, "__setitem__")) {
       instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value});
       return std::nullopt;
@@ -201,6 +203,8 @@ void Assignments::visitAnnotatedAssign(nb::handle at) {
 
 void Assignments::augment(const Operand &place, BinaryKind kind, const Operand &value, llvm::StringRef symbol) {
   if (auto *structure = place.find<Struct>()) {
+    if (const Operator *op = findOperator(kind))
+      if (std::optional<Operand> result = instances().callInPlace(op->node, place, value)) return variables().store(place, *result);
     auto *other = value.find<Struct>();
     for (auto [index, member] : llvm::enumerate(structure->items)) augment(member, kind, other ? other->items[index] : value, symbol);
     return;

@@ -100,6 +100,18 @@ Operand LoopRanges::makeRange(const Arguments &arguments) {
   return makeAggregate<Range>(std::move(items));
 }
 
+Operand LoopRanges::reverse(const Range &range) {
+  const std::optional<int64_t> step = conversions.findInteger(range.items[2]);
+  if (range.isNdrange || !step || *step == 0) fail(error::kType, "reversed() takes a range whose step is known while compiling");
+  auto apply = [&](BinaryKind kind, const Operand &lhs, int64_t rhs) {
+    return operators().binary(kind, lhs, makeObject(nb::int_(rhs)), "reversed");
+  };
+  const Operand &begin = range.items[0], length = operators().binary(BinaryKind::sub, range.items[1], begin, "reversed");
+  const Operand rounds = apply(BinaryKind::floor_div, apply(BinaryKind::sub, length, *step > 0 ? 1 : -1), *step);
+  const Operand last = operators().binary(BinaryKind::add, begin, apply(BinaryKind::mul, rounds, *step), "reversed");
+  return makeAggregate<Range>({last, apply(BinaryKind::sub, begin, *step), makeObject(nb::int_(-*step))});
+}
+
 Operand LoopRanges::makeNdrange(const Arguments &arguments) {
   // The package's class checks the arguments, with zeros in place of run-time bounds.
   std::vector<Operand> items;

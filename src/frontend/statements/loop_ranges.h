@@ -36,6 +36,7 @@ public:
   bool isContainer(const Operand &value);
   Operand toRange(const Operand &object);
   Operand makeRange(const Arguments &arguments);
+  Operand reverse(const Range &range); ///< the loop in the opposite order
   Operand makeNdrange(const Arguments &arguments);
   Operand makeZip(const Arguments &arguments);
 

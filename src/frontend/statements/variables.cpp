@@ -63,6 +63,8 @@ Binding *Variables::findTarget(nb::handle target) {
   nb::object name = getAttribute(target, names().id);
   Binding *binding = scopes.find(name.ptr());
   if (!isVisible(binding)) return nullptr;
+  if (binding->kind == Binding::Kind::Parameter && conversions.isTensor(binding->value))
+    fail(error::kSyntax, "Kernel argument \"" + toText(name) + "\" is immutable in the kernel: assign the elements of the container");
   if (binding->kind == Binding::Kind::Parameter) failImmutable(toText(name));
   if (binding->kind == Binding::Kind::LoopVariable)
     fail(error::kSyntax, "the loop variable '" + toText(name) + "' cannot be assigned: assign a new variable");

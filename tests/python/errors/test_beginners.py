@@ -12,6 +12,10 @@ import pytest
 
 import quadrants as qd
 
+NAMES = {
+    "KERNEL": "@qd.kernel\ndef k(n: qd.i32, v: qd.math.vec3, a: qd.types.NDArray[qd.f32, 1]) -> qd.i32:\n    ",
+    "CALL": "\nk(1, [1, 2, 3], np.zeros(3, np.float32))",
+}
 MISTAKES = {
     "no runtime": (
         "qd.reset()\nqd.field(qd.f32, shape=3)  # wrong",
@@ -137,6 +141,55 @@ MISTAKES = {
         "x[10] = 1  # wrong",
         "index [10] out of range", "for shape (4,)",
     ),
+    "an array that a kernel makes with NumPy": (
+        'KERNELb = np.zeros(3)\n    b[0] = 1  # wrong\n    return nCALL',
+        'known while compiling is constant', 'is a qd.Vector or qd.Matrix',
+    ),
+    "an array plus a number": (
+        'KERNELa += 1  # wrong\n    return nCALL',
+        'Kernel argument "a" is immutable', 'assign the elements of the container',
+    ),
+    "a list that grows at run time": (
+        'KERNELnumbers = []\n    for i in range(n):\n        numbers.append(i)  # wrong\n    return nCALL',
+        "'append' would change a list", 'go to a field or an array',
+    ),
+    "a method of vectors with a spelling mistake": (
+        'KERNELreturn v.nrom() > 1  # wrongCALL',
+        "has no attribute 'nrom'", "did you mean 'norm'?",
+    ),
+    "a function with a spelling mistake": (
+        'KERNELreturn qd.sqr(n)  # wrongCALL',
+        "has no attribute 'sqr'", "did you mean 'sqrt'?",
+    ),
+    "a variable of a loop after the loop": (
+        'KERNELfor i in range(n):\n        last = i\n    return last  # wrongCALL',
+        'Name "last" is not defined here', 'the block that assigns it, in line 4',
+    ),
+    "a loop over an array with numbers": (
+        'KERNELfor i, x in enumerate(a):  # wrong\n        n = i\n    return nCALL',
+        'cannot iterate over', 'loop over its indices, `for i in x`',
+    ),
+    "the maximum of NumPy": (
+        'KERNELreturn np.maximum(n, 3)  # wrongCALL',
+        'a run-time value cannot be passed', 'Did you mean to use `max` instead of `numpy.maximum`?',
+    ),
+    "where of NumPy": (
+        'KERNELreturn np.clip(n, 0, 3)  # wrongCALL',
+        'a run-time value cannot be passed', 'Did you mean to use `qd.math.clamp` instead of',
+    ),
+    "a func without a result": (
+        '@qd.func\ndef f(x):\n    y = x\nKERNELreturn f(n) + 1  # wrongCALL',
+        "unsupported operand type(s) for '+'", 'the result without a return',
+    ),
+    "a comparison with None": (
+        'KERNELreturn n == None  # wrongCALL',
+        "unsupported operand type(s) for '=='", 'None is compared with `is`',
+    ),
+    "a method without its object": (
+        "@qd.data_oriented\nclass A:\n    @qd.func\n    def f(self, x):\n        return x\n    @qd.kernel\n"
+        "    def k(self) -> qd.i32:\n        return f(3)  # wrong\nA().k()",
+        'Name "f" is not defined', 'did you mean "self.f"?',
+    ),
 }  # fmt: skip
 
 
@@ -150,6 +203,8 @@ def names():
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_place_reason_and_remedy(mistake, names, tmp_path):
     text, reason, remedy = MISTAKES[mistake]
+    for name, meaning in NAMES.items():
+        text = text.replace(name, meaning)
     program = tmp_path / "program.py"
     program.write_text(text)
     line = next(number for number, each in enumerate(text.splitlines(), 1) if "# wrong" in each)

@@ -68,7 +68,7 @@ def test_values_of_the_run_time_are_refused(expression, message):
 @pytest.mark.parametrize(
     "header, message",
     [
-        ("for i in reversed(range(n)):", "range"),
+        ("for i in reversed(range(0, n, n)):", "whose step is known"),
         ("for i, x in enumerate(range(n)):", "range"),
         ("for i, x in zip(range(n), (1, 2)):", "range"),
         ("for i in [1, 2] if n > 1 else [3, 4]:", "Using non static inlined if statement"),

@@ -282,3 +282,16 @@ def test_containers_have_a_length():
     assert run("return len(f) * 100 + len(a) * 10 + len(a[1:3]) + qd.static(len(f))", preamble=preamble, a=a) == 355
     with pytest.raises(TypeError, match="when calling `len`"):
         run("return len(n)", n=("qd.i32", 1))
+
+
+@pytest.mark.parametrize("op", ["==", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("left, right", [("(n, 2)", "(1, 2)"), ("(1, 2)", "(n, m)"), ("[n, m]", "[2, 2]"), ("(n, (m, 3))", "(2, (1, n))"),
+                                         ("(n,)", "(2, m)"), ("(n, m)", "(2,)"), ("PAIR", "(n, m)")])  # fmt: skip
+def test_tuples_are_compared_as_in_python(left, right, op):
+    module = define(f"PAIR = (2, 1)\n@qd.kernel\ndef k(n: qd.i32, m: qd.i32) -> qd.i32:\n    return 1 if {left} {op} {right} else 0")
+    for n, m in [(1, 2), (2, 1), (2, 2), (3, 0)]:
+        assert module["k"](n, m) == eval(f"{left} {op} {right}", {"n": n, "m": m, "PAIR": (2, 1)}), (n, m)
+
+
+def test_text_times_a_number_is_repeated():
+    assert evaluate("len('ab' * 3) * 10 + len('a' + 'bc')") == 63

@@ -530,3 +530,13 @@ def test_indices_of_two_axes_as_small_integers(dtype):
     x = qd.ndarray(dtype, (20, 3))
     number(x)
     np.testing.assert_array_equal(x.to_numpy()[:, ::2].ravel(), np.arange(1, 41))
+
+
+@pytest.mark.parametrize("bounds", ["n", "1, n", "n, -n, -2", "-3, n, 3", "n, 4", "0, n, 2"])
+def test_ranges_of_the_run_time_in_reverse(bounds):
+    body = f"s = 0\nqd.loop_config(serialize=True)\nfor i in reversed(range({bounds})):\n    s = (s * 7 + i) % 1000003\nreturn s"
+    for n in (-2, 0, 1, 5, 6):
+        expected = 0
+        for i in reversed(eval(f"range({bounds})", {"n": n})):
+            expected = (expected * 7 + i) % 1000003
+        assert run(body, n=("qd.i32", n)) == expected

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from language_support import DTYPES, FLOATS, INTEGERS, NUMPY, define, edge_values, pairs
+from language_support import DTYPES, FLOATS, INTEGERS, NUMPY, define, edge_values, evaluate, pairs
 
 
 @pytest.fixture(autouse=True)
@@ -273,3 +273,10 @@ def test_elements_of_every_container_keep_their_values_in_kernels(dtype, maker):
     body = "    for I in qd.grouped(x):\n        y[I] = x[I]\n"
     define(f"@qd.kernel\ndef k(x: {annotation}, y: {annotation}):\n{body}")["k"](source, copy)
     np.testing.assert_array_equal(copy.to_numpy(), values)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 3])
+def test_round_to_digits(digits):
+    for value in (2.34567, -7.00049, 0.0, 1234.75):
+        assert evaluate(f"round(x, {digits})", "qd.f64", x=("qd.f64", value)) == pytest.approx(round(value, digits), abs=1e-12)
+    assert evaluate(f"round(n, {digits})", n=("qd.i32", 123456789)) == 123456789

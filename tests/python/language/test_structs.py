@@ -1,10 +1,11 @@
 """Struct types, struct fields, methods."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
-from language_support import run
+from language_support import define, run
 
 import quadrants as qd
 
@@ -416,3 +417,89 @@ def test_methods_of_dataclasses_read_what_is_around_them():
     assert k(P(1.0)) == 9
     factor = 10.0
     assert k(P(1.0)) == 33
+
+
+@pytest.mark.parametrize("decorator", ["@qd.func\n    ", ""])
+def test_operators_of_dataclasses_are_their_methods(decorator):
+    source = """
+@dataclasses.dataclass
+class Complex:
+    x: qd.f32
+    y: qd.f32
+
+    @qd.func
+    def __mul__(self, other):
+        return Complex(self.x * other.x - self.y * other.y, self.x * other.y + self.y * other.x)
+
+    @qd.func
+    def __rmul__(self, number):
+        return Complex(number * self.x, number * self.y)
+
+    @qd.func
+    def __neg__(self):
+        return Complex(100 * self.x, self.y)
+
+    @qd.func
+    def __lt__(self, other):
+        return self.x < other.x
+
+    @qd.func
+    def __eq__(self, other):
+        return self.x == other.x
+
+    @qd.func
+    def __abs__(self):
+        return qd.sqrt(self.x * self.x + self.y * self.y)
+
+    @qd.func
+    def __getitem__(self, i):
+        return self.x if i == 0 else self.y
+
+    @qd.func
+    def __call__(self, scale):
+        return scale * self.x
+
+@qd.kernel
+def k(o: qd.types.NDArray[qd.f32, 1]):
+    for _ in range(1):
+        a, b = Complex(1, 2), Complex(3, 4)
+        c = a * b
+        o[0], o[1] = c.x, c.y
+        c *= a
+        o[2], o[3] = c.x, c.y
+        d = 10.0 * (-a) + b  # `+` adds the members
+        o[4], o[5] = d.x, d.y
+        o[6], o[7], o[8], o[9] = a < b, a == b, a != b, a == Complex(1, 7)
+        o[10], o[11], o[12], o[13] = abs(b), b[1], b[0], b(5)
+""".replace("@qd.func\n    ", decorator)
+    result = np.zeros(14, np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        define(source, dataclasses=dataclasses)["k"](result)
+    assert result.tolist() == [-5, 10, -25, 0, 1003, 24, 1, 0, 1, 1, 5, 4, 3, 15]
+
+
+def test_dataclasses_are_members_of_struct_types():
+    @dataclasses.dataclass
+    class Box:
+        low: qd.f32
+        high: qd.f32
+
+        @qd.func
+        def contains(self, x):
+            return self.low <= x <= self.high
+
+    boxes = qd.types.struct(box=Box, number=qd.i32).field(shape=3)
+
+    @qd.kernel
+    def k(x: qd.f32) -> qd.i32:
+        count = 0
+        for i in boxes:
+            boxes[i].box = Box(i, i + 1.5)
+            boxes[i].number = i + 1
+        for i in boxes:
+            if boxes[i].box.contains(x):
+                count += boxes[i].number
+        return count
+
+    assert [k(0.5), k(1.25), k(9.0)] == [1, 3, 0]
