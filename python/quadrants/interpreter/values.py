@@ -383,7 +383,7 @@ def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Applies a function of NumPy scalars or arrays, broadcasting scalars over vectors of one shape."""
     values = list(map(as_vector, operands))
     hints = [value.data.dtype if isinstance(value, Vec) else value.dtype for value in values if isinstance(value, (Vec, np.generic))]
-    hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f"), None)
+    hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f" or dtype == np.uint32), None)
     result = function(*(value.data if isinstance(value, Vec) else typed(read(value), hint) for value in values))
     return Vec(result) if isinstance(result, np.ndarray) else result
 

@@ -295,3 +295,8 @@ def test_tuples_are_compared_as_in_python(left, right, op):
 
 def test_text_times_a_number_is_repeated():
     assert evaluate("len('ab' * 3) * 10 + len('a' + 'bc')") == 63
+
+
+@pytest.mark.parametrize("expression", ["n | 0xF0000000", "(n & 0xFF) | 0xF0000000 | 5 << 3", "max(n, 0xF0000000)"])
+def test_large_literals_are_of_the_type_of_the_other_operand(expression):
+    assert evaluate(expression, "qd.u32", n=("qd.u32", 3)) == eval(expression, {"n": 3})
