@@ -115,11 +115,15 @@ void SequentialDevice::copyToHost(void *data, Address from, size_t bytes) {
   retire();
 }
 
-void SequentialDevice::launch(void *pipeline, const Entries::Entry &entry, const void *parameters, unsigned blocksOfGrid) {
-  record();
+Address SequentialDevice::stageParameters(const Entries::Entry &entry, const void *parameters) {
   Range staged = stage(entry.parameterBytes);
   memcpy(staged.getHost(), parameters, entry.parameterBytes);
-  dispatch(pipeline, entry, staged.getAddress(), blocksOfGrid);
+  return staged.getAddress();
+}
+
+void SequentialDevice::launch(void *pipeline, const Entries::Entry &entry, const void *parameters, unsigned blocksOfGrid) {
+  record();
+  dispatch(pipeline, entry, parameters, blocksOfGrid);
   if (++launches >= kManyLaunches || std::chrono::steady_clock::now() - began > kLongBatch) submit();
 }
 

@@ -113,6 +113,8 @@ protected:
   void record();
   /// Memory of the host that belongs to the open batch until it has ended, 16-byte aligned.
   Range stage(size_t bytes);
+  /// The parameters of an entry in such memory, for drivers that pass their address.
+  Address stageParameters(const Entries::Entry &entry, const void *parameters);
   /// Gives all memory back, which derived classes do while the driver is there.
   void clear();
   /// Whether the host may access the memory when all commands of ours have ended; others' in the same queue may use it.
@@ -124,7 +126,7 @@ protected:
   virtual void submitBatch(uint64_t number) = 0;
   virtual uint64_t readEnded() = 0; ///< the last batch that has ended
   virtual void waitFor(uint64_t number) = 0;
-  virtual void dispatch(void *pipeline, const Entries::Entry &entry, Address parameters, unsigned blocks) = 0;
+  virtual void dispatch(void *pipeline, const Entries::Entry &entry, const void *parameters, unsigned blocks) = 0;
   virtual std::unique_ptr<Block> makeBlock(size_t bytes, bool isOfHost) = 0; ///< null: there is no more
   virtual std::unique_ptr<Block> adoptBlock(void *) { return nullptr; }      ///< null: it cannot be used
 

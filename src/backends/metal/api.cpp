@@ -138,8 +138,8 @@ private:
     return number;
   }
   void waitFor(uint64_t number) override { functions.wait(device.handle, number); }
-  void dispatch(void *pipeline, const gpu::Entries::Entry &entry, gpu::Address parameters, unsigned blocks) override {
-    functions.launch(device.handle, pipeline, parameters, blocks, entry.blockSize);
+  void dispatch(void *pipeline, const gpu::Entries::Entry &entry, const void *parameters, unsigned blocks) override {
+    functions.launch(device.handle, pipeline, stageParameters(entry, parameters), blocks, entry.blockSize);
   }
   std::unique_ptr<gpu::Block> makeBlock(size_t bytes, bool) override {
     auto block = std::make_unique<Block>(device);

@@ -55,7 +55,7 @@ ArrayShapes::ArrayShapes(const llvm::Function &function, unsigned copyBytes) {
   };
   llvm::MapVector<const llvm::Value *, Accesses> found;
   auto record = [&](const llvm::Value *pointer, llvm::Type *type, llvm::Align align) {
-    if (pointer->getType()->getPointerAddressSpace() == 0) return;
+    if (unsigned space = pointer->getType()->getPointerAddressSpace(); space == 0 || space == kParameters) return;
     Accesses &own = found[findRoot(pointer)];
     unsigned bytes = unsigned(std::min<uint64_t>(layout.getTypeStoreSize(type), align.value()));
     own.isUniform &= (!own.type || own.type == type) && bytes == layout.getTypeStoreSize(type);

@@ -10,15 +10,21 @@ namespace qd::backends::structured {
 namespace {
 
 /// Attributes of entries.
-constexpr char kBlockSize[] = "block-size", kParameterBytes[] = "parameter-bytes";
+constexpr char kBlockSize[] = "block-size", kParameterBytes[] = "parameter-bytes", kRegisters[] = "prefers-registers";
 
 class CalledGrid final : public codegen::GridTarget {
 public:
-  CalledGrid(unsigned subgroupSize, bool widens) : subgroupSize(subgroupSize), widens(widens) {}
+  CalledGrid(unsigned subgroupSize, bool widens, unsigned launch, bool saves)
+      : subgroupSize(subgroupSize), widens(widens), saves(saves), launch(launch) {}
 
-  codegen::AddressSpaces getAddressSpaces() const override { return {.shared = kShared, .local = kLocal, .hasGeneric = false}; }
+  codegen::AddressSpaces getAddressSpaces() const override {
+    return {.shared = kShared, .local = kLocal, .launch = launch, .hasGeneric = false};
+  }
   llvm::StringRef getDeviceScope() const override { return "device"; }
   bool widensReports() const override { return widens; }
+  bool hasWideAccesses() const override { return false; }
+  bool savesRegisters() const override { return saves; }
+  void preferRegisters(llvm::Function &entry, unsigned, unsigned) const override { entry.addFnAttr(kRegisters); }
 
   void markEntry(llvm::Function &entry, uint64_t bytes) const override { entry.addFnAttr(kParameterBytes, std::to_string(bytes)); }
   void setBlockSize(llvm::Function &entry, unsigned threads) const override { entry.addFnAttr(kBlockSize, std::to_string(threads)); }
@@ -74,7 +80,8 @@ private:
   }
 
   unsigned subgroupSize;
-  bool widens;
+  bool widens, saves;
+  unsigned launch; ///< address space
 };
 
 } // namespace
@@ -86,8 +93,10 @@ gpu::Entries::Entry describeEntry(const llvm::Function &entry) {
   return result;
 }
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports) {
-  return std::make_unique<CalledGrid>(subgroupSize, widensReports);
+bool prefersRegisters(const llvm::Function &entry) { return entry.hasFnAttribute(kRegisters); }
+
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports, unsigned launchSpace, bool savesRegisters) {
+  return std::make_unique<CalledGrid>(subgroupSize, widensReports, launchSpace, savesRegisters);
 }
 
 } // namespace qd::backends::structured

@@ -8,8 +8,9 @@
 
 namespace qd::backends::structured {
 
-/// LLVM's address spaces: memory of the device is 0, without pointers to others.
-constexpr unsigned kShared = 3, kConstant = 4, kLocal = 5;
+/// LLVM's address spaces: memory of the device is 0, without pointers to others. Parameters of an entry are offsets in kParameters where
+/// the language has its own access to them.
+constexpr unsigned kShared = 3, kConstant = 4, kLocal = 5, kParameters = 6;
 /// Functions that emitted code calls, without a body.
 constexpr char kThreadCall[] = "grid.thread", kBlockCall[] = "grid.block", kBlockSizeCall[] = "grid.block_size",
                kBlockCountCall[] = "grid.block_count", kLaneCall[] = "grid.lane", kBarrierCall[] = "grid.barrier",
@@ -18,6 +19,10 @@ constexpr char kThreadCall[] = "grid.thread", kBlockCall[] = "grid.block", kBloc
 /// The name and the sizes of an entry, without its code.
 gpu::Entries::Entry describeEntry(const llvm::Function &entry);
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports = false);
+/// Whether an entry should have more registers than as many threads as possible leave.
+bool prefersRegisters(const llvm::Function &entry);
+
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports, unsigned launchSpace = 0,
+                                                    bool savesRegisters = false);
 
 } // namespace qd::backends::structured

@@ -277,6 +277,7 @@ void splitCast(llvm::BitCastInst &cast) {
       joined = at.CreateOr(joined, at.CreateShl(at.CreateZExt(value, whole), i * bits));
     }
     cast.replaceAllUsesWith(at.CreateBitCast(joined, cast.getType()));
+    llvm::RecursivelyDeleteTriviallyDeadInstructions(&cast); // the handle of it is that of the number now
   } else {
     llvm::Value *number = at.CreateBitCast(source, whole);
     for (llvm::User *user : llvm::make_early_inc_range(cast.users())) {
@@ -310,20 +311,25 @@ void splitCasts(llvm::Function &function) {
   llvm::SmallVector<llvm::WeakTrackingVH> casts;
   for (llvm::Instruction &instruction : llvm::instructions(function))
     if (llvm::isa<llvm::BitCastInst>(instruction)) casts.emplace_back(&instruction);
-  for (llvm::WeakTrackingVH &cast : casts) splitCast(llvm::cast<llvm::BitCastInst>(*cast));
+  for (llvm::WeakTrackingVH &cast : casts)
+    if (auto *known = llvm::dyn_cast_or_null<llvm::BitCastInst>(cast)) splitCast(*known);
   llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(casts);
 }
 
 } // namespace
 
-void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64) {
+void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64, bool hasExactQuotients) {
   module.setDataLayout(kDataLayout);
+  if (!hasExactQuotients) keepQuotients(module); // the device library's own functions allow for errors
   linkDeviceLibrary(module, kLocal);
   inlineEverything(module, entries);
   stages.finish("device library");
   stages.begin("optimizing");
   optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
+  widenQuotients(module);
   if (!hasF64) {
+    for (llvm::Function &function : module)
+      if (!function.isDeclaration()) scalarize(function);
     expandDoubleIntrinsics(module);
     if (softenDoubles(module)) {
       linkDeviceLibrary(module, kLocal);

@@ -206,4 +206,46 @@ void chooseResultsOfZeros(llvm::Function &function) {
   }
 }
 
+constexpr llvm::StringLiteral kQuotientCall = "exact_quotient.";
+
+void keepQuotients(llvm::Module &module) {
+  llvm::SmallVector<llvm::BinaryOperator *> quotients;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      auto *quotient = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
+      if (!quotient || quotient->getOpcode() != llvm::Instruction::FDiv || quotient->hasAllowReciprocal()) continue;
+      const llvm::APFloat *divisor;
+      bool isProduct =
+          llvm::PatternMatch::match(quotient->getOperand(1), llvm::PatternMatch::m_APFloat(divisor)) && divisor->getExactInverse(nullptr);
+      if (!isProduct && !quotient->getType()->getScalarType()->isDoubleTy()) quotients.push_back(quotient);
+    }
+  for (llvm::BinaryOperator *quotient : quotients) {
+    llvm::Type *type = quotient->getType();
+    std::string name;
+    llvm::raw_string_ostream(name) << kQuotientCall << *type;
+    llvm::FunctionCallee callee = module.getOrInsertFunction(name, type, type, type);
+    llvm::CallInst *call = Builder(quotient).CreateCall(callee, {quotient->getOperand(0), quotient->getOperand(1)});
+    call->setDoesNotAccessMemory();
+    call->setDoesNotThrow();
+    call->addFnAttr(llvm::Attribute::WillReturn);
+    quotient->replaceAllUsesWith(call);
+    quotient->eraseFromParent();
+  }
+}
+
+void widenQuotients(llvm::Module &module) {
+  for (llvm::Function &function : llvm::make_early_inc_range(module)) {
+    if (!function.getName().starts_with(kQuotientCall)) continue;
+    for (llvm::User *user : llvm::make_early_inc_range(function.users())) {
+      auto *call = llvm::cast<llvm::CallInst>(user);
+      Builder at(call);
+      llvm::Type *wide = call->getType()->getWithNewType(at.getDoubleTy());
+      llvm::Value *quotient = at.CreateFDiv(at.CreateFPExt(call->getArgOperand(0), wide), at.CreateFPExt(call->getArgOperand(1), wide));
+      call->replaceAllUsesWith(at.CreateFPTrunc(quotient, call->getType()));
+      call->eraseFromParent();
+    }
+    function.eraseFromParent();
+  }
+}
+
 } // namespace qd::backends::structured

@@ -8,7 +8,7 @@
 namespace qd::backends::structured {
 
 /// LLVM's data layout: pointers to memory of threads and blocks are offsets of 32 bits.
-constexpr char kDataLayout[] = "e-p3:32:32-p4:32:32-p5:32:32-i64:64-n8:16:32:64-A5";
+constexpr char kDataLayout[] = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-i64:64-n8:16:32:64-A5";
 
 /// What decides how operations are made legal.
 struct Abilities {
@@ -41,7 +41,8 @@ bool softenDoubles(llvm::Module &module);
 
 /// What each entry goes through, up to optimized code without generic pointers, and without f64 if the device has none. The stage
 /// "optimizing" is open afterwards.
-void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64);
+void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64,
+             bool hasExactQuotients = true);
 
 /// Constructs of structured control flow: which blocks begin them, and where they end.
 struct Constructs {

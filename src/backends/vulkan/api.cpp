@@ -84,6 +84,9 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   // Vulkan allows Fma to round twice, and llvmpipe does; GPUs have the instruction. llvmpipe gives Floor, Trunc and the like of f64 above
   // 2^24 unchanged.
   device.features.hasFma = device.features.hasRounding64 = driver.driverID != VK_DRIVER_ID_MESA_LLVMPIPE;
+  // Vulkan allows quotients of f32 an error of 2.5 ulp.
+  device.features.hasExactQuotients = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+  device.features.savesRegisters = driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
   const VkPhysicalDeviceLimits &limits = device.properties.limits;
   Features &has = device.features;
   has.subgroupSize = std::min(64u, subgroups.subgroupSize);
@@ -94,6 +97,7 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   device.hasBudget = extensions.has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   has.maxBlockThreads = std::min({limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0], 1024u});
   has.maxSharedBytes = limits.maxComputeSharedMemorySize;
+  has.pushBytes = std::min(256u, limits.maxPushConstantsSize);
   has.hasF64 = basic.features.shaderFloat64;
   has.hasI16 = basic.features.shaderInt16;
   has.hasF16 = newer.shaderFloat16;

@@ -85,7 +85,7 @@ std::unique_ptr<gpu::PipelineMaker> Device::openPipelines(const std::vector<uint
 
 void Device::copy(Range to, Range from, size_t bytes) {
   VkBufferCopy region{from.offset, to.offset, bytes};
-  vk.CmdCopyBuffer(recordCommand(), getBuffer(from), getBuffer(to), 1, &region);
+  vk.CmdCopyBuffer(recordCommand(VK_PIPELINE_STAGE_TRANSFER_BIT), getBuffer(from), getBuffer(to), 1, &region);
 }
 
 /// The command fills whole words at multiples of four bytes; the rest is copied.
@@ -99,13 +99,18 @@ void Device::fill(Range to, uint32_t word, size_t bytes) {
   };
   if (head) copyBytes(0, head);
   if (tail) copyBytes(head + words, tail);
-  if (words) vk.CmdFillBuffer(recordCommand(), getBuffer(to), to.offset + head, words, word);
+  if (words) vk.CmdFillBuffer(recordCommand(VK_PIPELINE_STAGE_TRANSFER_BIT), getBuffer(to), to.offset + head, words, word);
 }
 
-void Device::dispatch(void *pipeline, const gpu::Entries::Entry &, Address parameters, unsigned blocks) {
-  VkCommandBuffer commands = recordCommand();
+void Device::dispatch(void *pipeline, const gpu::Entries::Entry &entry, const void *parameters, unsigned blocks) {
+  VkCommandBuffer commands = recordCommand(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
   vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, static_cast<VkPipeline>(pipeline));
-  vk.CmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof parameters, &parameters);
+  if (entry.parameterBytes <= physical.features.pushBytes) {
+    vk.CmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, entry.parameterBytes, parameters);
+  } else {
+    Address address = stageParameters(entry, parameters);
+    vk.CmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof address, &address);
+  }
   // Threads take further iterations where the device has no larger grids.
   vk.CmdDispatch(commands, std::min(blocks, physical.properties.limits.maxComputeWorkGroupCount[0]), 1, 1);
 }
@@ -116,7 +121,7 @@ void Device::stamp(gpu::SequenceEvent &event) {
     event.query = freeQueries.back();
     freeQueries.pop_back();
   }
-  VkCommandBuffer commands = recordCommand();
+  VkCommandBuffer commands = recordCommand(VK_PIPELINE_STAGE_TRANSFER_BIT);
   vk.CmdResetQueryPool(commands, queries, uint32_t(event.query), 1);
   vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries, uint32_t(event.query));
 }

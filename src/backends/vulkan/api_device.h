@@ -32,7 +32,7 @@ public:
   //--- Commands (api_code.cpp) ---
   void copy(Range to, Range from, size_t bytes) override;
   void fill(Range to, uint32_t word, size_t bytes) override;
-  void dispatch(void *pipeline, const gpu::Entries::Entry &entry, Address parameters, unsigned blocks) override;
+  void dispatch(void *pipeline, const gpu::Entries::Entry &entry, const void *parameters, unsigned blocks) override;
   void stamp(gpu::SequenceEvent &event) override;
   void forget(gpu::SequenceEvent &event) override;
   double getMilliseconds(const gpu::SequenceEvent &begin, const gpu::SequenceEvent &end) override;
@@ -59,8 +59,8 @@ private:
     uint64_t number = 0; ///< the timeline reaches it when the batch has ended
   };
 
-  /// The buffer to record a command in, after a barrier.
-  VkCommandBuffer recordCommand();
+  /// The buffer to record a command of this stage in, after a barrier.
+  VkCommandBuffer recordCommand(VkPipelineStageFlags stage);
   //--- Batches (api_device.cpp) ---
   void beginBatch() override;
   void submitBatch(uint64_t number) override;
@@ -70,6 +70,7 @@ private:
   VkQueue queue = VK_NULL_HANDLE;
   VkSemaphore timeline = VK_NULL_HANDLE;
   Batch open;
+  VkPipelineStageFlags lastStages = 0; ///< of what was recorded last
   std::deque<Batch> running;
   std::vector<Batch> idle;
   uint32_t deviceType = 0, hostType = 0; ///< of memory

@@ -22,9 +22,10 @@ struct Array : ArrayShape {
 class FunctionWriter {
 public:
   using Routines = llvm::DenseMap<const llvm::Function *, Id>;
+  /// `isShared`: threads see during the kernel what others store.
   FunctionWriter(SpirvModule &module, const llvm::Function &function, const Constructs &constructs, const Features &features,
-                 const Routines &routines)
-      : module(module), function(function), constructs(constructs), features(features), routines(routines),
+                 const Routines &routines, bool isShared)
+      : module(module), function(function), constructs(constructs), features(features), routines(routines), isShared(isShared),
         layout(function.getDataLayout()), shapes(function, qd::vulkan::kMaxCopyBytes) {}
   /// Returns the function's id.
   Id writeKernel();
@@ -33,6 +34,7 @@ public:
 
 private:
   void writeBlocks();
+  void reserveShared(unsigned words);
 
   //--- values.cpp ---
   Id getType(llvm::Type *type);
@@ -61,6 +63,7 @@ private:
 
   //--- memory.cpp ---
   void writeLoad(const llvm::LoadInst &load);
+  void writeParameter(const llvm::LoadInst &load);
   void writeStore(const llvm::StoreInst &store);
   void writeUpdate(const llvm::AtomicRMWInst &update);
   void writeExchange(const llvm::AtomicCmpXchgInst &exchange);
@@ -68,13 +71,14 @@ private:
   void writeBarrier(spirv::Scope scope);
   void writeOffset(const llvm::GetElementPtrInst &gep);
   /// A pointer for one access of a type.
-  Id getPlace(const llvm::Value *pointer, llvm::Type *type);
+  Id getPlace(const llvm::Value *pointer, llvm::Type *type, bool isConstant = false);
   void requireAtomics(const llvm::Value *pointer, llvm::Type *type, bool isAdded);
-  std::vector<uint32_t> describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile);
+  std::vector<uint32_t> describeAccess(const llvm::Instruction &access, const llvm::Value *pointer, llvm::Type *type, llvm::Align align);
 
   //--- instructions.cpp ---
   void writeInstruction(const llvm::Instruction &instruction);
   void writeBinary(const llvm::BinaryOperator &binary);
+  void writeShortQuotient(const llvm::BinaryOperator &binary);
   void writeFloatBinary(const llvm::BinaryOperator &binary);
   void writeComparison(const llvm::CmpInst &comparison);
   void writeCast(const llvm::CastInst &cast);
@@ -89,12 +93,14 @@ private:
   const Constructs &constructs;
   const Features &features;
   const Routines &routines; ///< their ids
+  bool isShared;
   const llvm::DataLayout &layout;
   llvm::DenseMap<const llvm::Value *, Id> ids;
   llvm::DenseMap<const llvm::Value *, Id> successes; ///< of compare-exchanges
   ArrayShapes shapes;
   std::map<const llvm::Value *, Array> arrays; ///< by root
-  Id launch = 0;                               ///< the variable of its address; none: not an entry
+  Id pushed = 0;                               ///< an entry's push constants: its parameters, or their address
+  Id parametersAddress = 0;                    ///< none: they are pushed
   std::vector<uint32_t> localVariables;        ///< ids and types of those in the memory of a thread
 };
 

@@ -68,6 +68,31 @@ void FunctionWriter::writeFloatBinary(const llvm::BinaryOperator &binary) {
   if (!binary.hasAllowContract()) module.decorate(getOperand(&binary), spirv::Decoration::NoContraction);
 }
 
+/// Quotients and remainders of 8 and 16 bits: NVIDIA's driver computes 255 / 255 as 0 and 65535 / 255 as 256 where it knows the ranges.
+/// (|a| + 1/2) / |b| is farther from an integer than a quotient of f32 is wrong.
+void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
+  llvm::Type *type = binary.getType();
+  unsigned bits = getContainerBits(type->getIntegerBitWidth());
+  auto kind = binary.getOpcode();
+  bool isSigned = kind == llvm::Instruction::SDiv || kind == llvm::Instruction::SRem;
+  bool isQuotient = kind == llvm::Instruction::SDiv || kind == llvm::Instruction::UDiv;
+  Id i32 = module.getInt(32), f32 = module.getFloat(32), boolean = module.getBool(), zero = module.getNumber(0);
+  auto get = [&](const llvm::Value *operand) {
+    return convertInteger(isSigned ? getSigned(operand) : getOperand(operand), bits, 32, isSigned);
+  };
+  auto negate = [&](Id isNegative, Id value) {
+    return emit(Opcode::OpSelect, i32, {isNegative, emit(Opcode::OpISub, i32, {zero, value}), value});
+  };
+  auto getMagnitude = [&](Id value) { return isSigned ? negate(emit(Opcode::OpSLessThan, boolean, {value, zero}), value) : value; };
+  auto toFloat = [&](Id value) { return emit(Opcode::OpConvertUToF, f32, {value}); };
+  Id a = get(binary.getOperand(0)), b = get(binary.getOperand(1));
+  Id raised = emit(Opcode::OpFAdd, f32, {toFloat(getMagnitude(a)), module.getConstant(f32, 0x3f000000, 32)});
+  Id result = emit(Opcode::OpConvertFToU, i32, {emit(Opcode::OpFDiv, f32, {raised, toFloat(getMagnitude(b))})});
+  if (isSigned) result = negate(emit(Opcode::OpSLessThan, boolean, {emit(Opcode::OpBitwiseXor, i32, {a, b}), zero}), result);
+  if (!isQuotient) result = emit(Opcode::OpISub, i32, {a, emit(Opcode::OpIMul, i32, {result, b})});
+  define(binary, mask(type, convertInteger(result, 32, bits)));
+}
+
 void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
   if (type->isFloatingPointTy()) return writeFloatBinary(binary);
@@ -85,6 +110,7 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
     default: return define(binary, getOperand(left)); // shifts by 0, quotients by 1: all else is undefined
     }
   }
+  if (binary.isIntDivRem() && getContainerBits(type->getIntegerBitWidth()) < 32) return writeShortQuotient(binary);
   // Results that may have bits above their width.
   auto writeMasked = [&](Opcode op, Id a, Id b) { define(binary, mask(type, emit(op, getType(type), {a, b}))); };
   switch (binary.getOpcode()) {

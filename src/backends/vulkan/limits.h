@@ -1,6 +1,7 @@
 // limits.h: what both halves of the backend know of a device, and its text, which names the device to the compiler
 //
-// The run half asks the driver, and writes "subgroup=8,threads=1024,shared=32768,f64,f16"; the compiler reads that after "vulkan:".
+// The run half asks the driver, and writes "subgroup=8,threads=1024,shared=32768,push=128,f64,f16"; the compiler reads that after
+// "vulkan:".
 #pragma once
 
 #include <charconv>
@@ -9,7 +10,7 @@
 
 namespace qd::vulkan {
 
-/// Bytes of an entry's parameters, which are in memory that the host writes; one address of it is a push constant.
+/// Bytes of an entry's parameters. They are push constants if they fit; if not, in memory that the host writes, whose address is one.
 constexpr unsigned kMaxParameterBytes = 4096;
 /// Bytes of shared memory for private copies of containers, which each block of such a task has.
 constexpr unsigned kMaxCopyBytes = 8 << 10;
@@ -23,18 +24,19 @@ constexpr unsigned kMaxCopyBytes = 8 << 10;
   X(hasF32Add, "atomic_f32") X(hasSharedF32Add, "shared_atomic_f32")                                \
   X(hasDeviceClock, "device_clock") X(hasSubgroupClock, "subgroup_clock")                           \
   X(keepsNan16, "nan16") X(keepsNan32, "nan32") X(keepsNan64, "nan64")                              \
+  X(savesRegisters, "saves_registers") X(hasExactQuotients, "quotients")                            \
   X(hasFences, "fences") X(hasFma, "fma") X(hasRounding64, "rounding64") X(keepsDenormals32, "denormals32") X(keepsDenormals64, "denormals64")
 // clang-format on
 
 struct Features {
-  unsigned subgroupSize = 32, maxBlockThreads = 1024, maxSharedBytes = 32 << 10;
+  unsigned subgroupSize = 32, maxBlockThreads = 1024, maxSharedBytes = 32 << 10, pushBytes = 128;
 #define QD_MEMBER(name, text) bool name = true;
   QD_VULKAN_FEATURES(QD_MEMBER)
 #undef QD_MEMBER
 
   std::string write() const {
     std::string all = "subgroup=" + std::to_string(subgroupSize) + ",threads=" + std::to_string(maxBlockThreads) +
-                      ",shared=" + std::to_string(maxSharedBytes);
+                      ",shared=" + std::to_string(maxSharedBytes) + ",push=" + std::to_string(pushBytes);
 #define QD_WRITE(name, text)                                                                                                               \
   if (name) all += "," text;
     QD_VULKAN_FEATURES(QD_WRITE)
@@ -70,6 +72,7 @@ private:
     unsigned *number = name == "subgroup"  ? &subgroupSize
                        : name == "threads" ? &maxBlockThreads
                        : name == "shared"  ? &maxSharedBytes
+                       : name == "push"    ? &pushBytes
                                            : nullptr;
     const char *begin = word.data() + equal + 1, *end = word.data() + word.size();
     return number && std::from_chars(begin, end, *number).ptr == end;

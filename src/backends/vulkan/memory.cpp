@@ -1,7 +1,8 @@
 // memory.cpp: accesses of memory, atomic operations, fences and barriers
 //
-// Memory of the device is accessed through an address, which becomes a pointer at each access. All accesses take part in the memory model
-// (NonPrivatePointer), so fences and barriers order them. Atomic operations are relaxed, or make memory available and visible.
+// Memory of the device is accessed through an address, which becomes a pointer at each access. In a kernel with fences or barriers all
+// accesses of memory that is written take part in the memory model (NonPrivatePointer), so that these order them; drivers then read past
+// the caches that are not shared, so others do not. Atomic operations are relaxed, or make memory available and visible.
 #include "backends/structured/grid_target.h"
 #include "backends/vulkan/function_writer.h"
 
@@ -15,9 +16,10 @@ constexpr uint32_t kInAndOut = uint32_t(spirv::MemorySemantics::AcquireRelease) 
 constexpr uint32_t kOut = uint32_t(spirv::MemorySemantics::Release) | kAllMemory | uint32_t(spirv::MemorySemantics::MakeAvailable);
 constexpr uint32_t kIn = uint32_t(spirv::MemorySemantics::Acquire) | kAllMemory | uint32_t(spirv::MemorySemantics::MakeVisible);
 
-static bool isArray(const llvm::Value *pointer) { return pointer->getType()->getPointerAddressSpace() != 0; }
+static unsigned getSpace(const llvm::Value *pointer) { return pointer->getType()->getPointerAddressSpace(); }
+static bool isArray(const llvm::Value *pointer) { return getSpace(pointer) != 0; }
 
-Id FunctionWriter::getPlace(const llvm::Value *pointer, llvm::Type *type) {
+Id FunctionWriter::getPlace(const llvm::Value *pointer, llvm::Type *type, bool isConstant) {
   if (isArray(pointer)) {
     Array &array = getArray(pointer);
     if (array.elementBytes != layout.getTypeStoreSize(type)) refuse("atomic operations on an array that has accesses of several sizes");
@@ -27,15 +29,22 @@ Id FunctionWriter::getPlace(const llvm::Value *pointer, llvm::Type *type) {
   if (bits == 8) module.require(Capability::StorageBuffer8BitAccess);
   if (bits == 16) module.require(Capability::StorageBuffer16BitAccess);
   Id address = getOperand(pointer);
+  if (isConstant) {
+    Id block = module.getConstantBlock(getType(type));
+    Id whole = emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, block), {address});
+    return emit(Opcode::OpAccessChain, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {whole, module.getNumber(0)});
+  }
   return emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {address});
 }
 
-std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer, llvm::Type *type, llvm::Align align, bool isVolatile) {
+std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Instruction &access, const llvm::Value *pointer, llvm::Type *type,
+                                                     llvm::Align align) {
   using Access = spirv::MemoryAccess;
-  uint32_t flags = isVolatile ? uint32_t(Access::Volatile) : 0;
+  uint32_t flags = access.isVolatile() ? uint32_t(Access::Volatile) : 0;
   std::vector<uint32_t> operands;
-  unsigned space = pointer->getType()->getPointerAddressSpace();
-  if (space == 0 || space == kShared) flags |= uint32_t(Access::NonPrivatePointer);
+  unsigned space = getSpace(pointer);
+  bool isWritten = space == 0 && isShared && !access.hasMetadata(llvm::LLVMContext::MD_invariant_load);
+  if (isWritten || space == kShared) flags |= uint32_t(Access::NonPrivatePointer);
   if (space == 0) {
     flags |= uint32_t(Access::Aligned);
     uint64_t size = layout.getTypeStoreSize(type);
@@ -47,9 +56,43 @@ std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Value *pointer,
   return operands;
 }
 
+/// Push constants are words, so that no width needs a capability.
+void FunctionWriter::writeParameter(const llvm::LoadInst &load) {
+  llvm::Type *type = load.getType();
+  auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
+  unsigned bits = whole->getBitWidth();
+  Id u32 = module.getInt(32), offset = getOperand(load.getPointerOperand());
+  llvm::APInt known(32, 0);
+  bool isKnown = load.getPointerOperand()->stripAndAccumulateConstantOffsets(layout, known, true) == function.getArg(0);
+  if (isKnown) offset = module.getNumber(uint32_t(known.getZExtValue()));
+  if (parametersAddress) {
+    Id u64 = module.getInt(64), address = emit(Opcode::OpIAdd, u64, {parametersAddress, convertInteger(offset, 32, 64)});
+    Id place = emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {address});
+    return define(load, Opcode::OpLoad, {place, uint32_t(spirv::MemoryAccess::Aligned), uint32_t(load.getAlign().value())});
+  }
+  auto loadWord = [&](uint32_t index) {
+    Id word = isKnown ? module.getNumber(uint32_t(known.getZExtValue() / 4 + index))
+                      : emit(Opcode::OpIAdd, u32,
+                             {emit(Opcode::OpShiftRightLogical, u32, {offset, module.getNumber(2)}), module.getNumber(index)});
+    Id place = emit(Opcode::OpAccessChain, module.getPointer(StorageClass::PushConstant, u32), {pushed, module.getNumber(0), word});
+    return emit(Opcode::OpLoad, u32, {place});
+  };
+  if (bits == 64) {
+    Id pair = emit(Opcode::OpCompositeConstruct, module.getVector(u32, 2), {loadWord(0), loadWord(1)});
+    return define(load, bitcast(emit(Opcode::OpBitcast, module.getInt(64), {pair}), whole, type));
+  }
+  Id word = loadWord(0);
+  if (bits < 32) {
+    Id byte = emit(Opcode::OpBitwiseAnd, u32, {offset, module.getNumber(3)});
+    word = emit(Opcode::OpShiftRightLogical, u32, {word, emit(Opcode::OpShiftLeftLogical, u32, {byte, module.getNumber(3)})});
+  }
+  define(load, bitcast(convertInteger(word, 32, bits), whole, type));
+}
+
 void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
   const llvm::Value *pointer = load.getPointerOperand();
   llvm::Type *type = load.getType();
+  if (getSpace(pointer) == kParameters) return writeParameter(load);
   // What other threads write meanwhile is seen.
   auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
   unsigned bits = whole->getBitWidth();
@@ -60,9 +103,9 @@ void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
     define(load, bitcast(emit(more::AtomicLoad, getType(whole), {place, device, module.getNumber(0)}), whole, type));
     return;
   }
-  std::vector<uint32_t> access = describeAccess(pointer, type, load.getAlign(), load.isVolatile());
+  std::vector<uint32_t> access = describeAccess(load, pointer, type, load.getAlign());
   if (!isArray(pointer)) {
-    access.insert(access.begin(), getPlace(pointer, type));
+    access.insert(access.begin(), getPlace(pointer, type, load.hasMetadata(llvm::LLVMContext::MD_invariant_load)));
     return define(load, Opcode::OpLoad, access);
   }
   const Array &array = getArray(pointer);
@@ -85,7 +128,7 @@ void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
 void FunctionWriter::writeStore(const llvm::StoreInst &store) {
   const llvm::Value *pointer = store.getPointerOperand(), *value = store.getValueOperand();
   llvm::Type *type = value->getType();
-  std::vector<uint32_t> access = describeAccess(pointer, type, store.getAlign(), store.isVolatile());
+  std::vector<uint32_t> access = describeAccess(store, pointer, type, store.getAlign());
   if (store.isAtomic()) {
     requireAtomics(pointer, type, false);
     Id place = getPlace(pointer, type);

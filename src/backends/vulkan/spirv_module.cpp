@@ -66,6 +66,24 @@ Id SpirvModule::declareTyped(Opcode op, Id type, llvm::ArrayRef<uint32_t> operan
   return entry->second;
 }
 
+Id SpirvModule::addWords(unsigned count) {
+  Id word = getInt(32), length = getNumber(count), id = makeId();
+  append(declarations, Opcode::OpTypeArray, {id, word, length});
+  decorate(id, spirv::Decoration::ArrayStride, {4});
+  return id;
+}
+
+Id SpirvModule::getConstantBlock(Id type) {
+  Id &block = constantBlocks[type];
+  if (block) return block;
+  block = makeId();
+  append(declarations, Opcode::OpTypeStruct, {block, type});
+  decorate(block, spirv::Decoration::Block);
+  decorateMember(block, 0, spirv::Decoration::Offset, {0});
+  decorateMember(block, 0, spirv::Decoration::NonWritable, {});
+  return block;
+}
+
 Id SpirvModule::addVariable(Id type, StorageClass space, Id initializer) {
   Id id = makeId();
   std::vector<uint32_t> operands{getPointer(space, type), id, uint32_t(space)};

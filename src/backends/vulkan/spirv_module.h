@@ -46,6 +46,10 @@ public:
   Id declare(Opcode op, llvm::ArrayRef<uint32_t> operands);
   /// A constant.
   Id declareTyped(Opcode op, Id type, llvm::ArrayRef<uint32_t> operands);
+  /// A type of words that lie side by side; in other memory arrays have no layout.
+  Id addWords(unsigned count);
+  /// The type of a value in memory that nobody writes.
+  Id getConstantBlock(Id type);
   /// A variable outside of functions, which is part of the entry's interface.
   Id addVariable(Id type, StorageClass space, Id initializer = 0);
   /// The variable of a number that the device knows.
@@ -70,6 +74,7 @@ private:
   std::set<std::string> extensions;
   std::map<std::vector<uint32_t>, Id> known;
   std::map<spirv::BuiltIn, Id> builtins;
+  std::map<Id, Id> constantBlocks;
   std::vector<Id> interface;
   std::vector<uint32_t> modes, decorations, declarations, code;
 };

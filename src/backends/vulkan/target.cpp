@@ -6,6 +6,7 @@
 #include "backends/gpu/device_entries.h"
 #include "backends/structured/grid_target.h"
 #include "backends/vulkan/steps.h"
+#include "codegen/llvm/grid/staged_stores.h"
 #include "support/error.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -13,6 +14,9 @@
 
 namespace qd::backends::vulkan {
 namespace {
+
+/// Smaller subgroups do not fill the sectors of memory with whole elements.
+constexpr unsigned kStagingSubgroup = 32;
 
 class VulkanTarget final : public Target {
 public:
@@ -32,21 +36,21 @@ public:
     traits.maxSharedBytes = features.maxSharedBytes;
     traits.maxCopyBytes = qd::vulkan::kMaxCopyBytes;
     traits.maxParameterBytes = qd::vulkan::kMaxParameterBytes;
-    grid = makeGridTarget(features.subgroupSize, /*widensReports=*/!features.hasF64);
+    grid = makeGridTarget(features.subgroupSize, /*widensReports=*/!features.hasF64, kParameters, features.savesRegisters);
   }
 
   const passes::TargetTraits &getTraits() const override { return traits; }
   const codegen::GridTarget *getGrid() const override { return grid.get(); }
 
-  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &given, Stages &stages, artifact::Artifact &artifact) const override {
-    TargetOptions options = given;
-    if (!options.lanes) options.lanes = 1; // vectors would be taken apart again
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
+                           artifact::Artifact &artifact) const override {
     Emission emission(source, *this, options, stages, artifact);
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
     std::vector<std::string> entries;
     for (const artifact::DeviceTask &task : artifact.tasks) entries.push_back(task.entry);
-    prepare(module, entries, stages, options.optLevel, features.hasF64);
+    prepare(module, entries, stages, options.optLevel, features.hasF64, features.hasExactQuotients);
+    if (features.subgroupSize >= kStagingSubgroup) codegen::stageStores(module, artifact, *grid, traits);
     if (!emission.finishOptimizing()) return mlir::success();
     if (emission.getGate().isEnabled()) return mlir::success();
     stages.begin("SPIR-V");

@@ -108,6 +108,12 @@ Id FunctionWriter::getSigned(const llvm::Value *value) {
 
 Id FunctionWriter::convertInteger(Id value, unsigned fromBits, unsigned toBits, bool isSigned) {
   if (fromBits == toBits) return value;
+  if (fromBits == 8 && isSigned) {
+    // NVIDIA's driver drops the wrap of the negative of -128 where it knows that a sign is extended.
+    Id u32 = module.getInt(32), sign = module.getNumber(128);
+    Id flipped = emit(Opcode::OpBitwiseXor, u32, {emit(Opcode::OpUConvert, u32, {value}), sign});
+    return convertInteger(emit(Opcode::OpISub, u32, {flipped, sign}), 32, toBits, true);
+  }
   return emit(isSigned ? Opcode::OpSConvert : Opcode::OpUConvert, module.getInt(toBits), {value});
 }
 

@@ -64,8 +64,8 @@ int64_t getContiguousSize(ModuleEmitter &module, ir::ElementOp element) {
 static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
   unsigned last = loop.getRank() - 1;
   BlockArgument index = loop.getBody().getArgument(last);
-  if (module.options.lanes || module.functions.getSize(loop.getBody()) > kColumnBody || findStep(loop, last) != 1 || !findLower(loop, last))
-    return 1;
+  if (module.options.lanes || !module.grid->hasWideAccesses() || module.functions.getSize(loop.getBody()) > kColumnBody) return 1;
+  if (findStep(loop, last) != 1 || !findLower(loop, last)) return 1;
   if (findRounds(loop, last).value_or(kRowOfColumns) < kRowOfColumns) return 1;
   int64_t widest = 0;
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {

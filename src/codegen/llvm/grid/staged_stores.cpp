@@ -152,6 +152,8 @@ private:
   void rewrite(const Element &element, llvm::GlobalVariable *stage);
   void storeTogether(llvm::IRBuilder<> &at, llvm::ArrayRef<Word> words, llvm::GlobalVariable *stage, llvm::Value *first, llvm::Value *lane);
   llvm::GlobalVariable *makeStage(size_t words);
+  /// The mask of a subgroup whose threads all take part.
+  uint64_t getWholeMask() const { return llvm::maskTrailingOnes<uint64_t>(subgroupSize); }
 
   llvm::Function &entry;
   const GridTarget &grid;
@@ -261,7 +263,7 @@ void Stager::rewrite(const Element &element, llvm::GlobalVariable *stage) {
   // All threads that vote and exchange words have to come to the same place.
   head->getTerminator()->eraseFromParent();
   llvm::IRBuilder<> at(head);
-  llvm::Value *active = grid.getActiveThreads(at), *all = llvm::Constant::getAllOnesValue(active->getType());
+  llvm::Value *active = grid.getActiveThreads(at), *all = at.getIntN(active->getType()->getIntegerBitWidth(), getWholeMask());
   at.CreateCondBr(at.CreateICmpEQ(active, all), test, alone);
 
   at.SetInsertPoint(test);
@@ -272,7 +274,7 @@ void Stager::rewrite(const Element &element, llvm::GlobalVariable *stage) {
   llvm::Value *first = at.CreateOr(at.CreateZExt(low, at.getInt64Ty()), at.CreateShl(at.CreateZExt(high, at.getInt64Ty()), 32));
   llvm::Value *distance = at.CreateZExt(at.CreateMul(lane, at.getInt32(uint32_t(words.size() * kWord))), at.getInt64Ty());
   llvm::Value *votes = grid.ballot(at, at.CreateICmpEQ(at.CreateAdd(first, distance), address));
-  at.CreateCondBr(at.CreateICmpEQ(votes, llvm::Constant::getAllOnesValue(votes->getType())), together, alone);
+  at.CreateCondBr(at.CreateICmpEQ(votes, all), together, alone);
 
   at.SetInsertPoint(together);
   storeTogether(at, words, stage, at.CreateIntToPtr(first, at.getPtrTy(grid.getAddressSpaces().global)), lane);

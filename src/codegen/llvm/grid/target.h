@@ -45,6 +45,10 @@ public:
   virtual void setBlockSize(llvm::Function &entry, unsigned threads) const = 0;
   /// The entry waits for many loads at a time, which need registers: `threads` in flight on a multiprocessor suffice.
   virtual void preferRegisters(llvm::Function &, unsigned /*blockSize*/, unsigned /*threads*/) const {}
+  /// One instruction loads or stores 16 bytes.
+  virtual bool hasWideAccesses() const { return true; }
+  /// The driver gives an entry few registers so that as many threads run as possible, also if the grid has less.
+  virtual bool savesRegisters() const { return false; }
 
   //--- Threads ---
   virtual llvm::Value *getNumber(Builder &at, ThreadNumber number) const = 0; ///< i32

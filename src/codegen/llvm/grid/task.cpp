@@ -81,7 +81,8 @@ unsigned GridTask::countUsefulThreads() {
   auto blocks = loop ? loop->getAttrOfType<IntegerAttr>(ir::kResidentBlocks) : IntegerAttr();
   if (blocks) return unsigned(blocks.getInt()) * shape.blockSize;
   bool isHuge = module.functions.getSize(task.getBody()) > kHugeTask;
-  if (!module.grids.needsManyRegisters && !isHuge) return 0;
+  bool isSmall = module.grid->savesRegisters() && shape.isBrief;
+  if (!module.grids.needsManyRegisters && !isHuge && !isSmall) return 0;
   unsigned threads = module.grids.isLongTask && !waitsAtBarriers() ? kFewThreads : kManyThreads;
   return unsigned(std::min(double(threads), std::max(shape.iterations / kMultiprocessors, 1.0)));
 }

@@ -1,0 +1,154 @@
+"""What the modules of SPIR-V say: parameters, and which accesses of memory other threads may see."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants import _compiler  # type: ignore[attr-defined]
+from tests.python.vulkan.vulkan_device import find_absence, find_modules
+
+pytestmark = pytest.mark.skipif(bool(find_absence()), reason="no Vulkan device")
+
+LOAD, STORE, MEMBER_DECORATE, ACCESS_CHAIN, VARIABLE = 61, 62, 72, 65, 59
+NON_PRIVATE, NON_WRITABLE, PUSH_CONSTANT = 0x20, 24, 9
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """The modules of the kernels that a test compiles."""
+    found: list[bytes] = []
+    compile_plain = _compiler.compile
+
+    def keep(*arguments: Any) -> Any:
+        made = compile_plain(*arguments)
+        found.extend(find_modules(made[0]))
+        return made
+
+    monkeypatch.setattr(_compiler, "compile", keep)
+    qd.init(arch=qd.vulkan, offline_cache=False, log_level="error")
+    yield found
+    qd.reset()
+
+
+def read(module: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yields numbers and operands of the instructions."""
+    words = struct.unpack(f"<{len(module) // 4}I", module)
+    at = 5
+    while at < len(words):
+        count, number = words[at] >> 16, words[at] & 0xFFFF
+        yield number, words[at + 1 : at + count]
+        at += count
+
+
+def list_accesses(module: bytes) -> list[int]:
+    """Returns the masks of the accesses that have one: those of the device's and the block's memory."""
+    masks = []
+    for number, operands in read(module):
+        rest = operands[3:] if number == LOAD else operands[2:] if number == STORE else ()
+        masks += rest[:1]
+    return masks
+
+
+def test_arrays_that_are_read_only_are_constant(modules: list[bytes]) -> None:
+    @qd.kernel
+    def double(x: qd.types.ndarray(qd.f32, 1), out: qd.types.ndarray(qd.f32, 1)):
+        for i in x:
+            out[i] = 2 * x[i]
+
+    out = np.zeros(1000, np.float32)
+    double(np.arange(1000, dtype=np.float32), out)
+    np.testing.assert_array_equal(out, 2 * np.arange(1000))
+    (module,) = modules
+    assert any(number == MEMBER_DECORATE and operands[2] == NON_WRITABLE for number, operands in read(module))
+    assert not any(mask & NON_PRIVATE for mask in list_accesses(module))
+
+
+def test_threads_that_wait_see_what_others_store(modules: list[bytes]) -> None:
+    size = 64
+
+    @qd.kernel
+    def turn(x: qd.types.ndarray(qd.i32, 1)):
+        qd.loop_config(block_dim=size)
+        for i in range(size):
+            x[i] = i
+            qd.simt.block.sync()
+            left = x[size - 1 - i]
+            qd.simt.block.sync()
+            x[i] = left
+
+    x = np.zeros(size, np.int32)
+    turn(x)
+    np.testing.assert_array_equal(x, np.arange(size)[::-1])
+    (module,) = modules
+    assert any(mask & NON_PRIVATE for mask in list_accesses(module))
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_parameters_are_pushed_or_in_memory(modules: list[bytes], count: int) -> None:
+    """Thirty arrays do not fit into the constants that a device has for a launch."""
+    arrays = [qd.ndarray(qd.i32, 5) for _ in range(count)]
+    fields = [qd.field(qd.i32, 3) for _ in range(count)]
+
+    @qd.kernel
+    def write(first: qd.i8, factor: qd.f64, flag: qd.u1, members: qd.template()):
+        for i in range(5):
+            for k in qd.static(range(count)):
+                members[k][i] = first + k * 10 + i + qd.cast(factor, qd.i32) + qd.cast(flag, qd.i32)
+        for i in range(3):
+            for k in qd.static(range(count)):
+                fields[k][i] = k - i
+
+    write(-3, 1000.0, True, arrays)
+    for k in range(count):
+        np.testing.assert_array_equal(arrays[k].to_numpy(), np.arange(5) + 10 * k + 998)
+        np.testing.assert_array_equal(fields[k].to_numpy(), k - np.arange(3))
+    for module in modules:
+        pushed = {operands[1] for number, operands in read(module) if number == VARIABLE and operands[2] == PUSH_CONSTANT}
+        chains = [operands for number, operands in read(module) if number == ACCESS_CHAIN and operands[2] in pushed]
+        assert len(pushed) == 1 and chains
+
+
+@pytest.mark.parametrize("dtype", [qd.i8, qd.u8, qd.i16, qd.u16], ids=str)
+def test_every_quotient_of_short_integers(modules: list[bytes], dtype: Any) -> None:
+    """All pairs of 8 bits; of 16 bits, divisors and dividends at the ends and beside multiples."""
+
+    @qd.kernel
+    def divide(
+        a: qd.types.ndarray(dtype, 1),
+        b: qd.types.ndarray(dtype, 1),
+        quotient: qd.types.ndarray(dtype, 1),
+        rest: qd.types.ndarray(dtype, 1),
+        negative: qd.types.ndarray(qd.i32, 1),
+    ):
+        for i in a:
+            quotient[i] = qd.raw_div(a[i], b[i])
+            rest[i] = qd.raw_mod(a[i], b[i])
+            negative[i] = -a[i]
+
+    info = np.iinfo({qd.i8: np.int8, qd.u8: np.uint8, qd.i16: np.int16, qd.u16: np.uint16}[dtype])
+    if info.bits == 8:
+        numbers = divisors = np.arange(info.min, info.max + 1)
+    else:
+        divisors = np.unique(
+            np.concatenate([np.arange(1, 300), 2 ** np.arange(15), [info.max, info.max - 1, 255, 257], [info.min, -1, -7]])
+        )
+        multiples = (np.arange(-300, 300)[:, None] * divisors).ravel()
+        numbers = np.unique(np.concatenate([multiples, multiples - 1, [info.min, info.max]]))
+        numbers = numbers[(numbers >= info.min) & (numbers <= info.max)]
+        divisors = divisors[(divisors >= info.min) & (divisors <= info.max)]
+        numbers = numbers[:: max(1, len(numbers) // 300)]
+    x, y = (part.ravel().astype(info.dtype) for part in np.meshgrid(numbers, divisors[divisors != 0]))
+    quotient, rest, negative = np.zeros_like(x), np.zeros_like(x), np.zeros(len(x), np.int32)
+    divide(x, y, quotient, rest, negative)
+    wide, by = x.astype(np.int64), y.astype(np.int64)
+    expected = np.abs(wide) // np.abs(by) * np.sign(wide) * np.sign(by)
+    np.testing.assert_array_equal(quotient, expected.astype(info.dtype))
+    np.testing.assert_array_equal(rest, (wide - expected * by).astype(info.dtype))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(negative, (-x).astype(np.int32))
