@@ -6,6 +6,11 @@
 // Parameters have an address space of their own. Quotients that are not exact on the device are those of f64; a division by a power of two
 // is a product. The driver that saves registers gets shared memory to reserve where a grid is small.
 // CHECK-LABEL: define void @qd_task_0(ptr addrspace(6)
+// Lanes beyond the end of the loop load nothing.
+// CHECK: masked:
+// CHECK-NOT: load float
+// CHECK: lane:
+// CHECK-NEXT: load float
 // CHECK-DAG: fmul {{.*}}2.500000e-01
 // WIDE-DAG: fdiv <4 x double>
 // NARROW-DAG: fdiv <4 x float>

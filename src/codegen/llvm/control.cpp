@@ -134,6 +134,7 @@ void ControlFlow::emitIf(ir::IfOp op) {
 void ControlFlow::emitLoopBody(Operation *op, Region &region, llvm::BasicBlock *next) {
   scopes.push_back({Scope::Kind::Iteration, next});
   if (in.lanes > 1 && in.facts->divergentContinue.contains(op)) scopes.back().live = makeLive("live.iteration");
+  if (auto loop = dyn_cast<ir::ForOp>(op); loop && loop.getParallel()) body.beginIteration();
   body.emitBlock(region.front());
   scopes.pop_back();
   in.branchTo(next);

@@ -443,7 +443,6 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     in.values.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
   }
   llvm::BasicBlock *next = in.makeBlock("iteration.end");
-  in.beginIteration();
   in.control.emitLoopBody(loop, loop.getBody(), next);
   in.moveTo(next);
 }
