@@ -14,6 +14,7 @@ import hashlib
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,8 +85,9 @@ def build_modules(target: Target, folder: Path) -> dict[str, Path]:
     """Builds the extension modules; returns their files under the names that they have in the wheel."""
     build = ROOT / f"build-wheel-{target.machine}"
     settings = {
-        "CMAKE_C_COMPILER": "clang-22",
-        "CMAKE_CXX_COMPILER": "clang++-22",
+        # Other paths than those that CMake has kept would make it forget all other settings of the folder.
+        "CMAKE_C_COMPILER": shutil.which("clang-22") or "clang-22",
+        "CMAKE_CXX_COMPILER": shutil.which("clang++-22") or "clang++-22",
         "CMAKE_STRIP": LLVM / "bin/llvm-strip",
         "Python_EXECUTABLE": sys.executable,
         "QD_PYTHON_HEADERS": target.headers,
