@@ -11,9 +11,6 @@
 
 namespace qd::backends::vulkan {
 
-/// Of a thread, in `reserveShared`: 2,048 threads have 112 KB.
-constexpr unsigned kReservedWords = 14;
-
 void FunctionWriter::writeBlocks() {
   for (const llvm::BasicBlock *source : llvm::ReversePostOrderTraversal<const llvm::Function *>(&function)) {
     module.write(Opcode::OpLabel, {getOperand(source)});
@@ -53,6 +50,9 @@ Id FunctionWriter::writeRoutine() {
   writeBlocks();
   return id;
 }
+
+/// Words of shared memory for each thread that `reserveShared` takes: 2,048 threads have 112 KB.
+constexpr unsigned kReservedWords = 14;
 
 /// Takes shared memory that is never used: NVIDIA's driver gives an entry of 128 threads without it 32 registers, whatever it loads, and 80
 /// with it, where a grid of fewer threads than the device has loses nothing.

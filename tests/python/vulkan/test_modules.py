@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants import _compiler  # type: ignore[attr-defined]
-from tests.python.vulkan.vulkan_device import find_absence, find_modules
+from tests.python.vulkan.vulkan_device import find_absence, watch_modules
 
 pytestmark = pytest.mark.skipif(bool(find_absence()), reason="no Vulkan device")
 
@@ -23,14 +22,7 @@ NON_PRIVATE, NON_WRITABLE, PUSH_CONSTANT = 0x20, 24, 9
 def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The modules of the kernels that a test compiles."""
     found: list[bytes] = []
-    compile_plain = _compiler.compile
-
-    def keep(*arguments: Any) -> Any:
-        made = compile_plain(*arguments)
-        found.extend(find_modules(made[0]))
-        return made
-
-    monkeypatch.setattr(_compiler, "compile", keep)
+    watch_modules(monkeypatch, found.append)
     qd.init(arch=qd.vulkan, offline_cache=False, log_level="error")
     yield found
     qd.reset()

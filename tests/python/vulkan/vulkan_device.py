@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,25 +70,34 @@ def validate(module: bytes, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def watch_modules(monkeypatch: pytest.MonkeyPatch, use: Callable[[bytes], object]) -> None:
+    """Calls `use` with each module that the process compiles from now on."""
+    compile_plain = _compiler.compile
+
+    def compile_and_use(*arguments: Any) -> Any:
+        made = compile_plain(*arguments)
+        for module in find_modules(made[0]):
+            use(module)
+        return made
+
+    monkeypatch.setattr(_compiler, "compile", compile_and_use)
+
+
 class Validation:
     """Checks each module that the process compiles from now on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path):
         self.sizes: list[int] = []  # of the modules, in words
         self.problems: list[AssertionError] = []
-        compile_plain = _compiler.compile
 
-        def compile_and_check(*arguments: Any) -> Any:
-            made = compile_plain(*arguments)
-            for module in find_modules(made[0]):
-                self.sizes.append(len(module) // 4)
-                try:
-                    validate(module, folder)
-                except AssertionError as problem:
-                    self.problems.append(problem)
-            return made
+        def check(module: bytes) -> None:
+            self.sizes.append(len(module) // 4)
+            try:
+                validate(module, folder)
+            except AssertionError as problem:
+                self.problems.append(problem)
 
-        monkeypatch.setattr(_compiler, "compile", compile_and_check)
+        watch_modules(monkeypatch, check)
 
     def finish(self) -> None:
         """Raises the first problem."""
