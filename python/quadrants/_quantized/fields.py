@@ -99,55 +99,46 @@ class QuantizedMethods(qd.Field if TYPE_CHECKING else object):
 
     # -- elements as arrays
 
-    def _positions(self) -> Iterator[tuple[tuple[Any, ...], int]]:
-        """Yields for each position of an element in its word: the elements at it, and the offset of their bits."""
-        cells = self._packing[1]
-        for position in itertools.product(*(range(neighbors) for _, neighbors, _ in cells)):
-            elements = (*(slice(p, None, neighbors) for p, (_, neighbors, _) in zip(position, cells, strict=True)), ...)
-            yield elements, sum(p * bits for p, (_, _, bits) in zip(position, cells, strict=True))
+    def _positions(self, index: Any) -> Iterator[tuple[tuple[Any, ...], int]]:
+        """Yields for each position of an element in its word: the elements at it, and the offset of their bits. With an index, for the
+        position of that element only.
+        """
+        axes = [(neighbors, bits) for _, neighbors, bits in self._packing[1]]
+        whole = index is None
+        ranges = [range(neighbors) if whole else (index[axis] % neighbors,) for axis, (neighbors, _) in enumerate(axes)]
+        for position in itertools.product(*ranges):
+            chosen = [slice(p, None, neighbors) for p, (neighbors, _) in zip(position, axes, strict=True)] if whole else []
+            yield (*chosen, ...), sum(p * bits for p, (_, bits) in zip(position, axes, strict=True))
 
-    def _split(self, index: Any) -> tuple[Any, int]:
-        """Returns the index of the word of an element, and the offset of its bits."""
+    def _find_word(self, index: Any) -> Any:
+        """Returns the index of the word of an element; None for those of all elements."""
         if index is None:
-            return None, 0
-        cells = list(zip(index, self._packing[1], strict=True))
-        word = tuple(place // neighbors for place, (is_kept, neighbors, _) in cells if is_kept)
-        return word, sum(place % neighbors * bits for place, (_, neighbors, bits) in cells)
+            return None
+        return tuple(place // neighbors for place, (is_kept, neighbors, _) in zip(index, self._packing[1], strict=True) if is_kept)
 
-    def _components(self, words: np.ndarray) -> Iterator[tuple[Any, Any, Part]]:
-        """Yields for each component: its place in an element, the place of its word in the words of an element, its part."""
+    def _components(self, elements: np.ndarray, index: Any) -> Iterator[tuple[np.ndarray, Any, Part, int]]:
+        """Yields the parts of elements that are at the same bits of words: a view of them, the place of their words, the bits."""
         is_apart = bool(self._words.element_shape)
         for number, part in enumerate(self._parts):
             place = np.unravel_index(number, self.element_shape) if self.element_shape else ()
-            yield (..., *place), (..., *place) if is_apart else ..., part
+            for chosen, offset in self._positions(index):
+                yield elements[(..., *place)][chosen], (..., *place) if is_apart else ..., part, offset
 
     def _fetch(self, index: Any = None, overwrites: bool = False) -> np.ndarray:
         """Returns a copy of the elements, or of one; `_flush` writes it back."""
-        where, offset = self._split(index)
-        words = self._words._fetch(where, False)
+        words = self._words._fetch(self._find_word(index), False)
         shape = self._live_shape if index is None else ()
         elements = np.empty((*shape, *self.element_shape), to_memory_dtype(self.dtype))
-        if overwrites:
-            return elements
-        for place, word, part in self._components(words):
-            if index is not None:
-                elements[place] = decode(words[word], part, offset)
-                continue
-            for chosen, bits in self._positions():
-                target = elements[place][chosen]
-                target[...] = decode(words[word], part, bits).reshape(target.shape)
+        if not overwrites:
+            for target, word, part, offset in self._components(elements, index):
+                target[...] = decode(words[word], part, offset).reshape(target.shape)
         return elements
 
     def _flush(self, array: np.ndarray, index: Any = None) -> None:
-        where, offset = self._split(index)
+        where = self._find_word(index)
         words = self._words._fetch(where, False)
-        for place, word, part in self._components(words):
-            if index is not None:
-                words[word] = encode(words[word], array[place], part, offset)
-                continue
-            for chosen, bits in self._positions():
-                values = array[place][chosen]
-                words[word] = encode(words[word], values.reshape(words[word].shape), part, bits)
+        for values, word, part, offset in self._components(array, index):
+            words[word] = encode(words[word], values.reshape(words[word].shape), part, offset)
         self._words._flush(words, where)
 
     def _element(self, index: tuple[int, ...]) -> Any:

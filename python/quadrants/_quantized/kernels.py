@@ -1,6 +1,7 @@
 """Numbers of few bits in words: how kernels read and write an element of a quantized field. The frontend calls `read` and `write`.
 
-A word is read as u32 or u64. `codec.py` has the same conversions for arrays, `parts.py` the meaning of a `Part`.
+A word is read as u32 or u64. `codec.py` runs these functions on arrays, too, so they have no control flow that depends on values.
+`parts.py` has the meaning of a `Part`.
 """
 
 import functools
@@ -24,6 +25,10 @@ def _signed(dtype):
     return qd.i64 if dtype.size == 8 else qd.i32
 
 
+def _bits(dtype):
+    return 8 * dtype.size
+
+
 def _range(count, signed):
     """Returns the lowest integer of `count` bits, and the end of the range."""
     return (-(1 << count - 1), 1 << count - 1) if signed else (0, 1 << count)
@@ -36,7 +41,7 @@ def _as_float(number):
 @qd.func
 def _take(word, shift, count: qd.template(), signed: qd.template()):
     """Returns `count` bits of a word from the position `shift` on as an integer of the size of the word."""
-    unused = qd.static(8 * word.dtype.size - count)
+    unused = qd.static(_bits(word.dtype) - count)
     # Other bits are removed before they are shifted out, which checks of overflow would report.
     lifted = (word & (qd.cast(qd.static((1 << count) - 1), word.dtype) << shift)) << (unused - shift)
     return (qd.cast(lifted, _signed(word.dtype)) if qd.static(signed) else lifted) >> unused
@@ -174,6 +179,6 @@ def write(stored, value, offset, part: qd.template()):
     if qd.static(part.kind == "float"):
         return qd.cast(_write_float(word, offset, part, number), stored.dtype)
     scaled = number * qd.cast(qd.static(1.0 / part.scale), real.dtype)
-    integer = qd.static(_signed(word.dtype) if part.signed else word.dtype)
+    integer = qd.static(_signed(word.dtype) if part.signed else _unsigned(word.dtype))
     digits = _round(scaled, part.digits, part.signed, integer)
     return qd.cast(_put(word, offset + part.shift, part.digits, digits), stored.dtype)
