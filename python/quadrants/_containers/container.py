@@ -272,7 +272,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
 
     def _activate(self, index: tuple[int, ...]) -> None:
         """Activates the cell of an element of a sparse node."""
-        self._cells.host_reach(self._cells.encode(self._cell_digits, index))
+        self._cells.reach(self._cells.encode(self._cell_digits, index))
 
     # -- access to elements that are no scalars; the bound class calls these methods with a checked index
 

@@ -77,13 +77,13 @@ class Cells:
         if above is not None:
             above.inner += (self,)
 
-    @qd.func
+    @qd.pyfunc
     def note_change(self):
         """Marks the list as no longer complete."""
         if self.state[_STALE] == 0:
-            qd.atomic_or(self.state[_STALE], 1)
+            self.state[_STALE] |= 1  # atomic in kernels
 
-    @qd.func
+    @qd.pyfunc
     def touch(self, n):
         """Activates a cell in which an element is about to be written."""
         if not self.holds(n):

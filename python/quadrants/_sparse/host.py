@@ -42,14 +42,14 @@ def _find(node: Any, index: Any, has_lists: bool = False, has_payload: bool = Fa
 def is_active(node: Any, index: Any) -> bool:
     """Whether a cell is active; for a list, whether it has elements."""
     cells, number, _ = _find(node, index)
-    return cells is None or bool(cells.host_has_content(number))
+    return cells is None or cells.has_content(number)
 
 
 def activate(node: Any, index: Any) -> None:
     """Activates a cell."""
     cells, number, _ = _find(node, index)
     if cells is not None:
-        cells.host_ensure(number)
+        cells.ensure(number)
 
 
 def deactivate(node: Any, index: Any) -> None:
@@ -62,13 +62,13 @@ def deactivate(node: Any, index: Any) -> None:
 def length(node: Any, index: Any) -> int:
     """Returns the number of elements of a list."""
     cells, number, _ = _find(node, index, True)
-    return cells.host_length(number)
+    return cells.length(number)
 
 
 def append(node: Any, index: Any, val: Any) -> int:
     """Appends an element to a list. Raises `QuadrantsAssertionError` if it is full."""
     cells, number, index = _find(node, index, True, True)
-    place = cells.host_length(number)
+    place = cells.length(number)
     if place == cells.capacity:
         raise QuadrantsAssertionError(f"qd.append() to a list that is full: it has {place} elements")
     node._payload[tuple(place * own + first + (0 if at < 0 else index[at] * step) for own, at, step, first in node._list_axes)] = val

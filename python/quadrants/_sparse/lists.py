@@ -44,12 +44,11 @@ class Lists(Cells):
         """Whether the list reaches to a position of a block."""
         return block // qd.static(self.lists) * qd.static(self.chunk) + position < self.lengths[block % qd.static(self.lists)]
 
-    @qd.func
+    @qd.pyfunc
     def reach_list(self, a):
         """Activates the cells around the list."""
         if qd.static(self.above is not None):
-            if not self.above.holds(a // self.per_above):
-                self.above.reach(a // self.per_above)
+            self.above.touch(a // self.per_above)
         self.note_change()
 
     @qd.func
@@ -57,6 +56,13 @@ class Lists(Cells):
         """Extends the list to the element."""
         self.reach_list(self.list_of(n))
         qd.atomic_max(self.lengths[self.list_of(n)], self.place_of(n) + 1)
+
+    def _reach_from_python(self, n: int) -> None:
+        chunk, a = divmod(n // self.chunk, self.lists)
+        self.reach_list(a)
+        self.lengths[a] = max(self.lengths[a], chunk * self.chunk + n % self.chunk + 1)
+
+    reach.host = _reach_from_python
 
     @qd.func
     def extend(self, a):
@@ -68,14 +74,14 @@ class Lists(Cells):
             place = -1
         return place
 
-    @qd.func
+    @qd.pyfunc
     def length(self, a):
         """Returns the number of elements of the list."""
-        return qd.min(self.lengths[a], qd.static(self.capacity))
+        return min(self.lengths[a], qd.static(self.capacity))
 
     ensure = reach_list
 
-    @qd.func
+    @qd.pyfunc
     def has_content(self, a):
         """Whether the list has elements."""
         return self.lengths[a] > 0
@@ -121,27 +127,6 @@ class Lists(Cells):
         """Empties the list that a block belongs to; its first block does so."""
         if block < qd.static(self.lists):
             self.remove_list(block)
-
-    def host_length(self, a: int) -> int:
-        """Returns the number of elements of a list."""
-        return min(self.lengths[a], self.capacity)
-
-    host_has_content = host_length
-
-    def host_reach_list(self, a: int) -> None:
-        """Activates the cells around the list."""
-        if self.above is not None:
-            self.above.host_reach(a // self.per_above)
-
-    host_ensure = host_reach_list
-
-    def host_reach(self, n: int) -> None:
-        """Extends the list to the element."""
-        chunk, a = divmod(n // self.chunk, self.lists)
-        self.host_reach_list(a)
-        least = chunk * self.chunk + n % self.chunk + 1
-        if self.lengths[a] < least:
-            self.lengths[a], self.state[0] = least, 1
 
     def count_active(self) -> int:
         """Returns the number of elements of all lists."""

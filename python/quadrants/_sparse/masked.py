@@ -21,10 +21,10 @@ class Masked(Cells):
         self.bits = make_array(node, qd.u32, -(-total // 32))
         self._make_list()
 
-    @qd.func
+    @qd.pyfunc
     def holds(self, n):
         """Whether the cell is active."""
-        return (self.bits[n >> 5] >> qd.cast(n & 31, qd.u32)) & qd.u32(1) != 0
+        return (self.bits[n >> 5] >> (n & 31)) & 1 != 0  # as written, for Python: `qd.cast` is slow there
 
     @qd.func
     def holds_in(self, block, position):
@@ -37,10 +37,18 @@ class Masked(Cells):
     def reach(self, n):
         """Activates the cell, and those above."""
         if qd.static(self.above is not None):
-            if not self.above.holds(n // self.per_above):
-                self.above.reach(n // self.per_above)
+            self.above.touch(n // self.per_above)
         qd.atomic_or(self.bits[n >> 5], qd.u32(1) << qd.cast(n & 31, qd.u32))
         self.note_change()
+
+    def _reach_from_python(self, n: int) -> None:
+        if not self.holds(n):
+            if self.above is not None:
+                self.above.reach(n // self.per_above)
+            self.bits[n >> 5] |= 1 << (n & 31)
+            self.note_change()
+
+    reach.host = _reach_from_python
 
     @qd.func
     def remove(self, n):
@@ -95,19 +103,6 @@ class Masked(Cells):
         """Deactivates the cells of a block of the list."""
         for k in range(qd.static(self.listed)):
             self.remove(block * qd.static(self.listed) + k)
-
-    def host_holds(self, n: int) -> bool:
-        """Whether the cell is active."""
-        return bool(self.bits[n >> 5] >> (n & 31) & 1)
-
-    def host_reach(self, n: int) -> None:
-        """Activates the cell, and those above."""
-        if self.above is not None:
-            self.above.host_reach(n // self.per_above)
-        if not self.host_holds(n):
-            self.bits[n >> 5], self.state[0] = self.bits[n >> 5] | 1 << (n & 31), 1
-
-    host_has_content, host_ensure = host_holds, host_reach
 
     def count_active(self) -> int:
         """Returns the number of active cells."""
