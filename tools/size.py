@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_871, "python": 18_326}
+TOTALS = {"src": 45_871, "python": 18_286}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -44,7 +44,7 @@ BUDGETS = {
     "python/quadrants/_language": 932,
     "python/quadrants/_session": 1_081,
     "python/quadrants/_library": 511,
-    "python/quadrants/_solvers": 1_223,
+    "python/quadrants/_solvers": 1_183,
     "python/quadrants/_quantized": 419,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 908,

@@ -11,7 +11,7 @@ import quadrants as qd
 from .._base.errors import QuadrantsShapeError, QuadrantsTypeError
 from .compressed_rows import Rows
 from .matrix_free import LinearOperator
-from .sparse_matrix import SparseMatrix, check_dtype, import_scipy, make_part
+from .sparse_matrix import SparseMatrix, check_dtype, check_matrix, import_scipy, make_rows
 
 Array = qd.types.ndarray()
 MAX_BLOCK = 8  # the loops over a block are unrolled
@@ -81,8 +81,7 @@ class BlockSparseMatrix(LinearOperator):
     """
 
     def __init__(self, A: SparseMatrix, block: int = 3):
-        if not isinstance(A, SparseMatrix):
-            raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")
+        check_matrix(A)
         if not isinstance(block, int) or not 1 <= block <= MAX_BLOCK:
             raise ValueError(f"the block size is between 1 and {MAX_BLOCK}, got {block!r}")
         if A.n % block or A.m % block:
@@ -118,8 +117,8 @@ class BlockSparseMatrix(LinearOperator):
             raise ValueError(f"the matrix must be a bsr_matrix with square blocks of 1 to {MAX_BLOCK} rows, got {matrix!r}")
         dtype = check_dtype(matrix.dtype)
         made = cls.__new__(cls)
-        arrays = (qd.i32, matrix.indptr), (qd.i32, matrix.indices), (dtype, matrix.data)
-        made._set(tuple(map(int, matrix.shape)), dtype, int(size), Rows(*(make_part(*each, copy=copy) for each in arrays)))
+        rows = make_rows(matrix.indptr, matrix.indices, matrix.data, dtype, copy)
+        made._set(tuple(map(int, matrix.shape)), dtype, int(size), rows)
         return made
 
     def to_scipy(self, copy: bool = True) -> Any:

@@ -10,7 +10,7 @@ from .._base.dtypes import import_torch
 from .._base.errors import QuadrantsShapeError, QuadrantsTypeError
 from .compressed_rows import Rows
 from .solvers import SparseSolver
-from .sparse_matrix import SparseMatrix
+from .sparse_matrix import SparseMatrix, check_matrix
 
 Array = qd.types.ndarray()
 
@@ -36,8 +36,7 @@ def solve_sparse(A: SparseMatrix, b: Any, values: Any = None, solver_type: str =
 
     Source: Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation" (2008).
     """
-    if not isinstance(A, SparseMatrix):
-        raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")
+    check_matrix(A)
     is_array = isinstance(b, qd.Ndarray)
     if not is_array and type(b).__module__.partition(".")[0] != "torch":
         raise QuadrantsTypeError(f"the right side must be an ndarray or a torch tensor, got {type(b)}")

@@ -48,41 +48,40 @@ def _require_alike(first: Any, second: Any) -> None:
 
 # --- Conjugate gradients (Hestenes and Stiefel, "Methods of Conjugate Gradients for Solving Linear Systems", 1952)
 #
-# `state` has the squared norm of the residual, the squared tolerance, and a flag: an iteration broke down.
+# `state` has the squared norm of the residual, the squared tolerance, a flag: an iteration broke down; and with a preconditioner M, where
+# directions come from z = M r (Golub and Van Loan, "Matrix Computations", chapter 11.5), the product of r and z.
 
 
 @qd.kernel
-def _start_cg(b: Vector, x: Vector, r: Vector, p: Vector, product: Vector, state: Vector, tol: qd.f64):
+def _start(b: Vector, r: Vector, p: Vector, product: Vector, state: Vector, tol: qd.f64):
     norm = b.dtype(0)
     for at in qd.grouped(b):
         r[at] = b[at] - product[at]
         p[at] = r[at]
         norm += r[at] * r[at]
-    state[0], state[1], state[2] = norm, tol * tol, 0
+    state[0], state[1], state[2], state[3] = norm, tol * tol, 0, norm
 
 
 @qd.kernel
-def _step_cg(x: Vector, r: Vector, p: Vector, product: Vector, state: Vector):
-    curvature = x.dtype(0)
+def _step_cg(x: Vector, r: Vector, p: Vector, product: Vector, state: Vector, is_plain: qd.template()):
+    """Moves along p, and without a preconditioner (`is_plain`) sets the next direction."""
+    curvature, after = x.dtype(0), x.dtype(0)
     for at in qd.grouped(x):
         curvature += p[at] * product[at]
-    before, after = qd.cast(state[0], x.dtype), x.dtype(0)
+    before = qd.cast(state[qd.static(0 if is_plain else 3)], x.dtype)
     runs = state[0] > state[1] and curvature != 0
     alpha = before / curvature if runs else x.dtype(0)
     for at in qd.grouped(x):
         x[at] += alpha * p[at]
         r[at] -= alpha * product[at]
         after += r[at] * r[at]
-    beta = after / before if runs else x.dtype(0)
-    for at in qd.grouped(x):
-        p[at] = r[at] + beta * p[at]
+    if qd.static(is_plain):
+        beta = after / before if runs else x.dtype(0)
+        for at in qd.grouped(x):
+            p[at] = r[at] + beta * p[at]
     if state[0] > state[1] and curvature == 0:
         state[2] = 1
     state[0] = after
-
-
-# With a preconditioner M, directions come from z = M r (Golub and Van Loan, "Matrix Computations", chapter 11.5), and the fourth element
-# of `state` is the product of r and z.
 
 
 @qd.kernel
@@ -98,56 +97,29 @@ def _turn_cg(r: Vector, z: Vector, p: Vector, state: Vector, is_first: qd.templa
     state[3] = product
 
 
-@qd.kernel
-def _step_preconditioned_cg(x: Vector, r: Vector, p: Vector, product: Vector, state: Vector):
-    curvature, after = x.dtype(0), x.dtype(0)
-    for at in qd.grouped(x):
-        curvature += p[at] * product[at]
-    runs = state[0] > state[1] and curvature != 0
-    alpha = qd.cast(state[3], x.dtype) / curvature if runs else x.dtype(0)
-    for at in qd.grouped(x):
-        x[at] += alpha * p[at]
-        r[at] -= alpha * product[at]
-        after += r[at] * r[at]
-    if state[0] > state[1] and curvature == 0:
-        state[2] = 1
-    state[0] = after
-
-
 def conjugate_gradients(apply: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any = None, precondition: Any = None) -> bool:
     """Solves A x = b for a symmetric positive definite A, beginning with x; `apply(v, w)` stores A v in w. Returns whether |b - A x| ≤ tol.
 
     `report(iteration, residual)` is called when the host reads a residual. `precondition(v, w)` stores the product of an approximate
     inverse and v in w.
     """
-    if precondition is not None:
-        return _precondition_gradients(apply, precondition, b, x, tol, maxiter, report)
     r, p, product = (make_like(b) for _ in range(3))
-    state = qd.ndarray(qd.f64, 3)
-    apply(x, product)
-    _start_cg(b, x, r, p, product, state, tol)
-
-    def step() -> None:
-        apply(p, product)
-        _step_cg(x, r, p, product, state)
-
-    return _iterate(step, state, tol, maxiter, report)
-
-
-def _precondition_gradients(apply: Any, precondition: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any) -> bool:
-    r, p, product, z = (make_like(b) for _ in range(4))
+    z = r if precondition is None else make_like(b)
     state = qd.ndarray(qd.f64, 4)
-    apply(x, product)
-    _start_cg(b, x, r, p, product, state, tol)
-    precondition(r, z)
-    _turn_cg(r, z, p, state, True)
+
+    def turn(is_first: bool) -> None:
+        if precondition is not None:
+            precondition(r, z)
+            _turn_cg(r, z, p, state, is_first)
 
     def step() -> None:
         apply(p, product)
-        _step_preconditioned_cg(x, r, p, product, state)
-        precondition(r, z)
-        _turn_cg(r, z, p, state, False)
+        _step_cg(x, r, p, product, state, precondition is None)
+        turn(False)
 
+    apply(x, product)
+    _start(b, r, p, product, state, tol)
+    turn(True)
     return _iterate(step, state, tol, maxiter, report)
 
 
@@ -172,18 +144,7 @@ def _iterate(step: Any, state: Any, tol: float, maxiter: int, report: Any) -> bo
 # --- BiCGSTAB (van der Vorst, "Bi-CGSTAB: A Fast and Smoothly Converging Variant of Bi-CG for the Solution of Nonsymmetric Linear Systems",
 # 1992)
 #
-# `state` is that of conjugate gradients, followed by rho and alpha.
-
-
-@qd.kernel
-def _start_bicgstab(b: Vector, r: Vector, shadow: Vector, p: Vector, product: Vector, state: Vector, tol: qd.f64):
-    norm = b.dtype(0)
-    for at in qd.grouped(b):
-        r[at] = b[at] - product[at]
-        shadow[at] = r[at]
-        p[at] = r[at]
-        norm += r[at] * r[at]
-    state[0], state[1], state[2], state[3], state[4] = norm, tol * tol, 0, norm, 0
+# `state` is that of conjugate gradients, with rho in place of its last element, followed by alpha.
 
 
 @qd.kernel
@@ -229,7 +190,8 @@ def bicgstab(apply: Any, b: Any, x: Any, tol: float, maxiter: int, report: Any =
     r, shadow, p, v, t = (make_like(b) for _ in range(5))
     state = qd.ndarray(qd.f64, 5)
     apply(x, v)
-    _start_bicgstab(b, r, shadow, p, v, state, tol)
+    _start(b, r, p, v, state, tol)
+    shadow.copy_from(r)
 
     def step() -> None:
         apply(p, v)

@@ -6,9 +6,9 @@ from typing import Any
 
 import quadrants as qd
 
-from .._base.errors import QuadrantsRuntimeError, QuadrantsShapeError, QuadrantsTypeError
+from .._base.errors import QuadrantsRuntimeError, QuadrantsTypeError
 from .matrix_free import LinearOperator, Vector, make_like
-from .sparse_matrix import SparseMatrix
+from .sparse_matrix import SparseMatrix, check_square
 
 Array = qd.types.ndarray()
 
@@ -82,10 +82,7 @@ class BlockJacobi(LinearOperator):
     """
 
     def __init__(self, A: SparseMatrix, size: int = 1):
-        if not isinstance(A, SparseMatrix):
-            raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")
-        if A.n != A.m:
-            raise QuadrantsShapeError(f"the matrix of a system must be square, got {A.n}x{A.m}")
+        check_square(A)
         if not isinstance(size, int) or not 1 <= size <= A.n:
             raise ValueError(f"the size of blocks of a {A.n}x{A.m} matrix is between 1 and {A.n}, got {size!r}")
         blocks = qd.ndarray(A.dtype, (-(-A.n // size), size, size))

@@ -13,7 +13,7 @@ from .._base.errors import QuadrantsRuntimeError, QuadrantsShapeError, Quadrants
 from .compressed_rows import measure_symmetry, multiply
 from .engines import ENGINES, ORDERINGS, Engine, NoFactors, choose_engine
 from .matrix_free import LinearOperator, conjugate_gradients, find_product
-from .sparse_matrix import SparseMatrix, check_dtype, read_vector
+from .sparse_matrix import SparseMatrix, check_dtype, check_matrix, check_square, make_part, read_vector
 
 SOLVER_TYPES = ("LLT", "LDLT", "LU")
 
@@ -77,8 +77,7 @@ class SparseSolver:
         return self._engine
 
     def _check(self, sparse_matrix: SparseMatrix) -> None:
-        if not isinstance(sparse_matrix, SparseMatrix):
-            raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(sparse_matrix)}")
+        check_matrix(sparse_matrix)
         if sparse_matrix.dtype is not self.dtype:
             raise QuadrantsRuntimeError(
                 f"The SparseSolver's dtype {self.dtype} is not consistent with the SparseMatrix's dtype {sparse_matrix.dtype}."
@@ -131,17 +130,10 @@ class SparseSolver:
             raise QuadrantsRuntimeError(f"the system cannot be solved: {self._failure}")
         if not self._engine.is_for_cuda:
             x = self._engine.solve(read_right_side(self._matrix, b).astype(to_numpy_dtype(self.dtype)), is_transposed)
-            return to_ndarray(self.dtype, x) if isinstance(b, qd.Ndarray) else x
+            return make_part(self.dtype, x) if isinstance(b, qd.Ndarray) else x
         is_ready = isinstance(b, qd.Ndarray) and b.dtype is self.dtype and not b.element_shape and b.shape == (self._matrix.n,)
-        x = self._engine.solve(b if is_ready else to_ndarray(self.dtype, read_right_side(self._matrix, b)), is_transposed)
+        x = self._engine.solve(b if is_ready else make_part(self.dtype, read_right_side(self._matrix, b)), is_transposed)
         return x if isinstance(b, qd.Ndarray) else x.to_numpy()
-
-
-def to_ndarray(dtype: Any, values: np.ndarray) -> Any:
-    """Returns a copy as an ndarray."""
-    made = qd.ndarray(dtype, values.shape)
-    made.from_numpy(np.ascontiguousarray(values, to_numpy_dtype(dtype)))
-    return made
 
 
 class SparseCG:
@@ -162,10 +154,7 @@ class SparseCG:
     def __init__(
         self, A: SparseMatrix, b: Any, x0: Any = None, max_iter: int = 50, atol: float = 1e-6, preconditioner: LinearOperator | None = None
     ):
-        if not isinstance(A, SparseMatrix):
-            raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(A)}")
-        if A.n != A.m:
-            raise QuadrantsShapeError(f"the matrix of a system must be square, got {A.n}x{A.m}")
+        check_square(A)
         self._matrix, self._given = A, b
         self._b = self._to_ndarray(read_right_side(A, b))
         self._x = self._to_ndarray(read_right_side(A, x0) if x0 is not None else np.zeros(A.n))
@@ -175,7 +164,7 @@ class SparseCG:
     def _to_ndarray(self, values: np.ndarray) -> Any:
         if values.ndim != 1:
             raise QuadrantsShapeError(f"the right side must be a vector, got the shape {values.shape}")
-        return to_ndarray(self._matrix.dtype, values)
+        return make_part(self._matrix.dtype, values)
 
     def solve(self) -> tuple[Any, bool]:
         """Return x, an ndarray if b is one, else a NumPy array, and whether the residual is at most `atol`."""

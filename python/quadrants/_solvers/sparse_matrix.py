@@ -107,8 +107,8 @@ class SparseMatrix:
             compressed = compressed.copy()  # the caller's matrix stays as it is
             compressed.sum_duplicates()
         kind = qd.f32 if compressed.dtype == np.float32 else qd.f64
-        arrays = (qd.i32, compressed.indptr), (qd.i32, compressed.indices), (kind, compressed.data)
-        return cls(*map(int, compressed.shape), dtype=kind, rows=Rows(*(make_part(*each, copy=copy) for each in arrays)))
+        rows = make_rows(compressed.indptr, compressed.indices, compressed.data, kind, copy)
+        return cls(*map(int, compressed.shape), dtype=kind, rows=rows)
 
     @classmethod
     def from_torch(cls, tensor: Any, copy: bool = True) -> SparseMatrix:
@@ -133,7 +133,7 @@ class SparseMatrix:
     @classmethod
     def _from_arrays(cls, offsets: Any, columns: Any, values: Any, shape: Any, copy: bool) -> SparseMatrix:
         kind = check_dtype(values.dtype)
-        rows = Rows(*(make_part(*each, copy=copy) for each in ((qd.i32, offsets), (qd.i32, columns), (kind, values))))
+        rows = make_rows(offsets, columns, values, kind, copy)
         if count_unsorted(rows.offsets, rows.columns):
             raise ValueError("the columns of each row must ascend, each of them once: sort the entries and add up duplicates first")
         return cls(*map(int, shape), dtype=kind, rows=rows)
@@ -160,17 +160,16 @@ class SparseMatrix:
 
     def to_numpy(self) -> np.ndarray:
         """Return the dense matrix as a NumPy array."""
-        dense = np.zeros(self.shape, self.rows.values.to_numpy().dtype)
-        offsets, columns = self.rows.offsets.to_numpy(), self.rows.columns.to_numpy()
-        dense[np.repeat(np.arange(self.n), np.diff(offsets)), columns] = self.rows.values.to_numpy()
+        rows, columns, values = self._list_triplets()
+        dense = np.zeros(self.shape, values.dtype)
+        dense[rows, columns] = values
         return dense
 
     def astype(self, dtype: Any) -> SparseMatrix:
         """Return a copy whose entries have the type `dtype`, f32 or f64."""
         kind = check_dtype(dtype)
-        values = _to_ndarray(kind, self.rows.values.to_numpy())
-        rows = _copy(self.rows)
-        return SparseMatrix(self.n, self.m, dtype=kind, rows=Rows(rows.offsets, rows.columns, values))
+        parts = self.rows.offsets, self.rows.columns, self.rows.values
+        return SparseMatrix(self.n, self.m, dtype=kind, rows=make_rows(*(part.to_numpy() for part in parts), kind))
 
     def build_from_ndarray(self, ndarray: Any) -> None:
         """Replace the entries by those of `ndarray`, a 1-D array of triplets: row, column, value, row, …; equal indices add up.
@@ -184,7 +183,7 @@ class SparseMatrix:
         self.rows = self._compress(triplets[:, 0], triplets[:, 1], triplets[:, 2])
 
     def _compress(self, rows: Any, columns: Any, values: Any) -> Rows:
-        parts = _to_ndarray(qd.i32, rows), _to_ndarray(qd.i32, columns), _to_ndarray(self.dtype, values)
+        parts = make_part(qd.i32, rows), make_part(qd.i32, columns), make_part(self.dtype, values)
         return compress(*parts, parts[0].shape[0], self.n, self.m)
 
     def mmwrite(self, path: str) -> None:
@@ -270,9 +269,10 @@ class SparseMatrix:
             return SparseMatrix.from_scipy(self.to_scipy(copy=False).multiply(other.to_scipy(copy=False)))
         if not isinstance(other, (int, float, np.number)):
             return NotImplemented
-        rows = _copy(self.rows)
-        rows.values.from_numpy(rows.values.to_numpy() * rows.values.to_numpy().dtype.type(other))
-        return SparseMatrix(self.n, self.m, dtype=self.dtype, rows=rows)
+        made = self.astype(self.dtype)
+        values = made.rows.values.to_numpy()
+        made.rows.values.from_numpy(values * values.dtype.type(other))
+        return made
 
     __rmul__ = __mul__
 
@@ -303,6 +303,19 @@ class SparseMatrix:
         return result
 
 
+def check_matrix(matrix: Any) -> None:
+    """Raises for anything but a `SparseMatrix`."""
+    if not isinstance(matrix, SparseMatrix):
+        raise QuadrantsTypeError(f"the matrix must be a SparseMatrix, got {type(matrix)}")
+
+
+def check_square(matrix: Any) -> None:
+    """Raises for anything but a square `SparseMatrix`."""
+    check_matrix(matrix)
+    if matrix.n != matrix.m:
+        raise QuadrantsShapeError(f"the matrix of a system must be square, got {matrix.n}x{matrix.m}")
+
+
 def read_vector(value: Any) -> Any:
     """Returns a 1-D array of numbers that kernels read: an ndarray, a NumPy array or a tensor of torch; None for other objects."""
     if isinstance(value, qd.ScalarField):
@@ -310,17 +323,6 @@ def read_vector(value: Any) -> Any:
     if isinstance(value, (qd.Ndarray, np.ndarray)) or type(value).__module__.partition(".")[0] == "torch":
         return value
     return None
-
-
-def _copy(rows: Rows) -> Rows:
-    return Rows(*(_to_ndarray(part.dtype, part.to_numpy()) for part in (rows.offsets, rows.columns, rows.values)))
-
-
-def _to_ndarray(dtype: Any, values: Any) -> Any:
-    made = qd.ndarray(dtype, len(values))
-    if len(values):
-        made.from_numpy(np.ascontiguousarray(values, to_numpy_dtype(dtype)))
-    return made
 
 
 def make_part(dtype: Any, values: Any, copy: bool = True) -> Any:
@@ -334,6 +336,11 @@ def make_part(dtype: Any, values: Any, copy: bool = True) -> Any:
     if 0 not in values.shape:
         made.from_numpy(values)
     return made
+
+
+def make_rows(offsets: Any, columns: Any, values: Any, dtype: Any, copy: bool = True) -> Rows:
+    """Returns the arrays of another library as rows with values of a data type; see `make_part`."""
+    return Rows(*(make_part(kind, part, copy) for kind, part in ((qd.i32, offsets), (qd.i32, columns), (dtype, values))))
 
 
 def _wider(first: Any, second: Any) -> Any:
