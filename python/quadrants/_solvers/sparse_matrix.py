@@ -169,7 +169,7 @@ class SparseMatrix:
         """Return a copy whose entries have the type `dtype`, f32 or f64."""
         kind = check_dtype(dtype)
         parts = self.rows.offsets, self.rows.columns, self.rows.values
-        return SparseMatrix(self.n, self.m, dtype=kind, rows=make_rows(*(part.to_numpy() for part in parts), kind))
+        return SparseMatrix(self.n, self.m, dtype=kind, rows=make_rows(*(part.to_numpy() for part in parts), dtype=kind))
 
     def build_from_ndarray(self, ndarray: Any) -> None:
         """Replace the entries by those of `ndarray`, a 1-D array of triplets: row, column, value, row, …; equal indices add up.
