@@ -58,6 +58,15 @@ static void lockSoon(std::unique_lock<std::mutex> &lock) {
   lock.lock();
 }
 
+/// Moves this thread to another processor, if it may use one.
+static void leaveProcessor(int processor) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  cpu_set_t others = allowed;
+  CPU_CLR(processor, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
 static bool isStopped(const ChunkedWork &work) { return __atomic_load_n(work.stop, __ATOMIC_RELAXED) & QD_STOP; }
 
 namespace {
@@ -88,16 +97,21 @@ public:
   std::atomic<int> threadCount{1};
 
 private:
+  using Lock = std::unique_lock<std::mutex>;
   void serve(int number);
   Job *findJob();
+  Job *spinForJob(Lock &lock);
+  void sleep(Lock &lock);
   void startThreads(int wanted);
 
   std::mutex mutex;
   std::condition_variable jobArrived, helperLeft;
   Job *jobs = nullptr;
   std::atomic<int> openJobs{0}, awake{0}; ///< jobs that run; started threads that do not sleep
+  std::atomic<unsigned> arrivals{0};      ///< all jobs so far
   int sleeping = 0;
   int started = 0;
+  int wakingProcessor = 0; ///< of the caller that has woken threads last
 };
 
 Job *ThreadPool::findJob() {
@@ -106,27 +120,43 @@ Job *ThreadPool::findJob() {
   return nullptr;
 }
 
+/// Waits for a job for a while. One that has come too late for this thread does not end the wait: the next may follow at once.
+Job *ThreadPool::spinForJob(Lock &lock) {
+  Job *job = nullptr;
+  for (const Clock::time_point end = Clock::now() + kIdleSpin; !job && Clock::now() < end; job = findJob()) {
+    const unsigned seen = arrivals.load(std::memory_order_relaxed);
+    lock.unlock();
+    do {
+      for (int i = 0; i < 16 && arrivals.load(std::memory_order_relaxed) == seen; ++i) pauseBriefly();
+    } while (arrivals.load(std::memory_order_relaxed) == seen && Clock::now() < end);
+    lockSoon(lock);
+  }
+  return job;
+}
+
+void ThreadPool::sleep(Lock &lock) {
+  ++sleeping;
+  awake.fetch_sub(1, std::memory_order_relaxed);
+  jobArrived.wait(lock);
+  awake.fetch_add(1, std::memory_order_relaxed);
+  --sleeping;
+  const int waker = wakingProcessor;
+  if (sched_getcpu() != waker) return;
+  // If all processors are busy, the system wakes this thread on the caller's, where it would only delay the caller.
+  lock.unlock();
+  leaveProcessor(waker);
+  lockSoon(lock);
+}
+
 void ThreadPool::serve(int number) {
   if (!setThreadNumber(number)) return; // no job waits for a thread that has not joined
-  std::unique_lock lock(mutex);
+  Lock lock(mutex);
   awake.fetch_add(1, std::memory_order_relaxed);
   for (;;) {
     Job *job = findJob();
-    if (!job) {
-      lock.unlock();
-      Clock::time_point end = Clock::now() + kIdleSpin;
-      do {
-        for (int i = 0; i < 16 && openJobs.load(std::memory_order_relaxed) == 0; ++i) pauseBriefly();
-      } while (openJobs.load(std::memory_order_relaxed) == 0 && Clock::now() < end);
-      lockSoon(lock);
-      if (!(job = findJob())) {
-        ++sleeping;
-        awake.fetch_sub(1, std::memory_order_relaxed);
-        jobArrived.wait(lock);
-        awake.fetch_add(1, std::memory_order_relaxed);
-        --sleeping;
-        continue; // if it has come too late for the job, it spins again: more jobs may follow
-      }
+    if (!job && !(job = spinForJob(lock))) {
+      sleep(lock);
+      continue; // if it has come too late for the job, it spins again
     }
     --job->helpersWanted;
     job->helpers.fetch_add(1, std::memory_order_relaxed);
@@ -158,9 +188,11 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
   job.nextJob = jobs;
   jobs = &job;
   int sleepers = sleeping;
+  if (sleepers > 0) wakingProcessor = sched_getcpu();
   lock.unlock();
   // Without the mutex: a thread that sees the job or wakes takes it at once.
   openJobs.fetch_add(1, std::memory_order_relaxed);
+  arrivals.fetch_add(1, std::memory_order_relaxed);
   if (sleepers > helpers)
     for (int i = 0; i < helpers; ++i) jobArrived.notify_one();
   else if (sleepers > 0)

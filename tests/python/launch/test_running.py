@@ -69,6 +69,15 @@ def test_every_iteration_runs_once_in_chunks_of_the_problem(running: Any, thread
             assert np.array_equal(array, expected)
 
 
+def test_threads_keep_the_processors_of_the_process(running: Any) -> None:
+    qd.init(offline_cache=False, cpu_max_num_threads=7)
+    array = np.zeros(10_007, np.int64)
+    for _ in range(50):
+        count(array, 100, 0)
+        time.sleep(0.001)  # the threads sleep and are woken beside this one, whose processor they leave
+    assert all(os.sched_getaffinity(int(thread)) == os.sched_getaffinity(0) for thread in os.listdir("/proc/self/task"))
+
+
 def test_loops_of_several_python_threads_run_at_once(running: Any) -> None:
     qd.init(offline_cache=False, cpu_max_num_threads=3)
     wrong = []
