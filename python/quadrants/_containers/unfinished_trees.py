@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -53,7 +54,7 @@ class FieldsBuilder(NodeMethods):
         _options.check_runtime()
         self.root = SNode("root", None)
         self._tree = self.root._tree
-        trees.open_builders.add(self)
+        trees.open_builders.add(weakref.ref(self, trees.open_builders.discard))
 
     finalized: bool = forwarded("_tree._is_final", "Return whether the tree accepts no more nodes.")
     ptr: SNode = forwarded("root", "The root.")
@@ -74,7 +75,7 @@ class FieldsBuilder(NodeMethods):
         if self.empty and raise_warning:
             warnings.warn("Finalizing an empty FieldsBuilder!", stacklevel=2)
         finalize(root)
-        trees.open_builders.discard(self)
+        trees.open_builders.discard(weakref.ref(self))
         return root._tree
 
     @classmethod
@@ -140,7 +141,7 @@ def declare(field: Any) -> None:
     """Records a field that has to be placed before the next launch, and its source location."""
     frame = user_frame()
     field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
-    trees.declared.add(field)
+    trees.declared.add(weakref.ref(field, trees.declared.discard))
 
 
 class Runtime:
@@ -162,9 +163,8 @@ class Runtime:
         _runtime.reset()
         _options.current = None
         root._pending = None
-        trees.declared.clear()
-        trees.open_builders.clear()
-        trees.roots.clear()
+        for unfinished in vars(trees).values():
+            unfinished.clear()
         for hook in self.reset_hooks:
             hook()
 
@@ -184,7 +184,7 @@ def check_all_placed() -> None:
     """Finalizes trees and raises if a declared field has no place; launches call it."""
     program.materialize()
     if trees.declared:
-        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in trees.declared))
+        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for ref in [*trees.declared] if (field := ref()) is not None))
         raise QuadrantsRuntimeError(
             f"These field(s) are not placed:\n{places}\nPlease consider specifying a shape for them, e.g. x = qd.field(float, shape=(2, 3))"
         )
