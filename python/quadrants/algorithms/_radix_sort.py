@@ -533,12 +533,9 @@ def sort(
         for what, arr in qd.static([("keys", keys), ("tmp_keys", tmp_keys), ("values", values), ("tmp_values", tmp_values)]):
             check_length("sort", what, arr, n[()])
     if qd.static(_device.HAS_GRIDS):
-        if qd.static(not has_values or isinstance(values, qd.StructField)):
-            _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, None, end_bit)
-        elif qd.static(values.element_shape == ()):
-            _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, values.dtype, end_bit)
-        else:
-            _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, None, end_bit)
+        is_scalar = qd.static(has_values and not isinstance(values, qd.StructField) and values.element_shape == ())
+        value_dtype = qd.static(values.dtype if is_scalar else None)
+        _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, value_dtype, end_bit)
     else:
         count = n[()]
         for bit in qd.static(range(0, end_bit, 16)):

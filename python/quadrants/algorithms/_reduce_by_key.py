@@ -9,7 +9,7 @@ from .._base import device as _device
 from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import block_sync, shuffle, thread_idx
-from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialize_folds
+from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialize_folds
 from ._scan import scan_counts
 from ._scratch import check_length, check_selection
 from ._tiles import BLOCK, clear_words, copy_rows, count_tiles, from_word, last_lane, scan_lanes, take_tile, to_word
@@ -45,16 +45,11 @@ def _entry_words(dtype: Any) -> int:
 def _store(scratch, slot, value, dtype: Constant):
     """Stores a value in scratch memory of u32, in one word, or two if it has eight bytes."""
     if qd.static(_is_wide(dtype)):
-        bits = qd.bit_cast(value, qd.u64)
+        bits = to_word(value, dtype)
         scratch[at(scratch, slot)] = qd.u32(bits & qd.u64(0xFFFFFFFF))
         scratch[at(scratch, slot + 1)] = qd.u32(bits >> 32)
     else:
         scratch[at(scratch, slot)] = to_word(value, dtype)
-
-
-@qd.func
-def _bits_of(value, dtype: Constant):
-    return qd.u64(qd.bit_cast(value, qd.static({1: qd.u8, 2: qd.u16, 4: qd.u32, 8: qd.u64}[find_dtype(dtype).size])))
 
 
 @qd.func
@@ -71,7 +66,7 @@ def _load(scratch, slot, dtype: Constant):
 @qd.func
 def _publish_entry(scratch, slot, runs, value, dtype: Constant):
     scratch[at(scratch, slot)] = qd.u32(runs) | qd.u32(1 << 31)
-    bits = _bits_of(value, dtype)
+    bits = qd.u64(to_word(value, dtype))
     for part in qd.static(range(_entry_words(dtype) - 1)):
         scratch[at(scratch, slot + qd.static(1 + part))] = qd.u32(bits >> qd.static(16 * part) & 0xFFFF) | qd.u32(1 << 31)
 
@@ -103,8 +98,7 @@ def _finish(scratch, slot, peeked, dtype: Constant):
     bits = qd.u64(0)
     for part in qd.static(range(_entry_words(dtype) - 1)):
         bits |= qd.u64(words[part + 1] & 0xFFFF) << qd.static(16 * part)
-    unsigned = qd.static({1: qd.u8, 2: qd.u16, 4: qd.u32, 8: qd.u64}[find_dtype(dtype).size])
-    return qd.i32(words[0] & 0x7FFFFFFF), qd.bit_cast(unsigned(bits), dtype)
+    return qd.i32(words[0] & 0x7FFFFFFF), from_word(qd.static(carrier(dtype))(bits), dtype)
 
 
 @qd.func
