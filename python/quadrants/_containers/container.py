@@ -32,8 +32,10 @@ def element_shape_of(element: Any) -> tuple[int, ...]:
     return shape
 
 
-class _WrittenBack(np.ndarray):
-    """A copy of an element that is on a device or has type bf16; assignments to it, or to a part of it, also update the element."""
+class WrittenBack(np.ndarray):
+    """A copy of an element that is on a device or has type bf16; assignments to it, or to a part of it, also update the element: they call
+    `_flush`. The interpreter's elements of sparse and quantized fields are such arrays, too.
+    """
 
     _flush: Callable[[], None] | None = None
 
@@ -281,7 +283,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
         part = self._fetch(index)
         if self._device is not None or part.dtype == BF16_BITS or self._cells is not None:
             numbers = to_numbers(part) if self._cells is None else to_numbers(part).copy()
-            shown = numbers.view(_WrittenBack)
+            shown = numbers.view(WrittenBack)
             shown._flush = functools.partial(self._write_back, part, numbers, index)
             return view_of(shown, self._dtype)
         return view_of(part, self._dtype)

@@ -14,7 +14,7 @@ import quadrants as qd
 
 from .._base.dtypes import to_memory_dtype, u8, u16, u32, u64
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from .._containers.container import MAKERS, ContainerSpec, _WrittenBack, attach, leaves_of
+from .._containers.container import MAKERS, ContainerSpec, WrittenBack, attach, leaves_of
 from .._values.matrix import view_of
 from .._values.quantized import QuantType
 from .._values.types import MatrixType
@@ -145,7 +145,7 @@ class QuantizedMethods(qd.Field if TYPE_CHECKING else object):
         part = self._fetch(index)
         if not self.element_shape:
             return part.item()
-        shown = part.view(_WrittenBack)
+        shown = part.view(WrittenBack)
         shown._flush = functools.partial(self._write_back, part, part, index)
         return view_of(shown, self.dtype)
 

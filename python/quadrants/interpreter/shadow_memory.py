@@ -152,11 +152,11 @@ class Memory(Tracked):
 
     recorder: Any = None
     label, container = "", 0  # the container's name in messages, and its identity
-    activate: Callable[[], None] | None = None  # activates the cell of an element of a sparse field
+    _flush: Callable[[], None] | None = None  # activates the cell of an element of a sparse field
 
     def _moved(self, function: Any) -> Any:
         result = super()._moved(function)
-        result.recorder, result.label, result.container, result.activate = self.recorder, self.label, self.container, self.activate
+        result.recorder, result.label, result.container, result._flush = self.recorder, self.label, self.container, self._flush
         return result
 
     def __getitem__(self, key: Any) -> Any:
@@ -178,3 +178,5 @@ class Memory(Tracked):
             return
         target = self._moved(lambda array: array[(*(key if isinstance(key, tuple) else (key,)), ...)] if key is not ... else array)
         self.recorder.store(target, value)
+        if self._flush is not None:
+            self._flush()

@@ -19,6 +19,7 @@ from quadrants._base.dtypes import BF16_BITS, from_bf16, to_bf16
 from quadrants._base.errors import QuadrantsAssertionError
 from quadrants._base.imports import load
 from quadrants._containers.buffer_view import BufferView
+from quadrants._containers.container import WrittenBack
 from quadrants._values.matrix import _swizzle as find_swizzle
 
 from . import scalars
@@ -50,7 +51,7 @@ class ReadOnlyError(ValueError):
     """A kernel writes to a read-only argument."""
 
 
-class Rounding(np.ndarray):
+class Rounding(WrittenBack):
     """Elements of type bf16, read as f32. Values that are stored to them, or to a part of them, are rounded to their `bits`."""
 
     bits: np.ndarray | None = None  # results of arithmetic have none
@@ -73,24 +74,6 @@ class Rounding(np.ndarray):
             self.bits[key] = to_bf16(value)
             value = from_bf16(self.bits[key])
         super().__setitem__(key, value)
-
-
-class SparsePlace(np.ndarray):
-    """An element of a sparse field, or a part of it: a write activates its cell."""
-
-    activate: Callable[[], None] | None = None
-
-    def __array_finalize__(self, source: Any) -> None:
-        self.activate = getattr(source, "activate", None)
-
-
-class PackedPlace(np.ndarray):
-    """An element of a quantized field, or a part of it: a write rounds it and stores it in its word."""
-
-    flush: Callable[[], None] | None = None
-
-    def __array_finalize__(self, source: Any) -> None:
-        self.flush = getattr(source, "flush", None)
 
 
 class Index(tuple):
@@ -151,7 +134,7 @@ class Tensor:
 
     def _packed_element(self, indices: tuple[int, ...]) -> Any:
         index = tuple(map(int, indices))
-        part = self.owner._fetch(index).view(PackedPlace)
+        part = self.owner._fetch(index).view(WrittenBack)
 
         def flush() -> None:
             if self.owner._cells is not None:
@@ -159,14 +142,14 @@ class Tensor:
             self.owner._flush(np.asarray(part), index)
             np.asarray(part)[...] = self.owner._fetch(index)
 
-        part.flush = flush
+        part._flush = flush
         return Vec(part, clamps=self.clamps) if part.ndim else part
 
     def _sparse_element(self, cells: Any, indices: tuple[int, ...]) -> Any:
         place = self._element(indices)
         memory: Any = place.data if isinstance(place, Vec) else place
-        memory = memory if hasattr(memory, "activate") else memory.view(SparsePlace)
-        memory.activate = functools.partial(self.owner._activate, self.whole_index(indices))
+        memory = memory if hasattr(memory, "_flush") else memory.view(WrittenBack)
+        memory._flush = functools.partial(self.owner._activate, self.whole_index(indices))
         return Vec(memory, clamps=self.clamps) if memory.ndim else memory
 
     def whole_index(self, indices: Sequence[Any]) -> tuple[int, ...]:
@@ -356,13 +339,9 @@ def write(place: Any, value: Any) -> None:
     if not memory.flags.writeable:
         raise ReadOnlyError("the kernel writes an array that was passed, and it is read-only")
     source = value.data if isinstance(value, Vec) else typed(value, target.dtype)
-    if (activate := getattr(memory, "activate", None)) is not None:
-        activate()
     target[...] = cast(source, target.dtype)
     if isinstance(place, Vec) and place.home:
         place.home[0][place.home[1]] = target
-    if isinstance(memory, PackedPlace) and memory.flush is not None:
-        memory.flush()
 
 
 def as_vector(value: Any) -> Any:

@@ -262,3 +262,21 @@ def test_shared_exponents_below_sparse_nodes():
     write()
     assert x.to_numpy().tolist() == [0] * 4 + [0.5] * 4 + [0] * 8 and y[7] == 14
     assert qd.is_active(block, [1]) and not qd.is_active(block, [2])
+
+
+def test_elements_of_type_bf16():
+    x, v = qd.field(qd.bf16), qd.Vector.field(2, qd.bf16)
+    qd.root.pointer(qd.i, 4).dense(qd.i, 2).place(x)
+    qd.root.pointer(qd.j, 4).place(v)
+
+    @qd.kernel
+    def write():
+        x[5] = 1.25
+        v[2] = [1.5, 2.5]
+        v[3].yx = [4.0, 5.0]
+        v[3][0] += 1
+
+    write()
+    assert x.to_numpy().tolist() == [0, 0, 0, 0, 0, 1.25, 0, 0]
+    assert v.to_numpy().tolist() == [[0, 0], [0, 0], [1.5, 2.5], [6, 4]]
+    assert [qd.is_active(v.parent(), k) for k in range(4)] == [False, False, True, True]
