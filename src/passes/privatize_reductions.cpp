@@ -35,10 +35,17 @@ public:
     for (auto &[root, atomics] : accesses.atomics) {
       bool isKnown = root.kind == Root::Kind::Scratch || root.kind == Root::Kind::Tensor;
       if (!isKnown || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !canCombine(atomics)) continue;
-      if (llvm::all_of(atomics, [&](AtomicOp atomic) { return isInvariant(atomic.getRef(), 0); }))
-        useAccumulators(atomics);
-      else if (root.kind == Root::Kind::Tensor)
-        usePrivateCopy(atomics);
+      // Containers that may overlap have one root. Equal indices in two of them select different places.
+      llvm::MapVector<uint64_t, SmallVector<AtomicOp, 2>> containers;
+      for (AtomicOp atomic : atomics) {
+        auto container = findBase(atomic.getRef()).getDefiningOp<TensorArgumentOp>();
+        containers[container ? container.getOffset() : 0].push_back(atomic);
+      }
+      for (auto &[offset, updates] : containers)
+        if (llvm::all_of(updates, [&](AtomicOp atomic) { return isInvariant(atomic.getRef(), 0); }))
+          useAccumulators(updates);
+        else if (root.kind == Root::Kind::Tensor)
+          usePrivateCopy(updates);
     }
   }
 
@@ -71,7 +78,7 @@ private:
     return result;
   }
 
-  /// A key that distinguishes invariant places of one memory: the indices; constants by their value.
+  /// A key that distinguishes invariant places of one container: the indices; constants by their value.
   static SmallVector<const void *, 8> getPlaceKey(Value place) {
     SmallVector<const void *, 8> key;
     for (auto part = place.getDefiningOp<PlaceOpInterface>(); part; part = part.getBase().getDefiningOp<PlaceOpInterface>()) {

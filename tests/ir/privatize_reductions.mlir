@@ -107,3 +107,60 @@ qd.kernel @kept [] attributes {argument_bytes = 0 : i32, scratch_bytes = 12 : i3
     }
   }
 }
+
+// -----
+
+// Arrays without axes have one root, and each has a place of its own; so have containers that overlap.
+// CHECK-LABEL: qd.kernel @containers
+// CHECK-DAG: %[[X:.*]] = qd.tensor_argument "x"
+// CHECK-DAG: %[[Y:.*]] = qd.tensor_argument "y"
+// CHECK: %[[FIRST:.*]] = qd.element %[[X]][]
+// CHECK: %[[A:.*]] = qd.accumulator add %[[FIRST]]
+// CHECK: %[[SECOND:.*]] = qd.element %[[Y]][]
+// CHECK: %[[B:.*]] = qd.accumulator add %[[SECOND]]
+// CHECK: qd.for parallel
+// CHECK: qd.atomic add %[[A]]
+// CHECK: qd.atomic add %[[B]]
+qd.kernel @containers [] attributes {argument_bytes = 16 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<si32, [], [], 4>
+    %y = qd.tensor_argument "y" at 8 position 1 : !qd.tensor<si32, [], [], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %p = qd.element %x[] : !qd.tensor<si32, [], [], 4> -> !qd.ref<si32>
+      %o = qd.atomic add %p, %i : !qd.ref<si32>
+      %q = qd.element %y[] : !qd.tensor<si32, [], [], 4> -> !qd.ref<si32>
+      %r = qd.atomic add %q, %i : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// CHECK-LABEL: qd.kernel @copies
+// CHECK: %[[A:.*]] = qd.private_copy add %{{.*}}
+// CHECK: %[[B:.*]] = qd.private_copy add %{{.*}}
+// CHECK: qd.for parallel
+// CHECK: qd.element %[[A]]
+// CHECK: qd.element %[[B]]
+qd.kernel @copies [] attributes {argument_bytes = 16 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<si32, [2], [4], 4>
+    %y = qd.tensor_argument "y" at 8 position 1 : !qd.tensor<si32, [2], [4], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %two = qd.constant 2 : si32
+      %j = qd.binary mod %i, %two : si32, si32 -> si32
+      %p = qd.element %x[%j] : !qd.tensor<si32, [2], [4], 4>, si32 -> !qd.ref<si32>
+      %o = qd.atomic add %p, %i : !qd.ref<si32>
+      %q = qd.element %y[%j] : !qd.tensor<si32, [2], [4], 4>, si32 -> !qd.ref<si32>
+      %r = qd.atomic add %q, %i : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}

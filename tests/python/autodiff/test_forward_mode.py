@@ -94,6 +94,20 @@ def test_ndarrays_vectors_and_matrices():
     assert y.dual.to_numpy()[0].tolist() == [[4.0, 3.0], [3.0, 0.0]]
 
 
+def test_arrays_without_axes():
+    x, loss = qd.ndarray(qd.f64, 3, needs_dual=True), qd.ndarray(qd.f64, (), needs_dual=True)
+
+    @qd.kernel
+    def run(a: qd.types.ndarray(), b: qd.types.ndarray()):
+        for i in a:
+            b[None] += a[i] ** 2
+
+    x.from_numpy(np.array([1.0, 2.0, 3.0]))
+    with qd.ad.FwdMode(loss, x, seed=[1.0, 0.0, 1.0]):
+        run(x, loss)
+    assert (loss[None], loss.dual[None]) == (14.0, 8.0)
+
+
 def test_loops_of_every_kind():
     x, loss = numbers([0.5]), scalar_loss()
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from language_support import define
 
+import quadrants as qd
+
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 
 N = 20000
@@ -117,6 +119,30 @@ def test_components_of_a_vector_are_reduced_apart():
     kernel = compile_loop("0\n    v = qd.Vector([0, -5000, 5000, 0])", body, dtype="qd.types.vector(4, qd.i32)", result="v")
     result, caught = call(kernel)
     assert (list(result), caught) == ([total, largest, least, N], [])
+
+
+@qd.kernel
+def add_to_both(y: qd.types.ndarray(), a: qd.types.ndarray(ndim=0), b: qd.types.ndarray(ndim=0)):
+    for i in y:
+        a[None] += y[i]
+        b[None] += 3 * y[i]
+
+
+def test_arrays_without_axes_are_reduced_apart():
+    a, b = qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+    add_to_both(VALUES, a, b)
+    assert (a[None], b[None]) == (total, 3 * total)
+    add_to_both(VALUES, a, a)
+    assert a[None] == 5 * total
+
+
+@pytest.mark.parametrize("index", ["0", "i % 2"])
+def test_fields_with_two_names_are_reduced_apart(index):
+    f, g = qd.field(qd.i32, 2), qd.field(qd.i32, 2)
+    body = "".join(f"        {name}[{index}] += {step}\n" for name, step in (("a", 1), ("b", 10), ("f", 100), ("g", 1000)))
+    source = f"@qd.kernel\ndef k(a: qd.template(), b: qd.template()):\n    for i in range(1000):\n{body}"
+    define(source, f=f, g=g)["k"](f, g)
+    assert (f.to_numpy().sum(), g.to_numpy().sum()) == (101_000, 1_010_000)
 
 
 @pytest.mark.parametrize("dtype, first", [("qd.i8", "qd.cast(0, qd.i8)"), ("qd.i64", "qd.i64(0)"), ("qd.u16", "qd.cast(0, qd.u16)")])
