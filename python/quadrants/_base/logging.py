@@ -15,12 +15,13 @@ from .. import _runtime
 TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
 
 
-def _get_logging(level: str) -> Callable[[str], None]:
+def _get_logging(level: str) -> Callable[..., None]:
     """Returns the function that writes a line of this level."""
     return functools.partial(_write, level)
 
 
-def _write(level: str, text: str) -> None:
+def _write(level: str, text: str, *arguments: Any) -> None:
+    text = text.format(*arguments) if arguments else text
     logging: Any = sys.modules.get("logging")  # which a program without loggers need not load
     logger = logging and logging.Logger.manager.loggerDict.get("quadrants")
     if getattr(logger, "handlers", None):

@@ -9,7 +9,7 @@ from .. import _runtime
 from . import compat as _compat
 from . import logging as _logging
 from .arch import Arch
-from .errors import QuadrantsRuntimeError, add_help
+from .errors import QuadrantsRuntimeError, add_help, warn
 
 _ROWS: dict[str, tuple[str, Any, str, str, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
 _DATA_TYPES = {
@@ -75,8 +75,11 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def apply_dump_variables(values: dict[str, Any]) -> None:
     """Sets `dump` and `replay` from the environment variables that dump stages into `debug_dump_path` and replace stages from there."""
     folder, is_cached = values["debug_dump_path"], values["offline_cache"]
-    if any(os.environ.get(name, "0") not in ("", "0") for name in ("QD_DUMP_IR", "QD_DUMP_SIMPLIFY", "QD_DUMP_CFG", "QD_DUMP_AST")):
-        values["dump"] = values["dump"] or folder
+    dumps = any(os.environ.get(name, "0") not in ("", "0") for name in ("QD_DUMP_IR", "QD_DUMP_SIMPLIFY", "QD_DUMP_CFG", "QD_DUMP_AST"))
+    values["dump"] = values["dump"] or (folder if dumps else "")
+    if is_cached and (dumps or values["print_ir"]):
+        text = "[warning_code=DUMP_IR_CACHE_MISMATCH] kernels whose IR is printed are compiled anew in spite of the disk cache: "
+        warn(text + "qd.init(offline_cache=False)", UserWarning)
     stages = {"QD_LOAD_IR": "3_llvm.ll"} | ({"QUADRANTS_LOAD_PTX": "4_asm.s"} if values["arch"] == "cuda" else {})
     wanted = [name for name in stages if os.environ.get(name, "0") not in ("", "0") and values["arch"] != "python"]
     if wanted and is_cached:

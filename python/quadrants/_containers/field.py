@@ -236,7 +236,7 @@ def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[typ
     for leaf in leaves:
         if (needs_grad or needs_dual) and not leaf.dtype.is_real:
             raise QuadrantsRuntimeError(
-                f"{leaf.dtype} ({leaf._name}) is not supported for field with `needs_grad=True` or `needs_dual=True`."
+                f"{leaf.dtype} is not supported for field with `needs_grad=True` or `needs_dual=True`. It is the type of {leaf._name}"
             )
     if shape is None:
         for leaf in leaves:

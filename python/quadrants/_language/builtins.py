@@ -146,7 +146,7 @@ _LOOP_OPTIONS = ("block_dim", "serialize", "parallelize", "block_dim_adaptive", 
 def _loop_config(**options: Any) -> None:
     for name in options:
         if name not in _LOOP_OPTIONS and name != "_resident_blocks":  # which only the library uses
-            raise QuadrantsTypeError(f"loop_config() got an unexpected keyword argument {name!r} (known: {', '.join(_LOOP_OPTIONS)})")
+            raise QuadrantsTypeError(f"TypeError when calling `loop_config`: loop_config() got an unexpected keyword argument {name!r}")
     size = options.get("block_dim")
     if size is not None and size not in range(1, 1025):
         raise QuadrantsSyntaxError(f"block_dim must be an integer between 1 and 1024, got {size!r}")

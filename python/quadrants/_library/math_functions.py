@@ -1,4 +1,4 @@
-"""Functions of `qd.math` that are composed of builtins. Operands are floats, scalars or vectors.
+"""Functions of `qd.math` that are composed of builtins. Operands are scalars or vectors; integers become floats, as for builtins.
 
 Constants are made from the operand (`qd.one(x) * 10`) if their value is not exact in f32, so that f64 retains its precision whatever
 `default_fp` is. Errors are a few units in the last place: docs/design/device_math.md.
@@ -17,6 +17,11 @@ _LARGE = 1e9
 
 
 @qd.pyfunc
+def _magnitude(x):
+    return qd.abs(x / qd.one(x))  # the quotient of integers is a float, whose magnitude does not overflow
+
+
+@qd.pyfunc
 def _with_sign_of(x, y):
     # 1 / y distinguishes the zeros
     return qd.select((y < 0) | ((y == 0) & (1 / y < 0)), -x, x)
@@ -25,13 +30,13 @@ def _with_sign_of(x, y):
 @qd.pyfunc
 def copysign(x, y):
     """Return the magnitude of x with the sign of y, including zeros."""
-    return _with_sign_of(qd.abs(x), y)
+    return _with_sign_of(_magnitude(x), y)
 
 
 @qd.pyfunc
 def log1p(x):
     """Return log(1 + x), exact to rounding near 0: 2 atanh(x / (2 + x)) by its series for |x| < 0.4."""
-    small = qd.abs(x) < 0.4
+    small = _magnitude(x) < 0.4
     s = qd.select(small, x, 0.0) / (2 + qd.select(small, x, 0.0))
     z = s * s
     series = qd.zero(x) + qd.one(x) / 25
@@ -57,7 +62,7 @@ def log10(x):
 @qd.pyfunc
 def asinh(x):
     """Return the inverse of sinh at x."""
-    a = qd.abs(x)
+    a = _magnitude(x)
     near = qd.select(a < _LARGE, a, 0.0)
     value = qd.select(a < _LARGE, log1p(near + near * near / (1 + qd.sqrt(1 + near * near))), qd.log(a) + qd.log(qd.one(x) * 2))
     return _with_sign_of(value, x)
@@ -67,20 +72,20 @@ def asinh(x):
 def acosh(x):
     """Return the inverse of cosh for x >= 1, which is not negative; NaN for x < 1."""
     t = qd.select(x < _LARGE, x, 1.0) - 1
-    return qd.select(x < _LARGE, log1p(t + qd.sqrt(2 * t + t * t)), qd.log(x) + qd.log(qd.one(x) * 2))
+    return qd.select(x < _LARGE, log1p(t + qd.sqrt(t) * qd.sqrt(t + 2)), qd.log(x) + qd.log(qd.one(x) * 2))
 
 
 @qd.pyfunc
 def atanh(x):
     """Return the inverse of tanh for |x| <= 1; infinite for |x| = 1."""
-    a = qd.abs(x)
+    a = _magnitude(x)
     return _with_sign_of(log1p(2 * a / (1 - a)) / 2, x)
 
 
 @qd.pyfunc
 def cbrt(x):
     """Return the cube root of x, also of a negative one: a power, refined by a step of Newton's method."""
-    a = qd.abs(x)
+    a = _magnitude(x)
     is_plain = (a > 0) & (a < qd.math.inf)
     plain = qd.select(is_plain, a, 1.0)
     y = qd.exp(qd.log(plain) / 3)
@@ -91,7 +96,7 @@ def cbrt(x):
 @qd.pyfunc
 def hypot(x, y):
     """Return sqrt(x x + y y) without intermediate overflow."""
-    a, b = qd.max(qd.abs(x), qd.abs(y)), qd.min(qd.abs(x), qd.abs(y))
+    a, b = qd.max(_magnitude(x), _magnitude(y)), qd.min(_magnitude(x), _magnitude(y))
     is_plain = (a > 0) & (a < qd.math.inf)
     r = b / qd.select(is_plain, a, 1.0)
     return qd.select(is_plain, a * qd.sqrt(1 + r * r), a)

@@ -135,11 +135,15 @@ def reset() -> None:
     unfinished_trees.program.clear()
 
 
-def sync() -> None:
-    """Wait until all launched work is done."""
+def sync(*, all_streams: bool = False) -> None:
+    """Wait until the work in the default stream is done, with `all_streams` also the work in each `qd.Stream`; raises its errors."""
     _options.check_runtime()
     unfinished_trees.check_all_placed()
     _runtime.sync()
+    streams: Any = sys.modules.get("quadrants._session.streams") if all_streams else None
+    for stream in list(streams.STREAMS) if streams else ():
+        if stream._is_alive():
+            stream.synchronize()
 
 
 def clock_freq_hz() -> float:
@@ -173,9 +177,14 @@ def dump_compile_config() -> None:
         print(f"{name}={value}")
 
 
+EXTENSIONS = (extension.data64, extension.assertion, extension.sparse, extension.quant, extension.quant_basic, extension.adstack)
+"""What the kernels of each backend may use."""
+
+
 def is_extension_enabled(ext: extension) -> bool:
-    """Return whether the current processor supports the feature `ext`."""
-    return ext in (extension.data64, extension.assertion, extension.sparse, extension.quant, extension.quant_basic)
+    """Return whether the current processor supports the feature `ext`. Raises `QuadrantsRuntimeError` without a runtime."""
+    _options.check_runtime()
+    return ext in EXTENSIONS
 
 
 def find_problem(arch: Arch, options: dict[str, Any]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _runtime
 from .._base import options as _options
+from .._base.errors import QuadrantsRuntimeError
 from .._base.namespaces import forwarded
 
 
@@ -28,7 +30,9 @@ class _Handle:
 
     def _use(self) -> int:
         if not self._is_alive():
-            raise RuntimeError(f"{self._noun}'s owning Program has been destroyed: qd.reset() or qd.init() was called since it was made")
+            raise QuadrantsRuntimeError(
+                f"{self._noun}'s owning Program has been destroyed: qd.reset() or qd.init() was called since it was made"
+            )
         return self._value
 
     def destroy(self) -> None:
@@ -48,6 +52,9 @@ class _Handle:
             self.destroy()
 
 
+STREAMS: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
 class Stream(_Handle):
     """A queue of launches. `qd.Stream(handle)` borrows a stream of another library, such as torch's `cuda_stream`.
 
@@ -58,6 +65,7 @@ class Stream(_Handle):
 
     def __init__(self, handle: int = 0, prog_ref: Any = None):
         super().__init__(int(handle), False)
+        STREAMS.add(self)
 
     def synchronize(self) -> None:
         """Wait for all work in the stream; raises the errors of that work."""

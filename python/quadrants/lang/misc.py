@@ -6,7 +6,7 @@ from .._base.arch import NAMES as _NAMES
 from .._base.arch import Arch, cpu
 from .._base.options import collect as _collect
 from .._language.builtins import TABLE as _builtins
-from .._session.init import extension, find_problem, is_extension_enabled
+from .._session.init import EXTENSIONS, extension, find_problem
 from ._paths import get_public as __getattr__  # noqa: F401  programs import public names from here, too
 
 __all__ = ["get_host_arch_list", "is_arch_supported", "is_extension_supported", "loop_unique"]
@@ -27,8 +27,7 @@ def is_arch_supported(arch: _Any) -> bool:
 
 def is_extension_supported(arch: Arch, ext: extension) -> bool:
     """Returns whether kernels of the backend `arch` may use an extension of the language."""
-    # All backends support the same extensions.
-    return is_extension_enabled(ext)
+    return ext in EXTENSIONS
 
 
 __dir__ = __all__.copy

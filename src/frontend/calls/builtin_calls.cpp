@@ -88,11 +88,13 @@ Operand BuiltinCalls::callAtomic(llvm::StringRef name, const std::vector<Operand
     return (single && single->isElement) || conversions.isTensor(place) ? loadVolatile(place, name) : conversions.load(place);
   bool isLvalue = (single || place.is<Components>()) && !place.isReadOnly();
   if (!isLvalue)
-    fail(error::kSyntax,
-         "cannot use a non-writable target as the first operand of '" + name + "': an lvalue (a variable or an element) is needed");
+    fail(error::kSyntax, (conversions.isTensor(place) ? "cannot use a Field directly as the first operand of '"
+                                                      : "cannot use a non-writable target as the first operand of '") +
+                             name.str() + "': an lvalue (a variable or an element) is needed");
   Type type = place.getType();
   if (operation == "cas") {
-    if (!single || isa<VectorType>(type)) fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
+    if (!single || isa<VectorType>(type))
+      fail(error::kType, "'atomic_cas' on tensor (vector / matrix) destinations is not supported: it takes a component");
     if (single->packed) fail(error::kType, "qd.atomic_cas does not take an element of a quantized field, which is a part of a word");
     sparseCells().activate(place);
     return makeComputed(emitter.widened(create<ir::CompareExchangeOp>(type, single->ref, conversions.convert(given[1], type),

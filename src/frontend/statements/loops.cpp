@@ -145,11 +145,11 @@ void Loops::visitFor(nb::handle at) {
 }
 
 void Loops::configureLoop(const Arguments &arguments) {
-  if (!arguments.positional.empty()) fail(error::kType, "loop_config() takes keyword arguments only");
+  if (!arguments.positional.empty()) fail(error::kType, "TypeError when calling `loop_config`: loop_config() takes keyword arguments only");
   context.nextLoop = {};
   for (const auto &[name, value] : arguments.named) {
     nb::object object = conversions.toPython(value);
-    if (!object) fail(error::kType, "loop_config() needs values that are known while compiling");
+    if (!object) fail(error::kType, "TypeError when calling `loop_config`: loop_config() needs values that are known while compiling");
     if (object.is_none() || name == "block_dim_adaptive" || name == "bit_vectorize") continue;
     std::optional<int64_t> number = conversions.findInteger(value);
     if (name == "block_dim") {
@@ -167,7 +167,7 @@ void Loops::configureLoop(const Arguments &arguments) {
     } else if (name == "name") {
       context.nextLoop.name = toText(nb::str(object)).str();
     } else {
-      fail(error::kType, "loop_config() got an unexpected keyword argument '" + name + "'");
+      fail(error::kType, "TypeError when calling `loop_config`: loop_config() got an unexpected keyword argument '" + name + "'");
     }
   }
 }

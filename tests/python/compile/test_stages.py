@@ -72,7 +72,8 @@ def test_replay_takes_an_edited_stage(tmp_path: Path, stage: str) -> None:
 def test_variables_dump_into_a_folder_and_take_edited_stages_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"arch": qd.cpu, "debug_dump_path": str(tmp_path)}
     monkeypatch.setenv("QD_DUMP_IR", "1")
-    qd.init(**options)
+    with pytest.warns(UserWarning, match=r"\[warning_code=DUMP_IR_CACHE_MISMATCH\]"):
+        qd.init(**options)
     make_kernels()[1]()
     monkeypatch.setenv("QD_DUMP_IR", "0")
     monkeypatch.setenv("QD_LOAD_IR", "1")

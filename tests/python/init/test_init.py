@@ -317,6 +317,21 @@ def test_log_lines_of_what_the_runtime_decides(monkeypatch, capfd, tmp_path):
     assert capfd.readouterr().err == ""
 
 
+def test_extensions_are_those_of_the_runtime():
+    qd.init()
+    assert qd.is_extension_enabled(qd.extension.adstack) and not qd.is_extension_enabled(qd.extension.mesh)
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"qd.init\(\)"):
+        qd.is_extension_enabled(qd.extension.sparse)
+    assert qd.lang.misc.is_extension_supported(qd.x64, qd.extension.adstack)
+
+
+def test_log_lines_take_values(capfd):
+    qd._logging.warn("{} of {}", 3, "four")
+    qd._logging.warn("{as it is}")
+    assert [line.rpartition("] ")[2] for line in capfd.readouterr().err.splitlines()] == ["3 of four", "{as it is}"]
+
+
 def test_options_that_show_what_is_compiled(monkeypatch, capfd):
     monkeypatch.setenv("QD_SHOW_COMPILING", "1")
     qd.init(offline_cache=False)
@@ -324,7 +339,8 @@ def test_options_that_show_what_is_compiled(monkeypatch, capfd):
     kernel(), kernel()
     assert capfd.readouterr().err.count("compiling kernel shown (") == 1
     monkeypatch.delenv("QD_SHOW_COMPILING")
-    qd.init(print_ir=True)
+    with pytest.warns(UserWarning, match=r"\[warning_code=DUMP_IR_CACHE_MISMATCH\]"):
+        qd.init(print_ir=True)
     qd.kernel_from_source("def shown() -> qd.i32:\n    return 41 + 1\n")()
     out, err = capfd.readouterr()
     assert "qd.kernel @shown" in out and "compiling" not in err

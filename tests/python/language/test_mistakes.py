@@ -109,7 +109,9 @@ BODIES = [
     ("x = field1[f]", TYPE, "indices must be integers"),
     ("x = field1[9]", ANY, "out of range"),
     ("qd.atomic_add(n, 1)", SYNTAX, "cannot use a non-writable target as the first operand of 'atomic_add'"),
-    ("qd.atomic_add(field1, 1)", SYNTAX, "cannot use a"),
+    ("qd.atomic_add(field1, 1)", SYNTAX, "cannot use a Field directly as the first operand of 'atomic_add'"),
+    ("qd.atomic_cas(field1, 1, 2)", SYNTAX, "cannot use a Field directly as the first operand of 'atomic_cas'"),
+    (V2 + "qd.atomic_cas(v, 1, 2)", TYPE, r"'atomic_cas' on tensor \(vector / matrix\) destinations is not supported"),
     ("qd.atomic_and(fieldf[0], 1)", TYPE, "requires integer operands"),
     # loops
     ("for i in range(1, 2, 3, 4):\n    pass", ANY, "Range should have"),

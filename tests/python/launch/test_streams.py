@@ -68,12 +68,25 @@ def test_events_order_streams(counting: str) -> None:
 def test_streams_end_with_their_runtime(counting: str) -> None:
     stream, event = qd.create_stream(), qd.create_event()
     qd.reset()
-    with pytest.raises(RuntimeError, match="Stream's owning Program has been destroyed"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="Stream's owning Program has been destroyed"):
         stream.synchronize()
-    with pytest.raises(RuntimeError, match="Event's owning Program has been destroyed"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="Event's owning Program has been destroyed"):
         event.record()
     stream.destroy()
     event.destroy()
+
+
+def test_sync_waits_for_all_streams_of_the_runtime(counting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[qd.Stream] = []
+    monkeypatch.setattr(qd.Stream, "synchronize", lambda stream: waited.append(stream))
+    with qd.create_stream() as stream:
+        qd.sync()
+        assert waited == []
+        qd.sync(all_streams=True)
+        assert waited == [stream]
+        qd.init(arch=qd.cpu)
+        qd.sync(all_streams=True)
+        assert waited == [stream]
 
 
 def test_a_borrowed_stream_stays_its_owner_s(counting: str) -> None:
