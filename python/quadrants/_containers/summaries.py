@@ -42,43 +42,40 @@ class ArrayOperands:
     def _numbers(self) -> np.ndarray:
         return as_array(getattr(self, "_impl", self))
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
         """Computes with the elements as a NumPy array; results are arrays, and a container that is given as `out` receives them."""
-        is_in_place = method == "at"
-        targets = inputs[:1] if is_in_place else options.pop("out", ())
-        arrays = tuple(np.array(each._numbers()) if isinstance(each, ArrayOperands) else each for each in targets)
-        values = [each._numbers() if isinstance(each, ArrayOperands) else each for each in inputs]
-        if is_in_place:
-            values[0] = arrays[0]
-        elif targets:
-            options["out"] = arrays
-        with _explained(ufunc, inputs):
-            result = getattr(ufunc, method)(*values, **options)
-        for target, array in zip(targets, arrays, strict=True):
-            if isinstance(target, ArrayOperands):
-                target.from_numpy(array)  # type: ignore[attr-defined]
-        return result if is_in_place or not targets else targets[0] if len(targets) == 1 else targets
+        changed = inputs[:1] if method == "at" else out
+        return _call(getattr(ufunc, method), ufunc.__name__, changed, inputs, {**options, "out": out} if out else options)
 
     def __array_function__(self, function: Any, _: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Calls a function of NumPy with the elements as arrays; a container that it changes, or that is `out`, receives them."""
-        changed = [keywords.get("out"), *arguments[: function.__name__ in _CHANGES_FIRST]]
-        copies = {id(each): np.array(each._numbers()) for each in changed if isinstance(each, ArrayOperands)}
+        changed = (keywords.get("out"), *arguments[: function.__name__ in _CHANGES_FIRST])
+        return _call(function, function.__name__, changed, arguments, keywords)
 
-        def convert(value: Any) -> Any:
-            if isinstance(value, (list, tuple)):
-                return [convert(each) for each in value]
-            if not isinstance(value, ArrayOperands) or id(value) in copies:
-                return copies.get(id(value), value)
-            array = value._numbers().view()
-            array.flags.writeable = False  # NumPy refuses to write where the container would not notice
-            return array
 
-        with _explained(function, [*arguments, *keywords.values()]):
-            result = function(*map(convert, arguments), **{name: convert(value) for name, value in keywords.items()})
-        for target in changed:
-            if isinstance(target, ArrayOperands):
-                target.from_numpy(copies[id(target)])  # type: ignore[attr-defined]
-        return next((each for each in changed if id(each) in copies and copies[id(each)] is result), result)
+def _call(function: Any, name: str, changed: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Calls a function of NumPy with the elements of containers as arrays. Those in `changed` receive results, and stand for them."""
+    copies = {id(each): (each, np.array(each._numbers())) for each in changed if isinstance(each, ArrayOperands)}
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return (tuple if isinstance(value, tuple) else list)(map(convert, value))
+        if not isinstance(value, ArrayOperands):
+            return value
+        if id(value) in copies:
+            return copies[id(value)][1]
+        array = value._numbers().view()
+        array.flags.writeable = False  # NumPy refuses to write where the container would not notice
+        return array
+
+    def find_container(result: Any) -> Any:
+        return next((target for target, array in copies.values() if array is result), result)
+
+    with _explained(name, [*arguments, *keywords.values()]):
+        result = function(*map(convert, arguments), **{key: convert(value) for key, value in keywords.items()})
+    for target, array in copies.values():
+        target.from_numpy(array)  # type: ignore[attr-defined]
+    return tuple(map(find_container, result)) if type(result) is tuple else find_container(result)
 
 
 class Summaries(ArrayOperands):
@@ -124,9 +121,9 @@ class Summaries(ArrayOperands):
 
 
 @contextlib.contextmanager
-def _explained(function: Any, operands: Iterable[Any]) -> Iterator[None]:
+def _explained(function: str, operands: Iterable[Any]) -> Iterator[None]:
     """Lets the error of a function that cannot change a container, or compute with structs, say what to write."""
-    name = f"np.{function.__name__}"
+    name = f"np.{function}"
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -74,6 +74,14 @@ def test_functions_of_numpy_change_containers(make):
     assert np.concatenate([given, 2 * given], out=x) is x and x.to_numpy().tolist() == [[1] * 3, [2] * 3]
 
 
+def test_tuples_of_axes_and_of_results():
+    x, first, second = (qd.field(dtype, (2, 3)) for dtype in (qd.f32, qd.f32, qd.i32))
+    x.fill(3)
+    assert np.sum(x, axis=(0, 1)) == 18
+    assert np.frexp(x, out=(first, second)) == (first, second)
+    assert first.to_numpy().tolist() == [[0.75] * 3] * 2 and second.to_numpy().tolist() == [[2] * 3] * 2
+
+
 def test_functions_of_numpy_see_elements_as_further_axes():
     x = qd.Vector.field(3, qd.f32, 4)
     assert np.shape(x) == (4, 3) and np.ndim(x) == 2 and np.size(x) == 12
