@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_905, "python": 18_259}
+TOTALS = {"src": 45_899, "python": 18_259}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -34,7 +34,7 @@ BUDGETS = {
     "src/launch": 6_895,
     "src/layout": 143,
     "src/passes": 5_565,
-    "src/runtime": 1_940,
+    "src/runtime": 1_934,
     "src/support": 657,
     "src/tools": 201,
     "python/quadrants": 969,  # modules directly in the package

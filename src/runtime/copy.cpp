@@ -57,26 +57,19 @@ static size_t getChunk(size_t bytes) {
   return std::clamp(bytes / kChunks, kMinChunk, kMaxChunk);
 }
 
-/// The caller takes parts from the front and others take them from the end: of two threads each finds its part in its own cache if the
-/// block is copied again.
 static void copyInParts(void *to, const void *from, size_t bytes, bool isPastCaches) {
   struct Copy {
     char *to;
     const char *from;
     size_t bytes, chunk;
     bool isPastCaches;
-    int caller;
-    int64_t first;
-    std::atomic<int64_t> last;
   };
   const size_t chunk = getChunk(bytes);
-  const auto chunks = int64_t((bytes + chunk - 1) / chunk);
-  Copy copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, chunk, isPastCaches, getThreadNumber(), 0, chunks};
+  Copy copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, chunk, isPastCaches};
   const volatile int32_t stop = 0;
   ChunkedWork work{};
-  work.run = [](void *data, int64_t) {
-    Copy &copy = *static_cast<Copy *>(data);
-    int64_t number = getThreadNumber() == copy.caller ? copy.first++ : copy.last.fetch_sub(1, std::memory_order_relaxed) - 1;
+  work.run = [](void *data, int64_t number) {
+    const Copy &copy = *static_cast<Copy *>(data);
     size_t begin = size_t(number) * copy.chunk;
     const size_t size = std::min(copy.chunk, copy.bytes - begin);
     if (!copy.isPastCaches) {
@@ -87,7 +80,7 @@ static void copyInParts(void *to, const void *from, size_t bytes, bool isPastCac
     orderStoresPastCaches();
   };
   work.data = &copy;
-  work.chunks = chunks;
+  work.chunks = int64_t((bytes + chunk - 1) / chunk);
   work.stop = &stop;
   runChunks(work, 0);
 }

@@ -1,7 +1,7 @@
 // thread_pool.cpp: distributes chunks of parallel loops over threads
 //
 // A parallel loop is a Job on its caller's stack. The caller adds it to a list. Idle threads join it and take chunks by incrementing
-// `next`; so does the caller. When no chunk is left, the caller removes the job from the list, so that no further thread joins, and waits
+// `taken`; so does the caller. When no chunk is left, the caller removes the job from the list, so that no further thread joins, and waits
 // for those that have joined. That wait is short even on a busy machine: a thread that the system has not scheduled yet has not joined.
 #include "runtime/thread_pool.h"
 
@@ -74,17 +74,17 @@ namespace {
 struct Job {
   const ChunkedWork &work;
   int helpersWanted;
-  std::atomic<int64_t> next{0};
+  std::atomic<int64_t> taken{0}, takenByHelpers{0};
   std::atomic<int> helpers{0}; ///< changed under the pool's mutex
+  int64_t takenByCaller = 0;
   Job *nextJob = nullptr;
 
-  bool isOpen() const { return helpersWanted > 0 && next.load(std::memory_order_relaxed) < work.chunks; }
-  /// Takes the next chunk; false when there is none.
-  bool runOne() {
-    if (isStopped(work)) return false;
-    int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
-    if (chunk >= work.chunks) return false;
-    work.run(work.data, chunk);
+  bool isOpen() const { return helpersWanted > 0 && taken.load(std::memory_order_relaxed) < work.chunks; }
+  /// Takes a chunk; false when there is none. The caller takes the first one that is left, a helper the last: of two threads, each has its
+  /// chunks in its own cache when the same loop runs again.
+  bool runOne(bool isCaller) {
+    if (isStopped(work) || taken.fetch_add(1, std::memory_order_relaxed) >= work.chunks) return false;
+    work.run(work.data, isCaller ? takenByCaller++ : work.chunks - 1 - takenByHelpers.fetch_add(1, std::memory_order_relaxed));
     return true;
   }
 };
@@ -161,7 +161,7 @@ void ThreadPool::serve(int number) {
     --job->helpersWanted;
     job->helpers.fetch_add(1, std::memory_order_relaxed);
     lock.unlock();
-    while (job->runOne()) {}
+    while (job->runOne(/*isCaller=*/false)) {}
     lockSoon(lock);
     // Release: makes the results of the chunks visible to the caller. After this line the job may no longer exist.
     if (job->helpers.fetch_sub(1, std::memory_order_release) == 1) helperLeft.notify_all();
@@ -204,7 +204,7 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
       polled = Clock::now();
     }
   };
-  while (job.runOne()) pollNow();
+  while (job.runOne(/*isCaller=*/true)) pollNow();
 
   lockSoon(lock);
   Job **link = &jobs;
