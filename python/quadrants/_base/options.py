@@ -129,6 +129,13 @@ def warn_about_unknown_variables() -> None:
         _logging.warn(f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")
 
 
+def list_variables() -> str:
+    """Returns a line for each environment variable with a meaning: its value, or that of its option."""
+    values = {name: value for name, value in collect({})[0].items() if name != "default_up" and _ROWS[name][4] != "keyword_only"}
+    found = dict.fromkeys(_compat.OTHER_VARIABLES, "") | {"QD_" + name.upper(): value for name, value in values.items()}
+    return "\n".join(f"{name}={os.environ.get(name) or value}" for name, value in sorted(found.items()))
+
+
 def describe() -> str:
     """Returns one line for each option: name, default, meaning. Options without an effect come last."""
     lines: dict[bool, list[str]] = {

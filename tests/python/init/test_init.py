@@ -1,5 +1,6 @@
 """Starting the runtime: options, environment, processors, versions."""
 
+import importlib
 import inspect
 import os
 import re
@@ -324,6 +325,16 @@ def test_extensions_are_those_of_the_runtime():
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"qd.init\(\)"):
         qd.is_extension_enabled(qd.extension.sparse)
     assert qd.lang.misc.is_extension_supported(qd.x64, qd.extension.adstack)
+
+
+def test_a_command_lists_the_variables_with_their_values(monkeypatch, capsys):
+    monkeypatch.setenv("QD_DEBUG", "1")
+    monkeypatch.setenv("QD_PERFDISPATCH_FORCE", "a:b")
+    monkeypatch.setattr("sys.argv", ["quadrants", "env"])
+    importlib.import_module("quadrants.__main__").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert {"QD_DEBUG=1", "QD_PERFDISPATCH_FORCE=a:b", "QD_OPT_LEVEL=1", "QD_DEFAULT_FP=f32", "QD_DUMP_IR="} <= set(lines)
+    assert lines == sorted(lines) and "QD_REQUIRE_VERSION" not in str(lines)
 
 
 def test_log_lines_take_values(capfd):
