@@ -17,20 +17,64 @@
 namespace qd::backends {
 
 /// A routine of the device library is called instead of inlined when all its calls would add more instructions than this.
-constexpr unsigned kMaxInlined = 800;
+constexpr unsigned kMaxInlined = 800, kMaxInlinedOnGpu = 2000;
 /// Routines shorter than this are always inlined.
 constexpr unsigned kShortRoutine = 24;
 
 static void callRoutinesUsedOften(llvm::Module &module) {
+  const unsigned mostAdded = module.getTargetTriple().isGPU() ? kMaxInlinedOnGpu : kMaxInlined;
   for (llvm::Function &function : module) {
     if (!function.hasFnAttribute(llvm::Attribute::AlwaysInline) || !function.getName().starts_with("qd_")) continue;
     unsigned size = function.getInstructionCount();
-    if (size < kShortRoutine || function.getNumUses() * size <= kMaxInlined) continue;
+    if (size < kShortRoutine || function.getNumUses() * size <= mostAdded) continue;
     function.removeFnAttr(llvm::Attribute::AlwaysInline);
     function.addFnAttr(llvm::Attribute::NoInline);
     function.setCallingConv(llvm::CallingConv::Fast);
     for (llvm::User *user : function.users())
       if (auto *call = llvm::dyn_cast<llvm::CallInst>(user)) call->setCallingConv(llvm::CallingConv::Fast);
+  }
+}
+
+namespace {
+
+/// Finds the rare parts of routines that are short enough to be inlined everywhere.
+class RareParts {
+public:
+  explicit RareParts(unsigned mostAdded) : mostAdded(mostAdded) {}
+
+  bool isInlined(const llvm::Function &function) {
+    if (function.hasFnAttribute(llvm::Attribute::AlwaysInline)) return true;
+    if (!function.hasFnAttribute(llvm::Attribute::Cold) || function.isDeclaration()) return false;
+    return uint64_t(countCopies(function)) * function.getInstructionCount() <= mostAdded;
+  }
+
+private:
+  /// Copies of the function if it and its callers are inlined.
+  unsigned countCopies(const llvm::Function &function) {
+    auto [known, isNew] = copies.try_emplace(&function, 0);
+    if (!isNew) return known->second;
+    unsigned count = 0;
+    for (const llvm::User *user : function.users()) {
+      const llvm::Function &caller = *llvm::cast<llvm::Instruction>(user)->getFunction();
+      count += isInlined(caller) ? countCopies(caller) : 1;
+    }
+    return copies[&function] = count;
+  }
+
+  unsigned mostAdded;
+  llvm::DenseMap<const llvm::Function *, unsigned> copies;
+};
+
+} // namespace
+
+void inlineRareParts(llvm::Module &module, unsigned mostAdded) {
+  RareParts parts(mostAdded);
+  llvm::SmallVector<llvm::Function *> inlined;
+  for (llvm::Function &function : module)
+    if (function.hasFnAttribute(llvm::Attribute::Cold) && parts.isInlined(function)) inlined.push_back(&function);
+  for (llvm::Function *function : inlined) {
+    function->removeFnAttr(llvm::Attribute::NoInline);
+    function->addFnAttr(llvm::Attribute::AlwaysInline);
   }
 }
 

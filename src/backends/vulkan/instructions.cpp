@@ -69,7 +69,7 @@ void FunctionWriter::writeFloatBinary(const llvm::BinaryOperator &binary) {
 }
 
 /// Quotients and remainders of 8 and 16 bits: NVIDIA's driver computes 255 / 255 as 0 and 65535 / 255 as 256 where it knows the ranges.
-/// (|a| + 1/2) / |b| is farther from an integer than a quotient of f32 is wrong.
+/// The quotient of f32 may be off by 2.5 units, so that its whole part is at most one off. The remainder tells.
 void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
   unsigned bits = getContainerBits(type->getIntegerBitWidth());
@@ -85,9 +85,14 @@ void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   };
   auto getMagnitude = [&](Id value) { return isSigned ? negate(emit(Opcode::OpSLessThan, boolean, {value, zero}), value) : value; };
   auto toFloat = [&](Id value) { return emit(Opcode::OpConvertUToF, f32, {value}); };
-  Id a = get(binary.getOperand(0)), b = get(binary.getOperand(1));
-  Id raised = emit(Opcode::OpFAdd, f32, {toFloat(getMagnitude(a)), module.getConstant(f32, 0x3f000000, 32)});
-  Id result = emit(Opcode::OpConvertFToU, i32, {emit(Opcode::OpFDiv, f32, {raised, toFloat(getMagnitude(b))})});
+  Id a = get(binary.getOperand(0)), b = get(binary.getOperand(1)), dividend = getMagnitude(a), divisor = getMagnitude(b);
+  auto add = [&](Id condition, uint32_t number, Id value) {
+    return emit(Opcode::OpSelect, i32, {condition, emit(Opcode::OpIAdd, i32, {value, module.getNumber(number)}), value});
+  };
+  Id guess = emit(Opcode::OpConvertFToU, i32, {emit(Opcode::OpFDiv, f32, {toFloat(dividend), toFloat(divisor)})});
+  Id rest = emit(Opcode::OpISub, i32, {dividend, emit(Opcode::OpIMul, i32, {guess, divisor})});
+  Id result = add(emit(Opcode::OpSLessThan, boolean, {rest, zero}), -1u, guess);
+  result = add(emit(Opcode::OpSGreaterThanEqual, boolean, {rest, divisor}), 1, result);
   if (isSigned) result = negate(emit(Opcode::OpSLessThan, boolean, {emit(Opcode::OpBitwiseXor, i32, {a, b}), zero}), result);
   if (!isQuotient) result = emit(Opcode::OpISub, i32, {a, emit(Opcode::OpIMul, i32, {result, b})});
   define(binary, mask(type, convertInteger(result, 32, bits)));

@@ -108,9 +108,9 @@ Id FunctionWriter::getSigned(const llvm::Value *value) {
 
 Id FunctionWriter::convertInteger(Id value, unsigned fromBits, unsigned toBits, bool isSigned) {
   if (fromBits == toBits) return value;
-  if (fromBits == 8 && isSigned) {
-    // NVIDIA's driver drops the wrap of the negative of -128 where it knows that a sign is extended.
-    Id u32 = module.getInt(32), sign = module.getNumber(128);
+  if (fromBits < 32 && isSigned) {
+    // NVIDIA's driver drops the wrap of the negative of -128 or -32768 where it knows that a sign is extended.
+    Id u32 = module.getInt(32), sign = module.getNumber(1u << (fromBits - 1));
     Id flipped = emit(Opcode::OpBitwiseXor, u32, {emit(Opcode::OpUConvert, u32, {value}), sign});
     return convertInteger(emit(Opcode::OpISub, u32, {flipped, sign}), 32, toBits, true);
   }

@@ -18,7 +18,7 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// A kernel with more calls of a device library routine shares its code.
+/// A kernel for processors with more calls of a device library routine shares its code.
 constexpr unsigned kInlinedCalls = 6;
 
 uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> &results) {
@@ -117,7 +117,8 @@ void ModuleEmitter::emit() {
   refuseMissingFeatures(*this);
   if (hasFailed) return;
   traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitTaskFunctions(kernel);
-  limitInlining(*module);
+  // On GPUs a call takes registers from all that surrounds it. Only long routines are shared there (link_device_library.cpp).
+  if (!traits.hasGrids) limitInlining(*module);
   collectCheckpoints(source, artifact.report.checkpoints);
   if (lines) lines->finish();
 }

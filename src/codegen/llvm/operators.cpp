@@ -120,8 +120,18 @@ llvm::Value *Operators::emitDivision(ir::BinaryKind kind, Type type, llvm::Value
   using B = ir::BinaryKind;
   bool isSigned = type.isSignedInteger(), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
   const llvm::APInt *divisor;
-  if (!llvm::PatternMatch::match(rhs, llvm::PatternMatch::m_APInt(divisor)) || divisor->isZero() || (isSigned && divisor->isAllOnes()))
-    return callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, {lhs, rhs});
+  if (!llvm::PatternMatch::match(rhs, llvm::PatternMatch::m_APInt(divisor)) || divisor->isZero() || (isSigned && divisor->isAllOnes())) {
+    llvm::StringRef name = ir::getOpInfo(kind).name;
+    auto vector = dyn_cast<llvm::FixedVectorType>(lhs->getType());
+    if (!vector || !module.traits.hasGrids) return callDevlib(name, type, {lhs, rhs});
+    // Vector units divide integers as floats; GPUs have short sequences for integers, and not all of them divide floats exactly.
+    llvm::Value *quotients = llvm::PoisonValue::get(vector);
+    for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
+      llvm::Value *quotient = callDevlib(name, type, {builder.CreateExtractElement(lhs, lane), builder.CreateExtractElement(rhs, lane)});
+      quotients = builder.CreateInsertElement(quotients, quotient, lane);
+    }
+    return quotients;
+  }
   if (!isSigned) return wantsQuotient ? builder.CreateUDiv(lhs, rhs) : builder.CreateURem(lhs, rhs);
   if (kind == B::raw_div || kind == B::raw_mod) return wantsQuotient ? builder.CreateSDiv(lhs, rhs) : builder.CreateSRem(lhs, rhs);
   if (divisor->isPowerOf2() && !divisor->isSignMask()) {

@@ -403,6 +403,47 @@ def test_registers_are_limited_where_many_threads_help() -> None:
     assert ".minnctapersm 4\n" in make_ptx(of_much, 9)
 
 
+@pytest.mark.parametrize("sites", [1, 60])
+def test_rare_parts_of_a_few_routines_are_inlined(sites: int) -> None:
+    """Code that calls nothing has more registers; the same code many times is not worth them."""
+    x = qd.field(qd.f32, 1 << 20)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            for _ in qd.static(range(sites)):
+                x[i] = qd.sin(x[i]) * qd.exp(-x[i])
+
+    assert ("call" in make_ptx(kernel)) == (sites == 60)
+
+
+def test_whether_any_lane_is_special_is_asked_by_predicates() -> None:
+    x, y = qd.field(qd.f32, 1 << 25), qd.field(qd.f32, 1 << 25)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            y[i] = qd.exp(x[i])
+
+    ptx = make_ptx(kernel)
+    assert re.search(r"(and|or)\.pred", ptx)
+    assert "shl.b16" not in ptx
+
+
+@pytest.mark.parametrize(("dtype", "instruction"), [(qd.i32, "div.s32"), (qd.u32, "div.u32"), (qd.i16, "div.s32"), (qd.u8, "div.u16")])
+def test_integers_are_divided_by_the_device(dtype: Any, instruction: str) -> None:
+    x, y = qd.field(dtype, 1 << 20), qd.field(dtype, 1 << 20)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            x[i] = x[i] // y[i]
+
+    ptx = make_ptx(kernel)
+    assert instruction in ptx
+    assert not re.search(r"div\.\w+\.f\d\d", ptx)
+
+
 def test_whole_vectors_are_read_written_and_added() -> None:
     x, y = qd.Vector.field(2, qd.f32, 100_000), qd.Vector.field(4, qd.f32, 100_000)
 
