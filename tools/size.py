@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_972, "python": 18_264}
+TOTALS = {"src": 45_972, "python": 18_263}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -41,7 +41,7 @@ BUDGETS = {
     "python/quadrants/_base": 1_190,
     "python/quadrants/_values": 780,
     "python/quadrants/_containers": 2_263,
-    "python/quadrants/_language": 932,
+    "python/quadrants/_language": 928,
     "python/quadrants/_session": 1_093,
     "python/quadrants/_library": 514,
     "python/quadrants/_solvers": 1_183,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 908,
     "python/quadrants/algorithms": 1_600,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_071,
+    "python/quadrants/interpreter": 3_074,
     "python/quadrants/lang": 290,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 571,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._base import options as _options
-from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype
+from .._base.dtypes import to_dtype, to_numpy_dtype
 from .._base.errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
 from .._base.operators import ATOMICS, OPERATORS
 from .._values.matrix import Matrix, cast, unwrap, view_of, wrap
@@ -123,12 +123,7 @@ def _bit_cast(x: Any, dtype: Any) -> Any:
 
 
 def _random_number(dtype: Any = float) -> Any:
-    import random  # imported on demand: it takes a millisecond to load
-
-    kind = find_dtype(dtype)
-    if kind is None:
-        raise ValueError(f"Invalid data type {dtype!r}")
-    return float(to_numpy_dtype(kind).type(random.random())) if kind.is_real else cast(random.getrandbits(8 * kind.size), kind)
+    raise QuadrantsSyntaxError("qd.random draws numbers in kernels and cannot be called in Python-scope: use a generator of NumPy")
 
 
 def _static(x: Any, *more: Any, max_unroll: int | None = None) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quadrants._base.autodiff_mode import AutodiffMode
+from quadrants._base.dtypes import BF16_BITS
 from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants._containers import foreign as _foreign
 from quadrants._containers.interop import find_array
@@ -88,6 +89,8 @@ class Recorder:
 
     def memory(self, array: np.ndarray, container: Any, label: str) -> Any:
         """Returns the memory of a container, with that of its gradient and tangent."""
+        if array.dtype == BF16_BITS and any(find_shadow(container, which) is not None for which in ("grad", "dual")):
+            raise QuadrantsRuntimeError(f"gradients of type bf16, such as that of {label}, are not interpreted: use arch=qd.cpu")
         if array.dtype.kind != "f":
             if self.reverse and array.flags.writeable:
                 self.integers.setdefault(array.__array_interface__["data"][0], (array, array.copy()))
@@ -323,7 +326,7 @@ def memory_of(container: Any) -> np.ndarray:
     if (copied := find_copy(container)) is not None:
         return copied
     if not hasattr(container, "has_grad"):
-        return _foreign.plain_tensor(container).numpy()
+        return np.asarray(find_array(container, "the gradient"))
     return container.view() if container._cells is None else container._fetch(None, True)  # notes a write
 
 

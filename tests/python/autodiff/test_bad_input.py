@@ -260,3 +260,34 @@ def test_iterations_of_a_parallel_loop_that_keep_to_themselves(_compiled: None, 
     with qd.ad.Tape(loss):
         program()
     np.testing.assert_allclose(x.grad[None], slopes[()], rtol=1e-6)
+
+
+@qd.kernel
+def square(x: qd.types.ndarray(ndim=1), y: qd.types.ndarray(ndim=1)):
+    for i in x:
+        y[i] = x[i] ** 2
+
+
+@everywhere
+def test_tensors_whose_gradient_is_expanded():
+    torch = pytest.importorskip("torch")
+    x, y = torch.full((3,), 2.0, requires_grad=True), torch.zeros(3, requires_grad=True)
+    y.grad = torch.ones(1).expand(3)
+    with pytest.raises(ValueError, match="share memory|read-only"):
+        square.grad(x, y)
+    y.grad, x.grad = torch.ones(3), None
+    square.grad(x, y)
+    assert x.grad.tolist() == [4.0, 4.0, 4.0]
+
+
+@everywhere
+def test_gradients_of_bf16_are_right_or_refused():
+    x, y = (qd.ndarray(qd.bf16, 3, needs_grad=True) for _ in range(2))
+    x.fill(2)
+    y.grad.fill(1)
+    if qd.cfg is None:
+        with pytest.raises(qd.QuadrantsRuntimeError, match="gradients of type bf16"):
+            square.grad(x, y)
+    else:
+        square.grad(x, y)
+        assert x.grad.to_numpy().tolist() == [4.0, 4.0, 4.0]

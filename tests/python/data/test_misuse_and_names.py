@@ -48,6 +48,8 @@ MISTAKES = [
     (SYNTAX, "shape cannot be None when offset is set", lambda: qd.field(qd.f32, offset=1)),
     (SYNTAX, "shape cannot be None", lambda: PAIR.field(offset=1)),
     (SYNTAX, "The dimensionality of shape and offset must be the same", lambda: qd.field(qd.f32, shape=3, offset=(1, 2))),
+    (SYNTAX, "cannot be called in Python-scope", qd.random),
+    (SYNTAX, "cannot be called in Python-scope", lambda: qd.randn(qd.f64)),
     (RUNTIME, "i32 is not supported for field with `needs_grad=True` or `needs_dual=True`.", lambda: qd.field(qd.i32, 3, needs_grad=True)),
     (RUNTIME, "is not supported for field with `needs_grad=True`", lambda: qd.Struct.field({"a": qd.i32}, shape=3, needs_dual=True)),
     (RUNTIME, "is not supported for ndarray with `needs_grad=True`", lambda: qd.ndarray(qd.i32, 3, needs_grad=True)),
