@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 45_972, "python": 18_263}
+TOTALS = {"src": 45_972, "python": 18_257}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -45,12 +45,12 @@ BUDGETS = {
     "python/quadrants/_session": 1_093,
     "python/quadrants/_library": 514,
     "python/quadrants/_solvers": 1_183,
-    "python/quadrants/_quantized": 419,
+    "python/quadrants/_quantized": 421,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 908,
     "python/quadrants/algorithms": 1_600,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_074,
+    "python/quadrants/interpreter": 3_066,
     "python/quadrants/lang": 290,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 571,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-import inspect
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 from .._base.errors import QuadrantsRuntimeError
@@ -99,7 +98,7 @@ class Level(NamedTuple):
     outer: int  # number of the loop around it, or -1
 
 
-_MISSING = object()
+MISSING = object()
 
 
 class _Unresolved:
@@ -114,21 +113,25 @@ class Names:
     """The values that names and members have in the scope of a function."""
 
     def __init__(self, function: FunctionType):
-        cells = inspect.getclosurevars(function).nonlocals if function.__closure__ else {}
-        self.scopes: Any = (cells, function.__globals__, vars(builtins))
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+        # A cell is empty until its variable is assigned.
+        known = {name: cell.cell_contents for name, cell in cells.items() if cell != CellType()}
+        self.scopes: Any = (known, function.__globals__, vars(builtins))
+
+    def get(self, name: str) -> Any:
+        """Returns the value of a name, or `MISSING`."""
+        return next((scope[name] for scope in self.scopes if name in scope), MISSING)
 
     def find(self, node: ast.AST) -> Any:
-        """Returns the value of a name, member or constant, or `_MISSING`."""
+        """Returns the value of a name, member or constant, or `MISSING`."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
             return -node.operand.value  # type: ignore[operator]
         if isinstance(node, ast.Attribute):
             owner = self.find(node.value)
-            return _MISSING if owner is _MISSING else getattr(owner, node.attr, _MISSING)
-        if not isinstance(node, ast.Name):
-            return _MISSING
-        return next((scope[node.id] for scope in self.scopes if node.id in scope), _MISSING)
+            return MISSING if owner is MISSING else getattr(owner, node.attr, MISSING)
+        return self.get(node.id) if isinstance(node, ast.Name) else MISSING
 
     def find_builtin(self, node: ast.AST) -> str | None:
         """Returns the name of the builtin that a call calls."""

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .._base.dtypes import i32, to_numpy_dtype
+from .._base.dtypes import DATA_TYPES, i32, to_numpy_dtype
 from . import kernels
 from .parts import Part
+
+_TYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
 
 
 def _cast(value: Any, dtype: Any) -> np.ndarray:
     # With an axis: NumPy 1 lets an array without one take the type of a Python integer.
-    return np.atleast_1d(value).astype(to_numpy_dtype(dtype), copy=False)
+    array = value if isinstance(value, np.ndarray) else np.atleast_1d(value)
+    return array.astype(_TYPES.get(dtype, dtype), copy=False)
 
 
 # What the functions use of `quadrants`, for arrays, and the words, which are u64 here.
@@ -23,7 +26,7 @@ _names: dict[str, Any] = {
     "qd": SimpleNamespace(
         static=lambda value: value,
         cast=_cast,
-        bit_cast=lambda value, dtype: value.view(to_numpy_dtype(dtype)),
+        bit_cast=lambda value, dtype: value.view(_TYPES[dtype]),
         select=np.where,
         trunc=np.trunc,
         ldexp=np.ldexp,

@@ -7,13 +7,12 @@ atomic or of a func that takes it by reference) is stored in a place.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from quadrants._base.source import FunctionSource, all_arguments, is_debugger
+from quadrants._language.checkpoints import MISSING, Names
 
-MISSING = object()
 BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_div", ast.Mod: "mod", ast.Pow: "pow",
     ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bit_and", ast.BitOr: "bit_or", ast.BitXor: "bit_xor", ast.MatMult: "matmul",
@@ -62,6 +61,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str], wanted: str
     ) -> None:
         self.function: Any = source.function
+        self.captured = Names(self.function).get  # the value of a name outside of the function, or MISSING
         self.by_reference = by_reference
         self.references = references
         taken = {name: "place" for name, role in roles.items() if role == "value" and name in references}
@@ -89,16 +89,6 @@ class ExpressionRewriter(ast.NodeTransformer):
             base = self.resolve(node.value)
             return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
         return MISSING
-
-    def captured(self, name: str) -> Any:
-        """Returns the value of a name outside of the function."""
-        code = self.function.__code__
-        if name in code.co_freevars:
-            try:
-                return self.function.__closure__[code.co_freevars.index(name)].cell_contents
-            except ValueError:  # not assigned yet
-                return MISSING
-        return self.function.__globals__.get(name, getattr(builtins, name, MISSING))
 
     def builtin_name(self, node: ast.AST) -> str | None:
         """Returns the name of the builtin that a callee expression refers to."""

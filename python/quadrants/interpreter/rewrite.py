@@ -14,10 +14,10 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from quadrants._base.source import FunctionSource, all_arguments, copy_tree
-from quadrants._language.checkpoints import HIDDEN, Names, changes_data, get_argument
+from quadrants._language.checkpoints import HIDDEN, MISSING, Names, changes_data, get_argument
 from quadrants._values.types import Template
 
-from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, helper, literal, load, place
+from .expressions import BINARY, ExpressionRewriter, Joined, helper, literal, load, place
 
 
 def set_name(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
