@@ -6,6 +6,7 @@ from pathlib import Path
 
 import quadrants as qd
 
+from ._base import options
 from ._command import pages
 
 
@@ -58,7 +59,7 @@ def main() -> None:
         return command
 
     add("diagnose", lambda _: qd.tools.diagnose(), "versions, processors and settings, for a problem report")
-    add("env", lambda _: print(qd._base.options.list_variables()), "the environment variables that have a meaning, with their values")
+    add("env", lambda _: print(options.list_variables()), "the environment variables that have a meaning, with their values")
     command = add("explain", lambda given: print(pages.explain(given.code)), "the page of an error's code, with an example and its remedy")
     command.add_argument("code", nargs="?", help="such as QD305; without one, all codes are listed")
     command = add("cache", show_cache, "the disk cache of compiled kernels")
