@@ -138,17 +138,18 @@ void FunctionSyntax::collectAssignments() {
   context.assignmentCounts = known = std::make_shared<AssignmentCounts>();
   session.functions.keptAlive.push_back(context.source.tree);
   auto addRoot = [&](nb::object at, bool isAssigned = false) {
-    bool isItem = false;
+    unsigned subscripts = 0;
     for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred;
          kind = kindOf(at)) {
-      isItem |= kind == NodeKind::Subscript;
+      subscripts += kind == NodeKind::Subscript;
       at = getAttribute(at, names().value);
     }
     if (kindOf(at) != NodeKind::Name) return;
     AssignmentCount &use = (*context.assignmentCounts)[getAttribute(at, names().id).ptr()];
     use.count += 2;
-    use.hasItemAssigned |= isItem && isAssigned;
-    use.hasItemPassed |= isItem && !isAssigned;
+    use.hasItemAssigned |= subscripts > 0 && isAssigned;
+    use.hasPartAssigned |= subscripts > 1 && isAssigned;
+    use.hasItemPassed |= subscripts > 0 && !isAssigned;
   };
   auto takesReferences = [&](nb::handle callee) {
     nb::object found = resolveCallee(callee);

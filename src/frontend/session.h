@@ -68,6 +68,7 @@ struct FunctionInstance {
 struct AssignmentCount {
   unsigned count = 0;
   bool hasItemAssigned = false; ///< `name[i]`, or a part of it, is assigned
+  bool hasPartAssigned = false; ///< `name[i][j]`, or a part of it, is assigned
   bool hasItemPassed = false;   ///< `name[i]` is an argument that may be passed by reference
 };
 using AssignmentCounts = llvm::DenseMap<PyObject *, AssignmentCount>;

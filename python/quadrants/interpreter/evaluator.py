@@ -147,7 +147,8 @@ class Evaluator(Loops):
         if isinstance(value, StructValue) or isinstance(other, StructValue):
             return _unify_structs(value, other)
         value, other = read(value), read(other)
-        return _unify(typed(value) if scalars.is_number(value) else values.as_vector(value), values.as_vector(other))
+        hint = values.dtype_of(other)
+        return _unify(typed(value, hint) if scalars.is_number(value) else values.as_vector(value, hint), values.as_vector(other))
 
     def declare(self, value: Any) -> Any:
         """Returns the first value of a variable, which fixes its type."""
@@ -208,6 +209,9 @@ class Evaluator(Loops):
         """Evaluates `name op= value`."""
         if objects.has_own_operators(target) and not isinstance(target, StructValue):
             return objects.call_in_place(self, op, target, value)
+        if isinstance(target, list) and op == "add" and isinstance(value, (list, tuple)):  # other names of the list see it
+            target += self.binary("add", [], list(value))
+            return target
         if not is_runtime(target):
             return PYTHON[op][1](target, value)
         return self.assign(target, self._augmented(op, read(target), value, shared=False))

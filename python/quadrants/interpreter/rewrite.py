@@ -88,9 +88,12 @@ class Rewriter(ExpressionRewriter):
         return [self.statement("augment_place", op, self.visit_place(node.target), self.visit(node.value), at=node)]
 
     def visit_Delete(self, node: ast.Delete) -> ast.stmt:
+        subscripts = [target for target in node.targets if isinstance(target, ast.Subscript)]
+        items = [place(ast.Subscript(self.visit_place(item.value), self.visit(item.slice), ast.Del()), item) for item in subscripts]
         for target in node.targets:
-            del self.scopes[-1][target.id]  # type: ignore[attr-defined]
-        return place(ast.Pass(), node)
+            if isinstance(target, ast.Name):
+                del self.scopes[-1][target.id]
+        return place(ast.Delete(items) if items else ast.Pass(), node)
 
     def block(self, body: list[ast.stmt], scope: dict[str, str] | None = None) -> tuple[list[ast.stmt], dict[str, str]]:
         """Rewrites the statements of a block; returns them with the names that it declared."""

@@ -344,41 +344,49 @@ def write(place: Any, value: Any) -> None:
         place.home[0][place.home[1]] = target
 
 
-def as_vector(value: Any) -> Any:
-    """Converts lists and tuples of numbers to vectors, and returns other values unchanged."""
-    return make_vector(value, None) if isinstance(value, (list, tuple)) else value
+def as_vector(value: Any, hint: np.dtype | None = None) -> Any:
+    """Converts lists and tuples of numbers to vectors, and returns other values unchanged; `hint` is the type of large literals."""
+    return make_vector(value, None, hint) if isinstance(value, (list, tuple)) else value
 
 
-def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
+def dtype_of(value: Any) -> np.dtype | None:
+    """Returns the type of a run-time scalar or vector, and None for other values."""
+    return value.data.dtype if isinstance(value, Vec) else value.dtype if isinstance(value, np.generic) or is_place(value) else None
+
+
+def make_vector(items: Any, dtype: np.dtype | None, hint: np.dtype | None = None) -> Vec:
     """Returns a vector of scalars, or a matrix of lists or vectors; the elements get their common type."""
     if isinstance(items, Vec):
         return Vec((items.data if dtype is None else cast(items.data, dtype)).copy())
-    rows = [make_vector(item, dtype).data if isinstance(item, (list, tuple, Vec)) else typed(read(item), dtype) for item in items]
+    hint = dtype or hint or next(filter(None, map(dtype_of, items)), None)
+    rows = [make_vector(item, dtype, hint).data if isinstance(item, (list, tuple, Vec)) else typed(read(item), hint) for item in items]
     common = dtype or functools.reduce(scalars.promote, (row.dtype for row in rows))
     return Vec(np.stack([cast(row, common) for row in rows]))
 
 
 def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Applies a function of NumPy scalars or arrays, broadcasting scalars over vectors of one shape."""
-    values = list(map(as_vector, operands))
-    hints = [value.data.dtype if isinstance(value, Vec) else value.dtype for value in values if isinstance(value, (Vec, np.generic))]
+    hints = filter(None, map(dtype_of, operands))
     hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f" or dtype == np.uint32), None)
+    values = [as_vector(value, hint) for value in operands]
     result = function(*(value.data if isinstance(value, Vec) else typed(read(value), hint) for value in values))
     return Vec(result) if isinstance(result, np.ndarray) else result
 
 
 def as_type_of(target: Any, value: Any) -> Any:
     """Converts a value to the type of the components of `target`."""
-    dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
+    dtype: np.dtype = dtype_of(target)  # type: ignore[assignment]
     if isinstance(value, np.generic):
         return cast(value, dtype)
-    return elementwise(lambda x: cast(x, dtype), typed(value, dtype) if scalars.is_number(value) else value)
+    return elementwise(lambda x: cast(x, dtype), typed(value, dtype) if scalars.is_number(value) else as_vector(value, dtype))
 
 
 def unary(name: str, value: Any) -> Any:
     """Evaluates a unary operator of the table on any run-time value."""
     if isinstance(value, np.generic):
         return scalars.unary(name, value)
+    if isinstance(value, StructValue):
+        return StructValue({key: new_place(unary(name, read(member))) for key, member in value.members.items()}, value.methods)
     return elementwise(lambda operand: scalars.unary(name, operand), value)
 
 

@@ -321,6 +321,8 @@ Operand BuiltinCalls::mapItemsOf(const std::vector<Operand> &given, bool isFilte
   std::vector<std::vector<Operand>> columns;
   for (const Operand &value : llvm::ArrayRef(given).drop_front()) columns.push_back(collections().listItems(value, "iterate over"));
   std::vector<Operand> results;
+  Enter inside(context);
+  nesting.staticDepth += isFilter;
   for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row) {
     Arguments arguments;
     arguments.positional = listOperands(columns, [&](const auto &column) { return column[row]; });
@@ -385,9 +387,15 @@ bool BuiltinCalls::matchesClass(const Operand &value, nb::handle type) {
 
 Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject &callee, Arguments &arguments) {
   std::vector<Operand> &given = arguments.positional;
+  if (name == "enumerate" && given.size() == 1 && arguments.named.size() == 1 && arguments.named[0].first == "start") {
+    given.push_back(arguments.named[0].second);
+    arguments.named.clear();
+  }
   size_t count = arguments.named.empty() ? given.size() : 0;
   auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
   if (name == "range") return loopRanges().makeRange(arguments);
+  if (name == "dict" && llvm::all_of(given, [](const Operand &value) { return value.is<Dictionary>(); }))
+    return collections().makeDictionary(arguments);
   bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is<Tensor>(); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(conversions.toPython(named.second)); });
   bool hasMatrix =

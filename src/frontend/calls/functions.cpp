@@ -31,9 +31,10 @@ std::vector<Operand> Functions::bindArguments(const PythonObject &func, const Op
   nb::object python = getAttribute(func.object, names().function);
   bool isDecorated =
       !session.functions.plainFunctions.contains({python.ptr(), false}) && !session.functions.plainFunctions.contains({python.ptr(), true});
-  // Parameters of constructors stay known numbers.
+  // Numbers stay known in constructors, and in a lambda that qd.static evaluates.
   std::string called = readText(func.object, names().name);
-  bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
+  bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__") ||
+                      (nesting.staticDepth > 0 && called == "<lambda>");
   const PathNode *path = isDecorated ? session.tracker.getStep(func.path, PathStep::Kind::Attribute, "parameters") : nullptr;
   nb::object bound = session.python.language.bind(parameters, nb::tuple(positional), named);
   std::vector<Operand> values;
@@ -319,6 +320,7 @@ void Functions::bindParameters(const std::vector<Operand> &values) {
     if ((value.is<Computed>() && isAssigned) || (value.is<Struct>() && !isByReference(value))) value = variables().declare(value, false);
     if (isConstructor && isAssigned && session.python.isNumber(value.getObject())) value = variables().declare(value, false);
     if (!value.isTyped() && !value.is<Struct>()) binding.kind = Binding::Kind::Static;
+    collections().materialize(value, context.assignmentCounts->lookup(name.ptr()));
     binding.value = value;
     scopes.bind(name.ptr(), std::move(binding));
   }

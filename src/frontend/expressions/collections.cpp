@@ -69,25 +69,39 @@ Operand Collections::indexVector(nb::handle index) {
 void Collections::materialize(const Operand &container, const AssignmentCount &use) {
   auto *sequence = container.find<Sequence>();
   Collection *collection = sequence ? sequence : static_cast<Collection *>(container.find<Dictionary>());
-  if (!collection || collection->ownerBlock || (sequence && (sequence->isTuple || sequence->isUnpacked))) return;
-  collection->ownerBlock = builder.getInsertionBlock();
-  for (Operand &item : collection->items)
-    if (item.is<Computed>() ? use.hasItemAssigned || use.hasItemPassed : use.hasItemAssigned && session.python.isNumber(item.getObject()))
-      item = variables().declare(item, false);
+  mlir::Block *block = builder.getInsertionBlock();
+  if (!collection || (collection->ownerBlock && collection->ownerBlock != block) || (sequence && sequence->isUnpacked)) return;
+  const bool isTuple = sequence && sequence->isTuple;
+  if (!isTuple) collection->ownerBlock = block;
+  AssignmentCount part;
+  part.hasItemAssigned = part.hasPartAssigned = use.hasPartAssigned;
+  for (Operand &item : collection->items) {
+    materialize(item, part);
+    bool isAssigned =
+        item.is<Computed>() ? use.hasItemAssigned || use.hasItemPassed : use.hasItemAssigned && session.python.isNumber(item.getObject());
+    if (isAssigned && !isTuple) item = variables().declare(item, false);
+  }
 }
 
 Operand *Collections::findItem(const Operand &container, const Operand &key) {
   if (container.is<Dictionary>()) return findKey(container.get<Dictionary>(), knownKey(key));
+  const llvm::StringRef kind = container.get<Sequence>().isUnpacked ? "an unpacked vector (out of bounds) of " : "a list of ";
   std::vector<Operand> &items = container.get<Sequence>().items;
   std::optional<int64_t> position = subscripts().findPosition(key);
   if (!position) return nullptr;
-  return &items[size_t(subscripts().wrapIndex(*position, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
+  return &items[size_t(subscripts().wrapIndex(*position, int64_t(items.size()), kind + std::to_string(items.size())))];
 }
 
 void Collections::assignItem(const Operand &container, const Operand &key, const Operand &value) {
   Arguments item;
   item.positional = {key, value};
   callSequenceMethod(container, "__setitem__", item);
+}
+
+/// Whether a value is the given list or dict, or a list, tuple or dict with it at any depth.
+static bool holds(const Operand &value, const Collection &part) {
+  auto *collection = value.is<Sequence>() || value.is<Dictionary>() ? value.findBase<Collection>() : nullptr;
+  return collection && (collection == &part || llvm::any_of(collection->items, [&](const Operand &item) { return holds(item, part); }));
 }
 
 Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef name, Arguments &arguments) {
@@ -115,21 +129,25 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     fail(error::kSyntax, "'" + name +
                              "' would change a list or dict from outside of this run-time branch or loop, once, while compiling: "
                              "elements that are made at run time go to a field or an array");
+  auto holdsItself = [&](const Operand &value) { return holds(value, collection); };
+  if (!isReadingOnly &&
+      (llvm::any_of(arguments.positional, holdsItself) || llvm::any_of(llvm::make_second_range(arguments.named), holdsItself)))
+    fail(error::kSyntax, "a list or dict of a kernel cannot be stored in itself");
   if (name == "append" && sequence && !isTuple && arguments.positional.size() == 1) {
     sequence->items.push_back(conversions.load(arguments.positional[0]));
     return makeObject(nb::none());
   }
   // A list, tuple or dict of Python runs the method, with stand-ins for run-time values.
   std::vector<Operand> boxed;
-  auto box = [&](const Operand &value) -> nb::object {
+  auto box = [&](const Operand &value, bool isOwnItem = false) -> nb::object {
     const nb::object &object = value.getObject();
     if (object && (session.python.isNumber(object) || PyUnicode_Check(object.ptr()) || object.is_none())) return object;
-    boxed.push_back(conversions.load(value));
+    boxed.push_back(isOwnItem ? value : conversions.load(value)); // own items that are variables stay these
     return session.python.language.standIn(boxed.size() - 1, conversions.describe(value).c_str());
   };
-  auto boxAll = [&](const std::vector<Operand> &items) {
+  auto boxAll = [&](const std::vector<Operand> &items, bool areOwn) {
     nb::list list;
-    for (const Operand &item : items) list.append(box(item));
+    for (const Operand &item : items) list.append(box(item, areOwn));
     return list;
   };
   std::function<Operand(nb::handle)> unbox = [&](nb::handle object) -> Operand {
@@ -141,7 +159,7 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     for (nb::handle item : object) items.push_back(unbox(item));
     return makeSequence(std::move(items), /*isTuple=*/!PyList_Check(ptr));
   };
-  nb::object container = boxAll(collection.items);
+  nb::object container = boxAll(collection.items, /*areOwn=*/true);
   if (isTuple) container = nb::tuple(container);
   if (!sequence) {
     nb::dict dict;
@@ -150,12 +168,20 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
   }
   nb::object method = findAttribute(container, nb::str(name.data(), name.size()));
   if (!method) fail(error::kCompilation, "'" + conversions.describe(receiver) + "' has no method '" + name + "' in kernels");
+  auto boxArgument = [&](const Operand &argument) -> nb::object {
+    if (name == "extend") return boxAll(listItems(argument, "extend with"), /*areOwn=*/false);
+    if (name != "update" || !argument.is<Dictionary>()) return box(argument);
+    nb::dict dict;
+    for (auto &[key, item] : listPairs(argument)) dict[key] = box(item);
+    return dict;
+  };
   nb::list given;
-  for (const Operand &argument : arguments.positional)
-    given.append(name == "extend" ? nb::object(boxAll(listItems(argument, "extend with"))) : box(argument));
+  nb::dict named;
+  for (const Operand &argument : arguments.positional) given.append(boxArgument(argument));
+  for (const auto &[key, argument] : arguments.named) named[key.c_str()] = argument.isObject() ? argument.getObject() : box(argument);
   nb::object returned;
   try {
-    returned = method(*given);
+    returned = method(*given, **named);
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
   Operand result = unbox(returned);
   if (isTuple) return result;
@@ -280,6 +306,14 @@ Operand Collections::visitDictionary(nb::handle at) {
     else
       put(result, knownKey(expressions().visit(keyNode)), value);
   }
+  return result;
+}
+
+Operand Collections::makeDictionary(const Arguments &arguments) {
+  Dictionary result;
+  for (const Operand &dict : arguments.positional)
+    for (auto &[key, item] : listPairs(dict)) put(result, key, copyElement(item));
+  for (const auto &[name, item] : arguments.named) put(result, nb::str(name.c_str()), copyElement(item));
   return result;
 }
 

@@ -13,6 +13,7 @@ public:
   Operand visitDisplay(nb::handle node, bool isTuple);
   Operand makeSet(const Operand &items); ///< requires known items
   Operand visitDictionary(nb::handle node);
+  Operand makeDictionary(const Arguments &arguments); ///< a call of `dict`
   /// The values of a list of nodes; a starred node contributes its items.
   std::vector<Operand> visitAll(nb::handle nodes, llvm::function_ref<Operand(nb::handle)> visitOne);
   /// Keys and items of a dict or struct.
@@ -25,7 +26,8 @@ public:
   Operand *findKey(Dictionary &dictionary, nb::handle key);        ///< null if there is none
   Operand *findItem(const Operand &container, const Operand &key); ///< in a list or dict; null if there is none
   void assignItem(const Operand &container, const Operand &key, const Operand &value);
-  /// Makes the current block the owner of a list or dict. Items of compiled code become variables if the function assigns items.
+  /// Makes the current block the owner of a list or dict and of those in it. Their items of compiled code become variables if the function
+  /// assigns them.
   void materialize(const Operand &container, const AssignmentCount &use);
   Operand copyElement(const Operand &value);
   Operand visitComprehension(nb::handle node);

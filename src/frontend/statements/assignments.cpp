@@ -280,11 +280,25 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
         fail(error::kSyntax, "Variable '" + toText(name) + "' cannot be assigned. Maybe it is not a Quadrants object?");
       if (binding->runtimeDepth != nesting.runtimeDepth)
         fail(error::kSyntax, "Recreating variables is not allowed: '" + toText(name) + "'");
-      binding->value = operators().binary(op->kind, binding->value, expressions().visit(getAttribute(at, names().value)), op->symbol);
+      Arguments items;
+      items.positional = {expressions().visit(getAttribute(at, names().value))};
+      // Other names of a list see what is added to it.
+      if (op->kind == BinaryKind::add && !binding->value.get<Sequence>().isTuple && isList(items.positional[0]))
+        collections().callSequenceMethod(binding->value, "extend", items);
+      else
+        binding->value = operators().binary(op->kind, binding->value, items.positional[0], op->symbol);
       return;
     }
   }
-  if (op && kindOf(target) == NodeKind::Subscript && kindOf(getAttribute(target, names().value)) == NodeKind::Name) {
+  auto isPart = [&](nb::handle part) { // a member, or an item by a constant or name: visiting it again has no effect
+    NodeKind key = kindOf(part) == NodeKind::Subscript ? kindOf(getAttribute(part, names().slice)) : kindOf(part);
+    return key == NodeKind::Attribute || (kindOf(part) == NodeKind::Subscript && (key == NodeKind::Constant || key == NodeKind::Name));
+  };
+  nb::object root = kindOf(target) == NodeKind::Subscript ? getAttribute(target, names().value) : target;
+  while (isPart(root)) root = getAttribute(root, names().value);
+  Binding *known = kindOf(root) == NodeKind::Name ? scopes.find(getAttribute(root, names().id).ptr()) : nullptr;
+  bool holdsLists = known && (known->value.is<Sequence>() || known->value.is<Dictionary>() || known->value.is<Instance>());
+  if (op && kindOf(target) == NodeKind::Subscript && holdsLists) {
     Operand base = expressions().visit(getAttribute(target, names().value));
     auto *sequence = base.find<Sequence>();
     bool isList = sequence ? !sequence->isTuple && !sequence->isUnpacked : base.is<Dictionary>();
@@ -292,7 +306,8 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
       Operand key = expressions().visit(getAttribute(target, names().slice)), *item = collections().findItem(base, key);
       if (item && !item->is<Place>() && !item->is<Struct>()) {
         Operand old = *item, value = expressions().visit(getAttribute(at, names().value));
-        return collections().assignItem(base, key, operators().binary(op->kind, old, value, op->symbol));
+        std::optional<Operand> result = instances().callInPlace(kind, old, value);
+        return collections().assignItem(base, key, result ? *result : operators().binary(op->kind, old, value, op->symbol));
       }
     }
   }

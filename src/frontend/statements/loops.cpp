@@ -29,6 +29,7 @@ void Loops::bindLoopVariable(nb::handle target, const Operand &value) {
     Binding binding;
     binding.kind = Binding::Kind::LoopVariable;
     binding.value = value;
+    collections().materialize(value, context.assignmentCounts->lookup(getAttribute(target, names().id).ptr()));
     if (auto *computed = binding.value.find<Computed>()) computed->isReadOnly = true;
     if (auto *place = binding.value.find<Place>()) place->isReadOnly = true;
     scopes.bind(getAttribute(target, names().id).ptr(), std::move(binding));

@@ -109,6 +109,13 @@ void Statements::visitExpressionStatement(nb::handle at) {
 void Statements::visitDelete(nb::handle at) {
   for (nb::handle target : getAttribute(at, names().targets)) {
     At here(context, target);
+    Operand base = kindOf(target) == NodeKind::Subscript ? expressions().visit(getAttribute(target, names().value)) : Operand();
+    if (auto *sequence = base.find<Sequence>(); base.is<Dictionary>() || (sequence && !sequence->isTuple && !sequence->isUnpacked)) {
+      Arguments key;
+      key.positional = {expressions().visit(getAttribute(target, names().slice))};
+      collections().callSequenceMethod(base, "__delitem__", key);
+      continue;
+    }
     Binding *binding = kindOf(target) == NodeKind::Name ? scopes.find(getAttribute(target, names().id).ptr()) : nullptr;
     bool isOwn =
         binding && binding->scope == scopes.depth() && (binding->kind == Binding::Kind::Variable || binding->kind == Binding::Kind::Static);

@@ -1,5 +1,6 @@
 """Python's own containers and functions in kernels: what is known while compiling, and what is refused where it is not."""
 
+import numpy as np
 import pytest
 from language_support import define, run
 
@@ -23,6 +24,8 @@ N = {"n": ("qd.i32", 3)}
         ("sum(map(lambda x: x + n, (1, 2)))", 9),
         ("sum(map(lambda x, y: x * y, (1, 2), [n, 5]))", 13),
         ("sum(filter(None, (1, 0, 2)))", 3),
+        ("sum(filter(lambda x: x > 1, (1, 2, 3)))", 5),
+        ("sum(qd.static(filter(lambda x: x > 1, (1, 2, 3))))", 5),
         ("sum([sum(map(lambda x: x * k, (n, 2))) for k in (1, 2)])", 15),
         ("min(x * k for k in (1, 2) for x in (n, 7)) * 10 + max(x for x in (n, 2))", 33),
         ("(n if 3 > 2 else 2.5) // 2", 1),  # a condition that is known chooses an operand as it is
@@ -216,9 +219,56 @@ def test_lists_and_names_of_objects(body, expected):
     assert run(body, preamble="S = qd.types.struct(a=qd.i32)", **N) == expected
 
 
-@pytest.mark.parametrize("change", ["l.append(n)", "l.pop()", "l += [5]", "d['b'] = n", "d.clear()"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "d = {'b': {'c': 3}}\nif n > {limit}:\n    d['b']['c'] = 9\nreturn d['b']['c']",
+        "l = [[1, 2], [3]]\nif n > {limit}:\n    l[0][1] = 9\nreturn l[0][1] * 10 + l[1][0]",
+        "l = [[1, 2], [n]]\nfor i in range(n):\n    l[0][1] += i\n    l[1][0] *= 2\nreturn l[0][1] * 100 + l[1][0]",
+        "l = [{'a': 1}]\nl[0]['a'] += n\nwhile l[0]['a'] < {limit}:\n    l[0]['a'] += 1\nreturn l[0]['a']",
+        "t = ([1, 2], 3)\nif n > {limit}:\n    t[0][0] = 7\nreturn t[0][0]",
+        "l = [[1], [2]]\nfor q in l:\n    if n > {limit}:\n        q[0] = 7\nreturn l[0][0] * 10 + l[1][0]",
+        "for q in [[1], [2]]:\n    if n > {limit}:\n        q[0] = 7\n    x[0] += q[0]\nreturn x[0]",
+        "l = [[[1]]]\nm = l[0]\nif n > {limit}:\n    m[0][0] = 7\nreturn l[0][0][0]",
+        "l = [[qd.Vector([1, 2])]]\nif n > {limit}:\n    l[0][0] = qd.Vector([n, 4])\nl[0][0][1] += 1\nreturn l[0][0][0] * 10 + l[0][0][1]",
+        "def last(a):\n    if n > {limit}:\n        a[1][0] = 5\n    return a[1][0]\nreturn last([1, [2]])",
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 9])
+def test_items_of_lists_in_lists_are_variables(body, limit):
+    lines = body.replace("{limit}", str(limit)).splitlines()
+    python = define("import numpy as np\ndef f(n, x):\n" + "".join(f"    {line}\n" for line in lines))["f"]
+    x = np.zeros(1, np.int32)
+    expected = python(3, [0]) if "Vector" not in body else 35 if limit == 0 else 13
+    assert run("\n".join(lines), n=("qd.i32", 3), x=("qd.types.ndarray()", x)) == expected
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("l = [1, -5, 3]\nl.sort(reverse=True)\nreturn l[0] * 10 + l[2]", 25),
+        ("l = [1, -5, 3]\nl.sort(key=abs)\nreturn l[2]", -5),
+        ("d = {'a': 1}\nd.update(b=n)\nd.update({'c': n + 1})\nreturn len(d) * 100 + d['b'] * 10 + d['c']", 334),
+        ("d = dict(a=1, b=n)\nd['a'] += n\nd = dict(d, c=7)\nreturn d['a'] * 100 + d['b'] * 10 + d['c']", 437),
+        ("a = [n]\nb = a\nb += [4, n]\nb += (1,)\nb = b + [9]\nreturn len(a) * 10 + len(b)", 45),
+        ("l = [n, n]\nl.insert(0, 1)\nl += [5]\nfor i in range(3):\n    l[2] += i\nreturn l[2] * 10 + l[3]", 65),
+        ("s = 0\nfor i, v in enumerate([n, 2], start=3):\n    s += i * v\nreturn s", 17),
+        ("l = [1, n, 3]\ndel l[0]\nd = {'a': 1, 'b': n}\ndel d['a']\nreturn len(l) * 100 + l[0] * 10 + len(d)", 231),
+    ],
+)
+def test_methods_of_lists_and_dicts_have_their_keywords(body, expected):
+    assert run(body, **N) == expected
+
+
+@pytest.mark.parametrize("change", ["l.append(l)", "l.append([n, l])", "l.insert(0, (l,))", "l += [l]", "d['b'] = d", "d.update(b=[d])"])
+def test_no_list_or_dict_is_stored_in_itself(change):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="cannot be stored in itself"):
+        run(f"l = [n]\nd = {{'a': n}}\n{change}\nm = l, d\nreturn 1", **N)
+
+
+@pytest.mark.parametrize("change", ["l.append(n)", "l.pop()", "l += [5]", "d['b'] = n", "d.clear()", "m[0].append(n)", "del l[0]"])
 def test_lists_do_not_change_in_branches_of_the_run_time(change):
-    body = f"l = [n, n]\nd = {{'a': n}}\nif n > 0:\n    {change}\nreturn len(l)"
+    body = f"l = [n, n]\nm = [[n]]\nd = {{'a': n}}\nif n > 0:\n    {change}\nreturn len(l)"
     with pytest.raises(qd.QuadrantsSyntaxError, match="would change a list or dict|Recreating"):
         run(body, **N)
 
