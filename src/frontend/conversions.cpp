@@ -105,17 +105,19 @@ mlir::Value Conversions::emitObject(const PythonObject &value, Type anchor) {
     int64_t index = 0;
     for (nb::handle item : object)
       items.push_back(makeObject(item, session.tracker.getStep(value.path, PathStep::Kind::Item, "", index++)));
-    return emitSequence(items);
+    return emitSequence(items, anchor);
   }
   if (session.python.isInstance(object, session.python.host.numpyArray))
     fail(error::kType, "Only 0-dimensional numpy array can be used to initialize a scalar expression");
   fail(error::kType, "Invalid constant scalar data type: " + describeType(object));
 }
 
-mlir::Value Conversions::emitSequence(const std::vector<Operand> &items) {
+mlir::Value Conversions::emitSequence(const std::vector<Operand> &items, Type anchor) {
   if (items.empty()) fail(error::kType, "an empty list has no type");
+  auto typed = llvm::find_if(items, [](const Operand &item) { return item.isTyped(); });
+  if (!anchor && typed != items.end()) anchor = typed->getType();
   SmallVector<mlir::Value> rows;
-  for (const Operand &item : items) rows.push_back(emit(item));
+  for (const Operand &item : items) rows.push_back(emit(item, anchor));
   Type scalar = ir::getScalar(rows[0].getType());
   for (mlir::Value row : rows) scalar = emitter.promote(scalar, row.getType());
   auto first = dyn_cast<VectorType>(rows[0].getType());
@@ -175,7 +177,7 @@ mlir::Value Conversions::emit(const Operand &value, Type anchor) {
       },
       [&](const Argument &argument) { return emitter.widened(getInput(argument.input, argument.type)); },
       [&](const Components &components) { return emitComponents(components); },
-      [&](const Sequence &sequence) { return emitSequence(sequence.items); },
+      [&](const Sequence &sequence) { return emitSequence(sequence.items, anchor); },
       [&](const Tensor &tensor) {
         return refuse("Invalid constant scalar data type: " + describeType(tensor.object) + "; index the container to read an element");
       },

@@ -25,7 +25,7 @@ public:
   bool isTrue(const Operand &value);
   Operand fromPython(nb::handle object, const PathNode *path);
   Operand load(const Operand &value);
-  mlir::Value emitSequence(const std::vector<Operand> &items);
+  mlir::Value emitSequence(const std::vector<Operand> &items, mlir::Type anchor = {});
   mlir::Value emitHostMatrix(nb::handle object);
   /// The value or container that is the artifact's input of this number.
   mlir::Value getInput(uint32_t number, mlir::Type type);

@@ -22,11 +22,11 @@ void Signature::bindKernelParameters() {
     binding.kind = Binding::Kind::Parameter;
     bool isArray = kind == "tensor" && !session.python.isTensor(argument) &&
                    !session.python.isInstance(argument, session.python.containers.structField);
-    if (kind == "scalar" || kind == "matrix") {
+    if (!argument.is_none() && (kind == "scalar" || kind == "matrix")) {
       Type type = session.findValueType(annotation);
       if (!type) fail(error::kType, "the type of parameter '" + toText(name) + "' is not complete: " + toText(nb::repr(annotation)));
       binding.value = conversions.makeInput(path, type);
-    } else if (kind == "struct") {
+    } else if (!argument.is_none() && kind == "struct") {
       // A copy, because the kernel may assign its members.
       binding.kind = Binding::Kind::Variable;
       session.tracker.recordType(annotation, session.tracker.getStep(path, PathStep::Kind::Attribute, "_type"));

@@ -161,7 +161,7 @@ def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
             raise _refuse(position, value, kind.dtype, parameter)
         with as_argument(parameter.name):
             check_range(array, kind.dtype)
-    return value if isinstance(value, Matrix) else Matrix(array, kind.dtype)
+    return value if isinstance(value, Matrix) and value.ndim == kind.ndim else Matrix(array, kind.dtype)
 
 
 def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:

@@ -48,7 +48,34 @@ def check_size(count: int) -> None:
         warn(f"{text}: more than 144 are better kept in a field or an array", UserWarning)
 
 
-class MatrixType:
+class OptionalType:
+    """Annotation `T | None`: an argument that may be None."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Any):
+        self.inner = inner
+
+    @classmethod
+    def combine(cls, inner: Any, other: Any) -> OptionalType:
+        """Returns `inner | other`, which must be `T | None`."""
+        if other is not None and other is not type(None):
+            raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
+        return cls(inner)
+
+
+class Annotation:
+    """An annotation of parameters; `annotation | None` accepts None too."""
+
+    __slots__ = ()
+
+    def __or__(self, other: Any) -> OptionalType:
+        return OptionalType.combine(self, other)
+
+    __ror__ = __or__
+
+
+class MatrixType(Annotation):
     """A vector or matrix type: a constructor, an annotation, and an element type of containers."""
 
     __slots__ = ("_dtype", "m", "n", "ndim")
@@ -141,7 +168,7 @@ def make_element(shape: tuple[int | None, ...], dtype: Any) -> Any:
     return make(*shape, dtype)
 
 
-class Template:
+class Template(Annotation):
     """Annotation of a compile-time argument of any type: the kernel is specialized to its value. Arguments are accepted and ignored."""
 
     def __init__(self, element_type: Any = object, ndim: int | None = None):
@@ -172,7 +199,7 @@ class ref:
         return f"ref({self.dtype})"
 
 
-class NdarrayType:
+class NdarrayType(Annotation):
     """Annotation of an array argument: a `qd.ndarray`, a NumPy array or a torch tensor.
 
     `shape` has an extent or None for each axis. A given extent is checked at the launch and makes `x.shape[k]` a compile-time constant.
@@ -220,11 +247,6 @@ class NdarrayType:
     def __class_getitem__(cls, items: Any) -> NdarrayType:
         return cls(*items) if isinstance(items, tuple) else cls(items)
 
-    def __or__(self, other: Any) -> OptionalType:
-        return OptionalType.combine(self, other)
-
-    __ror__ = __or__
-
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
         return f"NdarrayType(dtype={self.dtype}, ndim={self.ndim}, layout={self.layout}, needs_grad={self.needs_grad}{shape})"
@@ -233,23 +255,7 @@ class NdarrayType:
 ndarray = NDArray = NdarrayType
 
 
-class OptionalType:
-    """Annotation `T | None`: an argument that may be None."""
-
-    __slots__ = ("inner",)
-
-    def __init__(self, inner: Any):
-        self.inner = inner
-
-    @classmethod
-    def combine(cls, inner: Any, other: Any) -> OptionalType:
-        """Returns `inner | other`, which must be `T | None`."""
-        if other is not None and other is not type(None):
-            raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
-        return cls(inner)
-
-
-class StructTypeBase:
+class StructTypeBase(Annotation):
     """Base class of `StructType`, so that annotations need no import of it."""
 
     __slots__ = ()

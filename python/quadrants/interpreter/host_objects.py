@@ -421,7 +421,7 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
 
 def argument(parameter: Any, position: int, value: Any) -> Any:
     """Converts a kernel argument to the value that the kernel uses."""
-    kind = parameter.kind
+    kind = "template" if value is None else parameter.kind
     if kind == "scalar":
         return convert(cast_argument(parameter.name, value, dtype_of(parameter.annotation)), parameter.annotation)
     if kind in ("matrix", "struct"):

@@ -114,8 +114,9 @@ def _vector(_: Any, items: Any, dt: Any = None) -> Vec:
     return host_objects.convert(made, dt)
 
 
-def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) -> StructValue:
-    return StructValue({name: new_place(value) for name, value in {**(entries or {}), **members}.items()})
+def _struct(_: Any, entries: Any = None, /, **members: Any) -> StructValue:
+    known = entries.members if isinstance(entries, StructValue) else entries or {}
+    return StructValue({name: new_place(value) for name, value in {**known, **members}.items()})
 
 
 _WIDE_BOUNDS = (I64, scalars.U64, np.dtype(np.uint32))
@@ -414,7 +415,7 @@ _VECTOR_METHODS: dict[str, Callable[..., Any]] = {
 def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
     """Returns a method or property of a vector."""
     shape = vec.data.shape
-    properties = {"n": shape[0], "m": shape[1] if len(shape) == 2 else 1, "ndim": len(shape), "shape": shape}
+    properties = {"n": shape[0], "m": shape[1] if len(shape) == 2 else 1, "ndim": len(shape), "shape": shape, "element_shape": shape}
     if name in properties:
         return properties[name]
     if name == "T":

@@ -294,8 +294,13 @@ Operand Expressions::chooseBranch(mlir::Value condition, const std::function<Ope
       values[side] = structs().structOfObject(values[side]);
     if (values[side].is<Struct>())
       functions().flatten(values[side], typed[side], nullptr);
-    else
-      typed[side].push_back(conversions.emit(values[side]));
+    else if (side == 1 || !session.python.isNumber(values[side].getObject()))
+      typed[side].push_back(conversions.emit(values[side], side == 1 ? values[0].getType() : Type()));
+  }
+  if (typed[0].empty() && !values[0].is<Struct>()) { // a number: a large literal takes the type of the second branch
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(blocks[0]);
+    typed[0].push_back(conversions.emit(values[0], values[1].getType()));
   }
   structs().requireSameMembers(values[0], values[1]);
   SmallVector<Type> types;

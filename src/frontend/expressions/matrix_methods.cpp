@@ -180,7 +180,7 @@ Operand MatrixMethods::makeMatrix(Arguments &arguments, llvm::StringRef classNam
     fail(error::kType, "An Matrix/Vector can only be initialized with an array-like object, got " + conversions.describe(items));
   if (session.python.isInstance(items.getObject(), session.python.host.numpyArray))
     items = conversions.fromPython(items.getObject().attr("tolist")(), nullptr);
-  mlir::Value value = conversions.emit(items);
+  mlir::Value value = conversions.emit(items, scalar);
   return makeComputed(scalar ? emitter.cast(value, scalar) : value);
 }
 

@@ -91,7 +91,9 @@ Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::Strin
 Operand Operators::power(const Operand &base, const Operand &exponent) {
   mlir::Value value = conversions.emit(base);
   std::optional<int64_t> known = conversions.findInteger(exponent);
-  if (isU1(value.getType())) value = emitter.cast(value, session.types.defaultInteger);
+  if (isU1(value.getType()))
+    value = emitter.cast(value, exponent.isTyped() ? emitter.promoteArithmetic(value.getType(), session.valueType(exponent.getType()))
+                                                   : session.types.defaultInteger);
   bool isInteger = !isFloat(value.getType());
   if (known && isInteger && *known < 0) fail("NegativeExponentError", "Negative exponent in pow(int, int) is not allowed.");
   if (known && std::abs(*known) <= 16 && !(isInteger && session.options.debug)) {
@@ -188,7 +190,7 @@ Operand Operators::select(const Operand &condition, const Operand &first, const 
     auto other = second.get<Struct>().items.begin();
     return mapItems(first, [&](const Operand &item) { return select(condition, item, *other++); });
   }
-  mlir::Value test = emitter.nonZero(conversions.emit(condition)), left = conversions.emit(first),
+  mlir::Value test = emitter.nonZero(conversions.emit(condition)), left = conversions.emit(first, second.getType()),
               right = conversions.emit(second, left.getType());
   Type scalar = emitter.promote(left.getType(), right.getType());
   left = emitter.cast(left, scalar);

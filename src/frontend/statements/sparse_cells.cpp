@@ -42,7 +42,7 @@ void SparseCells::markElement(Place &place, const Tensor &field, ValueRange indi
 
 bool SparseCells::checksAlways() {
   nb::object module = findAttribute(context.source.function.object, session.python.names.__module__);
-  return module && toText(module) == kLibrary;
+  return module && PyUnicode_Check(module.ptr()) && toText(module) == kLibrary;
 }
 
 void SparseCells::assumeActive(const std::vector<Operand> &nodes) {

@@ -219,6 +219,7 @@ static bool copyComponents(support::ScalarType type, PyArrayObject *array, unsig
 
 /// Reads a vector or matrix from a host vector, an array or nested sequences.
 static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address, bool *isOutOfRange = nullptr) {
+  if (isTensor(object)) return false;
   Ref inner = PyArray_Check(object) ? Ref() : findAttribute(object, "_array");
   PyObject *from = PyArray_FROM_O(inner ? inner.get() : object);
   if (!from) {
@@ -229,10 +230,9 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   auto *array = reinterpret_cast<PyArrayObject *>(from);
   bool fits =
       PyArray_NDIM(array) == type.rank && PyArray_DIM(array, 0) == type.rows && (type.rank == 1 || PyArray_DIM(array, 1) == type.columns);
-  // Floats are not converted to integers implicitly; everything else converts as in an assignment.
-  if (!fits || PyArray_DESCR(array)->type_num == NPY_OBJECT ||
-      (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
-    return false;
+  // Real numbers convert as in an assignment, but floats not to integers.
+  bool areIntegers = PyArray_ISINTEGER(array) || PyArray_ISBOOL(array);
+  if (!fits || !(areIntegers || (PyArray_ISFLOAT(array) && !support::isInteger(type.scalar)))) return false;
   if (copyComponents(type.scalar, array, address)) return true;
   bool isNarrow = type.scalar == support::ScalarType::BF16;
   npy_intp shape[2] = {type.rows, type.columns};

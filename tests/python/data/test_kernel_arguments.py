@@ -77,6 +77,18 @@ def test_vectors_and_matrices():
         whole([1.5, 2.5])
 
 
+@pytest.mark.parametrize("value", [[1, 2, "a"], [1, 2j, 3], np.zeros(3, complex), np.array(["1", "2", "3"]), [1, None, 2], "field"])
+def test_a_compiled_kernel_refuses_what_is_no_vector_of_numbers(value):
+    @qd.kernel
+    def total(v: qd.types.vector(3, qd.f32)) -> qd.f32:
+        return v[0] + v[1] * 10 + v[2] * 100
+
+    value = qd.field(qd.f32, 3) if isinstance(value, str) else value
+    assert total([1, 2, 3]) == total(qd.Matrix([[1], [2], [3]])) == total(np.array([[1], [2], [3]])) == 321
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot be converted into required type"):
+        total(value)
+
+
 def test_structs_go_in_and_out():
     pair = qd.types.struct(a=qd.i32, v=qd.types.vector(2, qd.f32))
 
@@ -208,6 +220,21 @@ def test_optional_arrays():
         return result
 
     assert total(np.arange(3, dtype=np.int32)) == 3 and total(None) == 0
+
+
+@pytest.mark.parametrize("annotation, value, expected", [("f32", 1.5, 1.5), ("vector", [1, 2], 3), ("struct", {"a": 4}, 4), ("f32", 0, 0)])
+def test_optional_values(annotation, value, expected):
+    kinds = {"f32": qd.f32, "vector": qd.types.vector(2, qd.f32), "struct": qd.types.struct(a=qd.f32)}
+
+    @qd.kernel
+    def total(x: kinds[annotation] | None, y: qd.i32) -> qd.f32:
+        result = -1.0
+        if qd.static(x is not None):
+            result = x.sum() if qd.static(annotation == "vector") else x.a if qd.static(annotation == "struct") else x
+        return result + y
+
+    for _ in range(2):
+        assert total(value, 0) == expected and total(None, 2) == 1
 
 
 def test_methods_need_a_decorated_class():

@@ -137,6 +137,22 @@ def test_anonymous_structs():
     )
 
 
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("(-p).mass", -3),
+        ("qd.Struct(p).mass", 3),
+        ("sum([p[name] for name in qd.static(p.keys) if name == 'mass'])", 3),
+        ("qd.static(n.dtype == qd.u8) + qd.static((n + qd.i16(1)).dtype == qd.i16) * 2", 3),
+        ("len(n.element_shape) + p.position.element_shape[0]", 2),
+    ],
+)
+def test_attributes_and_signs_of_values(expression, expected):
+    body = f"p = Particle(3, [1, 2])\nreturn {expression}"
+    preamble = "Particle = qd.types.struct(mass=qd.i32, position=qd.types.vector(2, qd.f32))"
+    assert run(body, preamble=preamble, n=("qd.u8", 1)) == expected
+
+
 def test_structs_compare_unpack_and_add():
     @qd.kernel
     def work() -> qd.i32:

@@ -74,6 +74,29 @@ def test_large_literal_takes_the_type_of_a_64_bit_operand():
 
 
 @pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("a if a > 3 else 2**41", 2**41),
+        ("2**41 if a < 3 else a", 2**41),
+        ("qd.select(a > 3, 2**41, a)", 1),
+        ("qd.Vector([2**40, 1], qd.i64).sum()", 2**40 + 1),
+        ("qd.Vector([2**40, a]).sum()", 2**40 + 1),
+        ("qd.Matrix([[2**40, 1], [2, a]], qd.i64).sum()", 2**40 + 4),
+        ("(qd.Vector([a, 3]) + [2**40, 2]).sum()", 2**40 + 6),
+        ("[2**40, a][a - 1]", 2**40),
+    ],
+)
+def test_large_literals_take_the_type_of_what_they_meet(expression, expected):
+    assert evaluate(expression, "qd.i64", a=("qd.i64", 1)) == expected
+
+
+@pytest.mark.parametrize("name", ["i8", "u16", "i64", "f32", "u1"])
+def test_a_power_of_a_truth_value_has_the_type_of_its_exponent(name):
+    body = f"p = (a > 0) ** b\nreturn qd.static(p.dtype == qd.{'i32' if name == 'u1' else name})"
+    assert run(body, "qd.u1", a=("qd.i32", 3), b=(f"qd.{name}", 1))
+
+
+@pytest.mark.parametrize(
     "dtype, wrapped", [("i32", -1640531527), ("u8", 0xB9), ("i64", 0x9E3779B9), ("u64", 0x9E3779B9), ("f64", 0x9E3779B9)]
 )
 def test_large_constants_take_the_type_that_they_are_assigned_to(dtype, wrapped):
