@@ -11,7 +11,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 from .errors import QuadrantsSourceError, QuadrantsSyntaxError
@@ -266,6 +266,12 @@ def _candidate_ends(lines: list[str], first: int, indent: int):
         elif shallow and re.match(r"def\b|async\s+def\b", text):
             in_body = True
     yield len(lines)
+
+
+def list_captured(function: Any) -> dict[str, Any]:
+    """Returns the variables of outer functions that a function captures, by name; those that are not assigned yet are missing."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    return {name: cell.cell_contents for name, cell in cells if cell != CellType()}
 
 
 def caller_locals(depth: int) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from .._base.errors import QuadrantsRuntimeError
-from .._base.source import get_source
+from .._base.source import get_source, list_captured
 from .builtins import ATOMIC_NAMES
 from .parameters import Parameter
 
@@ -113,10 +113,7 @@ class Names:
     """The values that names and members have in the scope of a function."""
 
     def __init__(self, function: FunctionType):
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
-        # A cell is empty until its variable is assigned.
-        known = {name: cell.cell_contents for name, cell in cells.items() if cell != CellType()}
-        self.scopes: Any = (known, function.__globals__, vars(builtins))
+        self.scopes: Any = (list_captured(function), function.__globals__, vars(builtins))
 
     def get(self, name: str) -> Any:
         """Returns the value of a name, or `MISSING`."""

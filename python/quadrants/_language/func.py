@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from .._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
-from .._base.source import FunctionSource, all_arguments, get_source, lambda_body, note_text
+from .._base.source import FunctionSource, all_arguments, get_source, lambda_body, list_captured, note_text
 from .operands import call_with_operand
 from .parameters import Parameter, attempt, check_undecorated, parse_parameters, parse_results
 
@@ -89,7 +89,7 @@ class LocalFunc(Func):
 
 def _define(outer: FunctionSource, header: ast.FunctionDef, node: ast.AST) -> Any:
     """Returns a function with the parameters, defaults and annotations of the header, evaluated in the scope of the module."""
-    scope = dict(inspect.getclosurevars(outer.function).nonlocals)
+    scope = list_captured(outer.function)
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(header, node)], []))
     try:
         exec(compile(module, outer.file, "exec", dont_inherit=True), outer.function.__globals__, scope)

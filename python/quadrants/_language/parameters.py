@@ -14,7 +14,7 @@ from typing import Any
 from .._base.dtypes import DataType, find_dtype
 from .._base.errors import Frame, QuadrantsSyntaxError, add_help, compile_error
 from .._base.namespaces import is_dataclass
-from .._base.source import all_arguments, caller_locals, get_source
+from .._base.source import all_arguments, caller_locals, get_source, list_captured
 from .._containers.buffer_view import BufferView, BufferViewType
 from .._runtime import TensorBase
 from .._values.struct import StructType
@@ -197,9 +197,8 @@ class _Annotations:
     def resolve(self, annotation: Any, at: str) -> Any:
         if not isinstance(annotation, str):
             return annotation
-        cells = inspect.getclosurevars(self._function).nonlocals if self._function.__closure__ else {}
         try:
-            return eval(annotation, self._function.__globals__, {**self._locals, **cells})
+            return eval(annotation, self._function.__globals__, {**self._locals, **list_captured(self._function)})
         except Exception as error:
             text = f"the annotation {annotation!r} of {self._function.__qualname__} cannot be evaluated: {error}"
             raise _mistake(text, at) from error

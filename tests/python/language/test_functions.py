@@ -614,3 +614,18 @@ def test_keyword_only_arguments_of_kernels_have_defaults():
         needs(x)
     with pytest.raises(qd.QuadrantsSyntaxError, match="Too many arguments"):
         work(x, 4)
+
+
+def test_texts_of_annotations_before_a_captured_func_is_defined():
+    @qd.kernel
+    def work(x: "qd.i32") -> "qd.i32":
+        def add(a: qd.i32 = 3):
+            return later(a)
+
+        return add(x) + add()
+
+    @qd.func
+    def later(x):
+        return x + 1
+
+    assert work(5) == 10
