@@ -138,9 +138,10 @@ def work() -> None:
 
 
 class Worker:
-    def __init__(self, interpreter: str):
-        command = [interpreter, __file__, "--work"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    def __init__(self, interpreter: str, path: str | None):
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | ({"PYTHONPATH": path} if path else {})
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([interpreter, __file__, "--work"], env=environment, text=True, **pipes)
 
     def ask(self, *wanted: Any) -> float | None:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -165,8 +166,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.work:
         return work()
-    ours = Worker(args.ours)
-    reference = Worker(args.reference) if args.reference else None
+    ours = Worker(args.ours, os.environ.get("PYTHONPATH"))
+    reference = Worker(args.reference, None) if args.reference else None  # whose PYTHONPATH would lead to our package
     for method in args.only.split(","):
         for kind in args.kinds.split(","):
             for row in itertools.product(args.dtypes.split(","), ("field", "ndarray"), range(args.least, args.most + 1, args.step)):
