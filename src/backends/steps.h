@@ -55,8 +55,8 @@ private:
 
 /// Links the routines of the device library that the module calls. `locals`: the address space to which their locals are moved.
 void linkDeviceLibrary(llvm::Module &module, unsigned locals = 0);
-/// Marks the parts of its routines that are rarely needed, each of which adds at most so many instructions in all, to be inlined.
-void inlineRareParts(llvm::Module &module, unsigned mostAdded);
+/// Marks the parts of its routines that are rarely needed to be inlined, as long as they do not add too many instructions.
+void inlineRareParts(llvm::Module &module);
 
 /// Optimizes IR before instruction selection.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);

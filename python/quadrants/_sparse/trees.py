@@ -134,7 +134,7 @@ def _number(node: Any, digits: list[Digit], total: int, above: Cells | None, lis
             (int(axis == axes[0]), above_axes.index(axis) if axis in above_axes else -1, count if axis == axes[0] else 1, first)
             for axis, (first, _) in zip(node._extents, node._box, strict=True)
         )
-    node._cells = above if node._kind != "dense" else None
+    node._cells = above if node._kind not in ("dense", "bit_struct") else None
     zeros = (0,) * len(node.shape)
     node._encode = _encoding(digits, node, zeros, len(digits), 1)
     node._own_digits = node._above._encode if node._kind == "dynamic" else node._encode

@@ -120,6 +120,7 @@ public:
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
     setMachine(module, *machine);
     linkDeviceLibrary(module, qd::amdgpu::kPrivate);
+    inlineRareParts(module);
     setMachine(module, *machine);
     describeAtomics(module, options.fastMath);
     stages.finish("device library");

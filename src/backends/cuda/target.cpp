@@ -251,10 +251,6 @@ void useReductions(llvm::Module &module, unsigned global, llvm::SyncScope::ID de
   }
 }
 
-/// The driver's linker keeps the calling convention, which leaves a loop with a call few registers for all that it computes before and
-/// after the call: `sin(x) * exp(-x)` takes 1.5 times as long, even where no thread calls.
-constexpr unsigned kMaxInlinedRareParts = 2400;
-
 /// Of each thread, unless the driver is told otherwise.
 constexpr int64_t kDriversStackBytes = 1024;
 
@@ -287,7 +283,7 @@ public:
     LeakOnCancel machine(makeMachine(capability, features, options.optLevel));
     setMachine(module, *machine);
     linkDeviceLibrary(module);
-    inlineRareParts(module, kMaxInlinedRareParts);
+    inlineRareParts(module);
     setMachine(module, *machine);
     stages.finish("device library");
     stages.begin("optimizing");

@@ -264,6 +264,34 @@ def test_shared_exponents_below_sparse_nodes():
     assert qd.is_active(block, [1]) and not qd.is_active(block, [2])
 
 
+def test_nodes_of_packed_elements_do_not_deactivate_the_cells_above():
+    x = qd.field(quant.int(8))
+    block = qd.root.pointer(qd.i, 4)
+    node = block.dense(qd.i, 4)
+    packed = qd.BitpackedFields(max_num_bits=32)
+    packed.place(x)
+    node.place(packed)
+
+    @qd.kernel
+    def write():
+        for i in range(16):
+            x[i] = i + 1
+
+    @qd.kernel
+    def deactivate() -> qd.i32:
+        for i in range(16):
+            qd.deactivate(node, [i])
+        return qd.is_active(node, [5])
+
+    write()
+    node.deactivate_all()
+    qd.deactivate(node, 3)
+    assert deactivate() and qd.is_active(node, 7)
+    np.testing.assert_array_equal(x.to_numpy(), np.arange(16) + 1)
+    qd.deactivate(block, 1)
+    np.testing.assert_array_equal(x.to_numpy(), [1, 2, 3, 4, 0, 0, 0, 0, *range(9, 17)])
+
+
 def test_elements_of_type_bf16():
     x, v = qd.field(qd.bf16), qd.Vector.field(2, qd.bf16)
     qd.root.pointer(qd.i, 4).dense(qd.i, 2).place(x)
