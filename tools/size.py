@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 46_046, "python": 18_277}
+TOTALS = {"src": 46_046, "python": 18_273}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 908,
     "python/quadrants/algorithms": 1_600,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_083,
+    "python/quadrants/interpreter": 3_079,
     "python/quadrants/lang": 290,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 571,

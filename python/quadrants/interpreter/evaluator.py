@@ -224,9 +224,7 @@ class Evaluator(Loops):
         """Evaluates `base.name op= value`."""
         place = self.member(base, name)
         if id(base) in self.made and not is_runtime(place):
-            is_special = objects.has_own_operators(place)
-            result = objects.call_in_place(self, op, place, value) if is_special else self.binary(op, place, value)
-            objects.set_member(self, base, name, result)
+            objects.set_member(self, base, name, objects.call_in_place(self, op, place, value))
         else:
             self.augment_place(op, place, value)
 
@@ -241,9 +239,7 @@ class Evaluator(Loops):
             known = self.item(base, index)
             self._store_item(base, index, known, self.augment(op, known, value))
         elif (item := objects.call_special(self, base, "__getitem__", index)) is not NotImplemented:
-            special = objects.has_own_operators(item)
-            result = objects.call_in_place(self, op, item, value) if special else self.binary(op, item, value)
-            objects.call_special(self, base, "__setitem__", index, result)
+            objects.call_special(self, base, "__setitem__", index, objects.call_in_place(self, op, item, value))
         else:
             self.augment_place(op, self.element(base, index), value)
 
