@@ -51,8 +51,11 @@ void Session::markWrittenInputs() {
     artifact.inputs[input].isWritten |= isUpdated || written.contains(op.getResult());
   }
   tracker.markOverlaps();
-  for (auto [op, input] : tensorArguments)
-    if (artifact.inputs[input].mayAlias && !artifact.inputs[input].isField) op->setAttr(ir::kOverlaps, UnitAttr::get(&ctx));
+  for (auto [op, input] : tensorArguments) {
+    // A field without axes looks like an array of which nothing is known.
+    bool isArray = !artifact.inputs[input].isField || cast<ir::TensorType>(op.getType()).getExtents().empty();
+    if (artifact.inputs[input].mayAlias && isArray) op->setAttr(ir::kOverlaps, UnitAttr::get(&ctx));
+  }
 }
 
 static bool hasSerialLoops(Block &block) {

@@ -15,7 +15,7 @@ namespace qd::passes {
 
 static uint64_t getTensorId(TensorArgumentOp argument) {
   auto type = cast<ir::TensorType>(argument.getType());
-  bool isArray = llvm::is_contained(type.getExtents(), layout::kDynamic);
+  bool isArray = type.getExtents().empty() || llvm::is_contained(type.getExtents(), layout::kDynamic);
   return argument.getField() || isArray ? argument.getOffset() : kOverlappingFields;
 }
 

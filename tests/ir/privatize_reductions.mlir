@@ -110,7 +110,7 @@ qd.kernel @kept [] attributes {argument_bytes = 0 : i32, scratch_bytes = 12 : i3
 
 // -----
 
-// Arrays without axes have one root, and each has a place of its own; so have containers that overlap.
+// Arrays without axes are reduced apart, and so are containers that overlap, which have one root.
 // CHECK-LABEL: qd.kernel @containers
 // CHECK-DAG: %[[X:.*]] = qd.tensor_argument "x"
 // CHECK-DAG: %[[Y:.*]] = qd.tensor_argument "y"
@@ -160,6 +160,30 @@ qd.kernel @copies [] attributes {argument_bytes = 16 : i32} {
       %o = qd.atomic add %p, %i : !qd.ref<si32>
       %q = qd.element %y[%j] : !qd.tensor<si32, [2], [4], 4>, si32 -> !qd.ref<si32>
       %r = qd.atomic add %q, %i : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// Reading another array without axes is no access to the one that is updated.
+// CHECK-LABEL: qd.kernel @scaled
+// CHECK: %[[A:.*]] = qd.accumulator add %{{.*}}
+// CHECK: qd.for parallel
+// CHECK: qd.atomic add %[[A]]
+qd.kernel @scaled [] attributes {argument_bytes = 16 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<si32, [], [], 4>
+    %y = qd.tensor_argument "y" at 8 position 1 : !qd.tensor<si32, [], [], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %p = qd.element %x[] : !qd.tensor<si32, [], [], 4> -> !qd.ref<si32>
+      %q = qd.element %y[] : !qd.tensor<si32, [], [], 4> -> !qd.ref<si32>
+      %value = qd.load %q : !qd.ref<si32>
+      %o = qd.atomic add %p, %value : !qd.ref<si32>
       qd.yield
     }
   }
