@@ -247,16 +247,18 @@ class LoopGenerator(StatementGenerator):
         return [Statement(f"{name} = {array.text}{bounds}")]
 
     def reduction(self, total: Variable) -> list[Statement]:
-        """What all iterations combine: into a variable, or into some element."""
+        """What all iterations combine: into a variable, or into an element of one or two containers."""
         atomics = [container for container in self.containers if container.use == "atomic"]
         if atomics and self.random.random() < 0.6:
-            container = self.random.choice(atomics)
-            target, kind = self.whole_element(container)
-        else:
-            target, kind = total.name, total.kind
+            chosen = self.random.sample(atomics, min(len(atomics), self.random.choice((1, 2))))
+            return [statement for container in chosen for statement in self.update(*self.whole_element(container))]
+        if self.random.random() < 0.6:
+            return self.assigned_reduction(total.name, self.of_kind(total.kind, 2))
+        return self.update(total.name, total.kind)
+
+    def update(self, target: str, kind: Kind) -> list[Statement]:
+        """An update that does not depend on the order of the iterations."""
         value = self.of_kind(kind, 2)
-        if target == total.name and self.random.random() < 0.6:
-            return self.assigned_reduction(target, value)
         if kind.shape or self.random.random() < 0.5:
             return [Statement(f"{target} {self.random.choice(('+=', '-='))} {value}")]
         return [Statement(f"qd.atomic_{self.random.choice(('add', 'max', 'min', 'xor'))}({target}, {value})")]

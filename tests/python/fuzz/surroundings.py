@@ -68,7 +68,7 @@ class ProgramGenerator(LoopGenerator):
     def makes_of(self, kind: Kind, shape: tuple[int, ...]) -> list[str]:
         """What Python may make for the elements of a container."""
         if not shape:
-            return ["field"]
+            return ["field"] if kind.is_struct else ["field", "ndarray", "ndarray"]
         if kind.is_struct:
             return ["field", "ndarray"]
         makes = ["field", "ndarray", "tensor"] + ["numpy"] * (self.passing != "object")
