@@ -92,6 +92,7 @@ struct SeenFunctions {
   std::vector<nb::object> keptAlive; ///< objects that keys of `instances` identify by address
   /// (Python function, is it a real func) → the func that wraps it, or None if it runs in Python.
   std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
+  llvm::DenseMap<PyObject *, mlir::Block *> collectionOwners; ///< of sets and other collections of Python: the blocks that named them
   llvm::DenseMap<PyObject *, std::shared_ptr<AssignmentCounts>> assignmentCounts; ///< by function tree
   llvm::StringMap<unsigned> symbolCounts;
 };

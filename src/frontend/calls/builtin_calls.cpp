@@ -394,6 +394,8 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   size_t count = arguments.named.empty() ? given.size() : 0;
   auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
   if (name == "range") return loopRanges().makeRange(arguments);
+  if (is({"setattr", "delattr"}) && !given.empty() && given[0].isObject() && given[0].get<PythonObject>().path)
+    variables().failCaptured(DependencyTracker::describe(given[0].get<PythonObject>().path));
   if (name == "dict" && llvm::all_of(given, [](const Operand &value) { return value.is<Dictionary>(); }))
     return collections().makeDictionary(arguments);
   bool isKnown = llvm::all_of(given, [&](const Operand &value) { return bool(conversions.toPython(value)) && !value.is<Tensor>(); }) &&

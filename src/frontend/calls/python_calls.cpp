@@ -312,6 +312,10 @@ Operand PythonCalls::callPython(const PythonObject &callee, Arguments &arguments
   if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
   if (!session.options.isInterpreted && nb::cast<bool>(nb::module_::import_("quadrants._base.source").attr("is_debugger")(object)))
     fail(error::kSyntax, "'" + name + "' stops in a frame of Python: a compiled kernel has none");
+  if (PyObject *owner = PyCFunction_Check(object.ptr()) ? PyCFunction_GET_SELF(object.ptr()) : nullptr) {
+    const bool isAttribute = callee.path && callee.path->step.name == name;
+    collections().requireOwner({nb::borrow(owner), isAttribute ? callee.path->parent : callee.path}, name);
+  }
   bool isFunction = python.isInstance(object, python.host.function);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(context.source.function.object)) {
     // Kernels may call constructors of types and queries of options. Any other function of the package is a builtin or not allowed.

@@ -98,6 +98,39 @@ void Collections::assignItem(const Operand &container, const Operand &key, const
   callSequenceMethod(container, "__setitem__", item);
 }
 
+void Collections::failOwner(llvm::StringRef method) {
+  fail(error::kSyntax, "'" + method +
+                           "' would change a list or dict from outside of this run-time branch or loop, once, while compiling: elements "
+                           "that are made at run time go to a field or an array");
+}
+
+void Collections::requireOwner(const PythonObject &collection, llvm::StringRef method) {
+  static constexpr llvm::StringLiteral kChanging[] = {"add",
+                                                      "append",
+                                                      "appendleft",
+                                                      "clear",
+                                                      "difference_update",
+                                                      "discard",
+                                                      "extend",
+                                                      "insert",
+                                                      "intersection_update",
+                                                      "pop",
+                                                      "popitem",
+                                                      "remove",
+                                                      "reverse",
+                                                      "setdefault",
+                                                      "sort",
+                                                      "symmetric_difference_update",
+                                                      "update"};
+  PyObject *object = collection.object.ptr();
+  bool isCollection = PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object) ||
+                      llvm::StringRef(Py_TYPE(object)->tp_name) == "collections.deque";
+  if (!isCollection || !llvm::is_contained(kChanging, method) || nesting.staticDepth > 0) return;
+  if (collection.path) variables().failCaptured(DependencyTracker::describe(collection.path));
+  auto owner = session.functions.collectionOwners.find(object);
+  if (owner != session.functions.collectionOwners.end() && owner->second != builder.getInsertionBlock()) failOwner(method);
+}
+
 /// Whether a value is the given list or dict, or a list, tuple or dict with it at any depth.
 static bool holds(const Operand &value, const Collection &part) {
   auto *collection = value.is<Sequence>() || value.is<Dictionary>() ? value.findBase<Collection>() : nullptr;
@@ -125,10 +158,7 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
     return result;
   }
   bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
-  if (collection.ownerBlock && collection.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
-    fail(error::kSyntax, "'" + name +
-                             "' would change a list or dict from outside of this run-time branch or loop, once, while compiling: "
-                             "elements that are made at run time go to a field or an array");
+  if (collection.ownerBlock && collection.ownerBlock != builder.getInsertionBlock() && !isReadingOnly) failOwner(name);
   auto holdsItself = [&](const Operand &value) { return holds(value, collection); };
   if (!isReadingOnly &&
       (llvm::any_of(arguments.positional, holdsItself) || llvm::any_of(llvm::make_second_range(arguments.named), holdsItself)))

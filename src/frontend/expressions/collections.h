@@ -29,11 +29,14 @@ public:
   /// Makes the current block the owner of a list or dict and of those in it. Their items of compiled code become variables if the function
   /// assigns them.
   void materialize(const Operand &container, const AssignmentCount &use);
+  /// Fails for a method that changes a collection of Python which is captured, or which another block has named.
+  void requireOwner(const PythonObject &collection, llvm::StringRef method);
   Operand copyElement(const Operand &value);
   Operand visitComprehension(nb::handle node);
   Operand callSequenceMethod(const Operand &receiver, llvm::StringRef name, Arguments &arguments);
 
 private:
+  [[noreturn]] void failOwner(llvm::StringRef method);
   Operand indexVector(nb::handle index); ///< the loop variable of an unrolled loop, from a tuple of numbers
   void put(Dictionary &dictionary, nb::object key, Operand value);
   void emitComprehension(nb::handle generators, size_t level, const std::function<void()> &emit);

@@ -33,6 +33,8 @@ void Assignments::assignName(nb::handle target, const Operand &given, Type decla
     bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == nesting.runtimeDepth;
     if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
       failHere("Recreating variables is not allowed: '" + text + "' is already defined");
+    if (isObject && session.functions.collectionOwners.try_emplace(value.getObject().ptr(), builder.getInsertionBlock()).second)
+      session.functions.keptAlive.push_back(value.getObject());
     collections().materialize(value, value.isStatic ? AssignmentCount() : context.assignmentCounts->lookup(name.ptr()));
     if (isSameTime) {
       binding->value = value;

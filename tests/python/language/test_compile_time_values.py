@@ -273,6 +273,21 @@ def test_lists_do_not_change_in_branches_of_the_run_time(change):
         run(body, **N)
 
 
+@pytest.mark.parametrize("change", ["L.append(1)", "L.sort()", "D.update(b=2)", "D.pop('a')", "S.add(7)", "setattr(O, 'x', n)"])
+def test_captured_collections_do_not_change(change):
+    preamble = "class O:\n    x = 1\nL, D, S = [2, 1], {'a': 1, 'l': [1]}, {4}"
+    with pytest.raises(qd.QuadrantsSyntaxError, match="a captured value is constant"):
+        run(f"{change}\nreturn len(L) + len(D) + len(S)", preamble=preamble, **N)
+    assert run("l = list(L)\nl.append(n)\ns = set(S)\ns.add(7)\nreturn len(l) * 10 + len(s)", preamble=preamble, **N) == 32
+
+
+@pytest.mark.parametrize("branch", ["if n > 9:", "for i in range(n):", "while n > 9:"])
+def test_sets_do_not_change_in_branches_of_the_run_time(branch):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="would change a list or dict"):
+        run(f"s = {{1}}\n{branch}\n    s.add(2)\nreturn len(s)", **N)
+    assert run(f"x = 0\n{branch}\n    s = {{1}}\n    s.add(2)\n    x = len(s)\nreturn x", **N) == (2 if "for" in branch else 0)
+
+
 def test_items_assigned_in_a_branch_that_is_not_taken_stay_as_they_are():
     branches = "if n > 0:\n    y = l[0]\nelse:\n    l[0] = 1\n    d['a'] += 1\n    y = 3\ny = y"
     body = f"l = [n, 2]\nd = {{'a': n}}\n{branches}\nreturn l[0] * 10 + d['a'] + y"
