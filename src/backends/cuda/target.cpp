@@ -3,13 +3,13 @@
 // In:   a lowered module, and a compute capability.
 // Out:  the binary of the artifact: PTX as text, for the oldest version that has what the code uses.
 #include "backends/cuda/grid_target.h"
+#include "backends/cuda/index_arithmetic.h"
 #include "backends/cuda/limits.h"
 #include "backends/steps.h"
 #include "codegen/llvm/grid/staged_stores.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Analysis/ValueTracking.h"
-#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -17,8 +17,6 @@
 #include "llvm/IR/PatternMatch.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
-
-#include <map>
 
 namespace qd::backends::cuda {
 namespace {
@@ -159,50 +157,6 @@ void splitHalfwords(llvm::Module &module) {
   }
 }
 
-/// Multiplies the 32-bit factors of 64-bit products, such as indices and strides, by one instruction each. LLVM does so only where it
-/// extends the factors in the product's block, and it hoists extensions out of loops. Multiples by constants stay as they are: LLVM finds
-/// neighboring addresses by them.
-void narrowFactors(llvm::Module &module) {
-  namespace P = llvm::PatternMatch;
-  const llvm::DataLayout &layout = module.getDataLayout();
-  llvm::Type *i32 = llvm::Type::getInt32Ty(module.getContext()), *i64 = llvm::Type::getInt64Ty(module.getContext());
-  auto skipExtension = [&](llvm::Value *value) {
-    llvm::Value *narrow;
-    return P::match(value, P::m_SExt(P::m_Value(narrow))) && narrow->getType() == i32 ? narrow : value;
-  };
-  auto isNarrow = [&](llvm::Value *value) { return llvm::ComputeNumSignBits(value, layout) > 32; };
-  llvm::SmallVector<llvm::Instruction *> products;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      llvm::Value *left, *right;
-      bool isProduct = instruction.getType() == i64 && P::match(&instruction, P::m_Mul(P::m_Value(left), P::m_Value(right)));
-      if (isProduct && isNarrow(left) && isNarrow(right) && !llvm::isa<llvm::Constant>(right)) products.push_back(&instruction);
-    }
-  auto *type = llvm::FunctionType::get(i64, {i32, i32}, false);
-  llvm::InlineAsm *multiply = llvm::InlineAsm::get(type, "mul.wide.s32 $0, $1, $2;", "=l,r,r", /*hasSideEffects=*/false);
-  // Equal products are one value, so that LLVM sees which addresses are neighbors.
-  std::map<std::pair<llvm::Value *, llvm::Value *>, llvm::SmallVector<llvm::CallInst *, 1>> known;
-  std::map<llvm::Function *, llvm::DominatorTree> dominators;
-  for (llvm::Instruction *product : products) {
-    // Products before this one, which may be its factors, are replaced.
-    llvm::Value *left = skipExtension(product->getOperand(0)), *right = skipExtension(product->getOperand(1));
-    llvm::Function *function = product->getFunction();
-    llvm::DominatorTree &tree = dominators.try_emplace(function, *function).first->second;
-    llvm::SmallVector<llvm::CallInst *, 1> &equal = known[{left, right}];
-    auto *found = llvm::find_if(equal, [&](llvm::CallInst *before) { return tree.dominates(before, product); });
-    if (found == equal.end()) {
-      llvm::IRBuilder<> builder(product);
-      llvm::CallInst *wide = builder.CreateCall(multiply, {builder.CreateTrunc(left, i32), builder.CreateTrunc(right, i32)});
-      wide->setDoesNotAccessMemory();
-      wide->setDoesNotThrow();
-      wide->addFnAttr(llvm::Attribute::WillReturn); // accesses before and after it are still vectorized
-      found = &equal.emplace_back(wide);
-    }
-    product->replaceAllUsesWith(*found);
-    product->eraseFromParent();
-  }
-}
-
 /// PTX's name of an atomic operation and its type on words of 32 or 64 bits; empty if a reduction has none.
 std::string nameReduction(const llvm::AtomicRMWInst &update) {
   using Update = llvm::AtomicRMWInst;
@@ -296,6 +250,7 @@ public:
     splitHalfwords(module);
     splitMaskTests(module);
     if (!emission.finishOptimizing()) return mlir::success();
+    splitOffsets(module);
     narrowFactors(module);
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);

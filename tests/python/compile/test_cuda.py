@@ -444,6 +444,50 @@ def test_integers_are_divided_by_the_device(dtype: Any, instruction: str) -> Non
     assert not re.search(r"div\.\w+\.f\d\d", ptx)
 
 
+def test_unrolled_rounds_of_loops_share_an_address() -> None:
+    x = qd.field(qd.f32, (512, 512))
+
+    @qd.kernel
+    def kernel(first: qd.i32, last: qd.i32) -> qd.f32:
+        for _ in range(1):
+            total = 0.0
+            for k in range(first, last):
+                if x[7, k] > 0:
+                    total += x[7, k] * total
+            x[0, 0] = total
+        return x[0, 0]
+
+    offsets = {int(offset) for offset in re.findall(r"ld.global.b32.*\+(-?\d+)\]", make_ptx(kernel, 3, 9))}
+    assert any(offsets >= {first + 4, first + 8} for first in offsets | {0})
+
+
+def test_offsets_of_accesses_are_whole_elements() -> None:
+    """Also where the stride of the axis is known at launch only, which is no offset."""
+    array = qd.types.ndarray
+
+    @qd.kernel
+    def kernel(x: array(qd.f32, 2), y: array(qd.f32, 2), first: array(qd.i32, 1)) -> None:
+        for i in range(x.shape[1]):
+            for k in range(first[i], first[i + 1]):
+                y[k, i] = x[k, i] * 2
+
+    ptx = make_ptx(kernel, qd.ndarray(qd.f32, (50, 40)), qd.ndarray(qd.f32, (50, 40)), qd.ndarray(qd.i32, 41))
+    assert all(int(offset) % 4 == 0 for offset in re.findall(r"(?:ld|st).global\S* .*\+(-?\d+)\]", ptx))
+
+
+def test_loaded_indices_are_compared_in_32_bits() -> None:
+    index, x, y = qd.field(qd.i32, 1000), qd.field(qd.f32, 1000), qd.field(qd.f32, 1000)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in index:
+            if index[i] != -1:
+                y[i] = x[index[i]]
+
+    ptx = make_ptx(kernel)
+    assert "mul.wide.s32" in ptx and not re.search(r"setp.\w+.b64.*, -1;", ptx)
+
+
 def test_whole_vectors_are_read_written_and_added() -> None:
     x, y = qd.Vector.field(2, qd.f32, 100_000), qd.Vector.field(4, qd.f32, 100_000)
 

@@ -540,3 +540,20 @@ def test_ranges_of_the_run_time_in_reverse(bounds):
         for i in reversed(eval(f"range({bounds})", {"n": n})):
             expected = (expected * 7 + i) % 1000003
         assert run(body, n=("qd.i32", n)) == expected
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_inner_loops_along_an_axis_with_any_stride(order):
+    """Rounds that are unrolled are a stride apart, which is known at launch only."""
+
+    @qd.kernel
+    def double(x: qd.types.ndarray(qd.f32, 2), y: qd.types.ndarray(qd.f32, 2), first: qd.types.ndarray(qd.i32, 1)):
+        for i in range(x.shape[1]):
+            for k in range(first[i], first[i + 1]):
+                y[k, i] = x[k, i] * 2
+
+    x, y = np.random.default_rng(1).random((82, 40), np.float32).copy(order), np.zeros((82, 40), np.float32, order)
+    first = np.arange(41, dtype=np.int32) * 2
+    double(x, y, first)
+    rows = np.arange(82)[:, None]
+    np.testing.assert_array_equal(y, np.where((rows >= first[:-1]) & (rows < first[1:]), x * 2, 0))
