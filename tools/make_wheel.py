@@ -14,7 +14,6 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,9 +84,8 @@ def build_modules(target: Target, folder: Path) -> dict[str, Path]:
     """Builds the extension modules; returns their files under the names that they have in the wheel."""
     build = ROOT / f"build-wheel-{target.machine}"
     settings = {
-        # Other paths than those that CMake has kept would make it forget all other settings of the folder.
-        "CMAKE_C_COMPILER": shutil.which("clang-22") or "clang-22",
-        "CMAKE_CXX_COMPILER": shutil.which("clang++-22") or "clang++-22",
+        "CMAKE_C_COMPILER": "clang-22",
+        "CMAKE_CXX_COMPILER": "clang++-22",
         "CMAKE_STRIP": LLVM / "bin/llvm-strip",
         "Python_EXECUTABLE": sys.executable,
         "QD_PYTHON_HEADERS": target.headers,
@@ -97,6 +95,9 @@ def build_modules(target: Target, folder: Path) -> dict[str, Path]:
         "QD_MODULE_FOLDER": build / "modules",
         **(describe_other_processor(target.machine) if target.machine != platform.machine() else {}),
     }
+    # Where CMake finds another path of a compiler than last time, it forgets all settings that it is given.
+    for kept in [build / "CMakeCache.txt", *build.glob("CMakeFiles/*/CMake*Compiler.cmake")]:
+        kept.unlink(missing_ok=True)
     run("cmake", "--log-level=NOTICE", "-G", "Ninja", "-S", ROOT, "-B", build, *(f"-D{name}={value}" for name, value in settings.items()))
     run("ninja", "-C", build, "-j", os.environ.get("QD_JOBS", str(os.cpu_count() or 1)))
     run("cmake", "--install", build, "--strip", "--prefix", folder / target.tag)
