@@ -56,7 +56,7 @@ QD_EXPORT Bits qd_double_from_u64_x1(uint64_t a) { return convertUnsigned(a); }
 QD_EXPORT Bits qd_double_from_i64_x1(int64_t a) { return convertSigned(a); }
 QD_EXPORT uint64_t qd_double_to_i64_x1(Bits a) { return truncateBits(a); }
 
-// Called from cold code only, which is not worth copies of the routine.
+// Called from cold code only, which is not worth many copies of the routine.
 #define QD_CALLED extern "C" __attribute__((noinline, cold))
 QD_CALLED void qd_leave_failure_x1(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
   leaveFailure(launch, site, values, count);

@@ -30,7 +30,7 @@ static std::optional<IndexedBytes> findSummand(llvm::Value *bytes) {
   const llvm::APInt *factor, *summand;
   int64_t stride = 1;
   // A pattern that does not match may have set its first value.
-  if (P::match(bytes, P::m_Shl(P::m_Value(scaled), P::m_APInt(factor)))) {
+  if (P::match(bytes, P::m_Shl(P::m_Value(scaled), P::m_APInt(factor))) && factor->ult(31)) {
     extended = scaled;
     stride = int64_t(1) << factor->getZExtValue();
   } else if (P::match(bytes, P::m_Mul(P::m_Value(scaled), P::m_APInt(factor)))) {
