@@ -3,8 +3,8 @@
 // RUN: qd-opt %s --pipeline --strict-math --emit=optimized --target=vulkan:subgroup=32,threads=256,shared=32768,push=256,fma | FileCheck %s --check-prefix=SOFT
 // RUN: qd-opt %s --pipeline --strict-math --emit=spirv --target=vulkan:subgroup=32,threads=256,shared=32768,push=256,f64,fma,saves_registers | FileCheck %s --check-prefix=BINARY
 
-// Parameters have an address space of their own. Quotients that are not exact on the device are those of f64; a division by a power of two
-// is a product. The driver that saves registers gets shared memory to reserve where a grid is small.
+// Parameters have an address space of their own. Quotients and roots that are not exact on the device are those of f64; a division by a
+// power of two is a product. The driver that saves registers gets shared memory to reserve where a grid is small.
 // CHECK-LABEL: define void @qd_task_0(ptr addrspace(6)
 // Lanes beyond the end of the loop load nothing.
 // CHECK: masked:
@@ -13,7 +13,9 @@
 // CHECK-NEXT: load float
 // CHECK-DAG: fmul {{.*}}2.500000e-01
 // WIDE-DAG: fdiv <4 x double>
+// WIDE-DAG: sqrt.v4f64
 // NARROW-DAG: fdiv <4 x float>
+// NARROW-DAG: sqrt.v4f32
 // WIDE: attributes #{{.*}} "prefers-registers"
 // NARROW-NOT: prefers-registers
 // SOFT-NOT: {{fdiv|fpext|x double}}
@@ -31,7 +33,9 @@ qd.kernel @quotients [] attributes {argument_bytes = 8 : i32} {
     %quarter = qd.binary div %value, %four : f32, f32 -> f32
     %inverse = qd.binary div %four, %value : f32, f32 -> f32
     %sum = qd.binary add %quarter, %inverse : f32, f32 -> f32
-    qd.store %sum, %place : !qd.ref<f32>
+    %root = qd.unary sqrt %value : f32 -> f32
+    %all = qd.binary add %sum, %root : f32, f32 -> f32
+    qd.store %all, %place : !qd.ref<f32>
     qd.yield
   }
 }

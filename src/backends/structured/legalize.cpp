@@ -320,13 +320,13 @@ void splitCasts(llvm::Function &function) {
 
 void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64, bool hasExactQuotients) {
   module.setDataLayout(kDataLayout);
-  if (!hasExactQuotients) keepQuotients(module); // the device library's own functions allow for errors
+  if (!hasExactQuotients) keepExactOperations(module, hasF64); // the device library's own functions allow for errors
   linkDeviceLibrary(module, kLocal);
   inlineEverything(module, entries);
   stages.finish("device library");
   stages.begin("optimizing");
   optimize(module, llvm::TargetIRAnalysis(), /*isGpu=*/true, optLevel);
-  widenQuotients(module);
+  widenExactOperations(module);
   if (!hasF64) {
     for (llvm::Function &function : module)
       if (!function.isDeclaration()) scalarize(function);

@@ -206,42 +206,51 @@ void chooseResultsOfZeros(llvm::Function &function) {
   }
 }
 
-constexpr llvm::StringLiteral kQuotientCall = "exact_quotient.";
+constexpr llvm::StringLiteral kExactCall = "exact.";
 
-void keepQuotients(llvm::Module &module) {
-  llvm::SmallVector<llvm::BinaryOperator *> quotients;
+/// Whether it is a quotient or a root of less than 64 bits that must be rounded right; a division by a power of two always is.
+static bool mustBeExact(const llvm::Instruction &instruction, bool hasF64) {
+  if (!instruction.getType()->isFPOrFPVectorTy() || instruction.getType()->getScalarType()->isDoubleTy()) return false;
+  if (auto *root = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction))
+    return hasF64 && root->getIntrinsicID() == I::sqrt && !root->hasApproxFunc();
+  if (instruction.getOpcode() != llvm::Instruction::FDiv || instruction.hasAllowReciprocal()) return false;
+  const llvm::APFloat *divisor;
+  return !llvm::PatternMatch::match(instruction.getOperand(1), llvm::PatternMatch::m_APFloat(divisor)) ||
+         !divisor->getExactInverse(nullptr);
+}
+
+void keepExactOperations(llvm::Module &module, bool hasF64) {
+  llvm::SmallVector<llvm::Instruction *> exact;
   for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      auto *quotient = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
-      if (!quotient || quotient->getOpcode() != llvm::Instruction::FDiv || quotient->hasAllowReciprocal()) continue;
-      const llvm::APFloat *divisor;
-      bool isProduct =
-          llvm::PatternMatch::match(quotient->getOperand(1), llvm::PatternMatch::m_APFloat(divisor)) && divisor->getExactInverse(nullptr);
-      if (!isProduct && !quotient->getType()->getScalarType()->isDoubleTy()) quotients.push_back(quotient);
-    }
-  for (llvm::BinaryOperator *quotient : quotients) {
-    llvm::Type *type = quotient->getType();
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (mustBeExact(instruction, hasF64)) exact.push_back(&instruction);
+  for (llvm::Instruction *instruction : exact) {
+    llvm::Type *type = instruction->getType();
+    bool isRoot = llvm::isa<llvm::IntrinsicInst>(instruction);
+    llvm::SmallVector<llvm::Value *> operands(llvm::drop_end(instruction->operand_values(), isRoot));
     std::string name;
-    llvm::raw_string_ostream(name) << kQuotientCall << *type;
-    llvm::FunctionCallee callee = module.getOrInsertFunction(name, type, type, type);
-    llvm::CallInst *call = Builder(quotient).CreateCall(callee, {quotient->getOperand(0), quotient->getOperand(1)});
+    llvm::raw_string_ostream(name) << kExactCall << operands.size() << "." << *type;
+    llvm::SmallVector<llvm::Type *> types(operands.size(), type);
+    llvm::FunctionCallee callee = module.getOrInsertFunction(name, llvm::FunctionType::get(type, types, false));
+    llvm::CallInst *call = Builder(instruction).CreateCall(callee, operands);
     call->setDoesNotAccessMemory();
     call->setDoesNotThrow();
     call->addFnAttr(llvm::Attribute::WillReturn);
-    quotient->replaceAllUsesWith(call);
-    quotient->eraseFromParent();
+    instruction->replaceAllUsesWith(call);
+    instruction->eraseFromParent();
   }
 }
 
-void widenQuotients(llvm::Module &module) {
+void widenExactOperations(llvm::Module &module) {
   for (llvm::Function &function : llvm::make_early_inc_range(module)) {
-    if (!function.getName().starts_with(kQuotientCall)) continue;
+    if (!function.getName().starts_with(kExactCall)) continue;
     for (llvm::User *user : llvm::make_early_inc_range(function.users())) {
       auto *call = llvm::cast<llvm::CallInst>(user);
       Builder at(call);
       llvm::Type *wide = call->getType()->getWithNewType(at.getDoubleTy());
-      llvm::Value *quotient = at.CreateFDiv(at.CreateFPExt(call->getArgOperand(0), wide), at.CreateFPExt(call->getArgOperand(1), wide));
-      call->replaceAllUsesWith(at.CreateFPTrunc(quotient, call->getType()));
+      auto widen = [&](unsigned i) { return at.CreateFPExt(call->getArgOperand(i), wide); };
+      llvm::Value *result = call->arg_size() == 1 ? at.CreateUnaryIntrinsic(I::sqrt, widen(0)) : at.CreateFDiv(widen(0), widen(1));
+      call->replaceAllUsesWith(at.CreateFPTrunc(result, call->getType()));
       call->eraseFromParent();
     }
     function.eraseFromParent();

@@ -41,10 +41,11 @@ llvm::Value *roundBySums(Builder &at, I::ID kind, llvm::Value *value);
 llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
 /// Halves are rounded away from zero.
 llvm::Value *roundAway(Builder &at, llvm::Value *value);
-/// Makes calls of the quotients of f32 and f16 that must be rounded right, so that LLVM does not compute them in the narrow type again.
-void keepQuotients(llvm::Module &module);
-/// Replaces these calls by quotients of f64, whose second rounding changes nothing (Figueroa, *When is double rounding innocuous?*, 1995).
-void widenQuotients(llvm::Module &module);
+/// Makes calls of the quotients and, on devices with f64, roots of f32 and f16 that must be rounded right, so that LLVM does not compute
+/// them in the narrow type again.
+void keepExactOperations(llvm::Module &module, bool hasF64);
+/// Replaces these calls by operations of f64, whose second rounding changes nothing (Figueroa, *When is double rounding innocuous?*, 1995).
+void widenExactOperations(llvm::Module &module);
 /// Replaces arithmetic with a constant zero by choices among its few results. Mesa 22.3's processor driver takes 0 * x and 0 / x for 0,
 /// 0 + x for x and x / 0 for undefined, whatever the sign of x, and whether it is a number.
 void chooseResultsOfZeros(llvm::Function &function);

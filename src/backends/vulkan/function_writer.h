@@ -78,6 +78,7 @@ private:
   //--- instructions.cpp ---
   void writeInstruction(const llvm::Instruction &instruction);
   void writeBinary(const llvm::BinaryOperator &binary);
+  bool isShortQuotient(const llvm::BinaryOperator &quotient) const;
   void writeShortQuotient(const llvm::BinaryOperator &binary);
   void writeFloatBinary(const llvm::BinaryOperator &binary);
   void writeComparison(const llvm::CmpInst &comparison);

@@ -5,6 +5,7 @@
 #include "backends/structured/grid_target.h"
 #include "backends/vulkan/function_writer.h"
 
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 
 namespace qd::backends::vulkan {
@@ -68,13 +69,25 @@ void FunctionWriter::writeFloatBinary(const llvm::BinaryOperator &binary) {
   if (!binary.hasAllowContract()) module.decorate(getOperand(&binary), spirv::Decoration::NoContraction);
 }
 
-/// Quotients and remainders of 8 and 16 bits: NVIDIA's driver computes 255 / 255 as 0 and 65535 / 255 as 256 where it knows the ranges.
-/// The quotient of f32 may be off by 2.5 units, so that its whole part is at most one off. The remainder tells.
+static bool isSigned(const llvm::BinaryOperator &quotient) {
+  return quotient.getOpcode() == llvm::Instruction::SDiv || quotient.getOpcode() == llvm::Instruction::SRem;
+}
+
+/// Whether the operands of a quotient have at most 16 bits and a sign, as far as LLVM knows.
+bool FunctionWriter::isShortQuotient(const llvm::BinaryOperator &quotient) const {
+  return llvm::all_of(quotient.operands(), [&](const llvm::Value *operand) {
+    return isSigned(quotient) ? llvm::ComputeMaxSignificantBits(operand, layout) <= 17
+                              : llvm::computeKnownBits(operand, layout).countMaxActiveBits() <= 16;
+  });
+}
+
+/// Quotients and remainders of numbers that are known to be short: NVIDIA's driver computes 255 / 255 as 0 and 65535 / 255 as 256 where it
+/// knows the ranges. The quotient of f32 may be off by 2.5 units, so that its whole part is at most one off. The remainder tells.
 void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
   unsigned bits = getContainerBits(type->getIntegerBitWidth());
   auto kind = binary.getOpcode();
-  bool isSigned = kind == llvm::Instruction::SDiv || kind == llvm::Instruction::SRem;
+  bool isSigned = vulkan::isSigned(binary);
   bool isQuotient = kind == llvm::Instruction::SDiv || kind == llvm::Instruction::UDiv;
   Id i32 = module.getInt(32), f32 = module.getFloat(32), boolean = module.getBool(), zero = module.getNumber(0);
   auto get = [&](const llvm::Value *operand) {
@@ -95,7 +108,7 @@ void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   result = add(emit(Opcode::OpSGreaterThanEqual, boolean, {rest, divisor}), 1, result);
   if (isSigned) result = negate(emit(Opcode::OpSLessThan, boolean, {emit(Opcode::OpBitwiseXor, i32, {a, b}), zero}), result);
   if (!isQuotient) result = emit(Opcode::OpISub, i32, {a, emit(Opcode::OpIMul, i32, {result, b})});
-  define(binary, mask(type, convertInteger(result, 32, bits)));
+  define(binary, mask(type, convertInteger(result, 32, bits, isSigned && bits > 32)));
 }
 
 void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
@@ -115,7 +128,7 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
     default: return define(binary, getOperand(left)); // shifts by 0, quotients by 1: all else is undefined
     }
   }
-  if (binary.isIntDivRem() && getContainerBits(type->getIntegerBitWidth()) < 32) return writeShortQuotient(binary);
+  if (binary.isIntDivRem() && isShortQuotient(binary)) return writeShortQuotient(binary);
   // Results that may have bits above their width.
   auto writeMasked = [&](Opcode op, Id a, Id b) { define(binary, mask(type, emit(op, getType(type), {a, b}))); };
   switch (binary.getOpcode()) {
@@ -125,7 +138,10 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   case B::Shl: return writeMasked(Opcode::OpShiftLeftLogical, getOperand(left), getOperand(right));
   case B::AShr: return writeMasked(Opcode::OpShiftRightArithmetic, getSigned(left), getOperand(right));
   case B::SDiv: return writeMasked(Opcode::OpSDiv, getSigned(left), getSigned(right));
-  case B::SRem: return writeMasked(Opcode::OpSRem, getSigned(left), getSigned(right));
+  case B::SRem: { // Vulkan leaves OpSRem of negative numbers undefined
+    Id a = getSigned(left), b = getSigned(right), wide = getType(type), quotient = emit(Opcode::OpSDiv, wide, {a, b});
+    return writeMasked(Opcode::OpISub, a, emit(Opcode::OpIMul, wide, {quotient, b}));
+  }
   case B::LShr: return write(Opcode::OpShiftRightLogical);
   case B::UDiv: return write(Opcode::OpUDiv);
   case B::URem: return write(Opcode::OpUMod);

@@ -14,6 +14,7 @@ from tests.python.vulkan.vulkan_device import find_absence, watch_modules
 
 pytestmark = pytest.mark.skipif(bool(find_absence()), reason="no Vulkan device")
 
+S_REM, S_MOD = 138, 139
 LOAD, STORE, MEMBER_DECORATE, ACCESS_CHAIN, VARIABLE = 61, 62, 72, 65, 59
 NON_PRIVATE, NON_WRITABLE, PUSH_CONSTANT = 0x20, 24, 9
 
@@ -144,3 +145,21 @@ def test_every_quotient_of_short_integers(modules: list[bytes], dtype: Any) -> N
     np.testing.assert_array_equal(rest, (wide - expected * by).astype(info.dtype))
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(negative, (-x).astype(np.int32))
+
+
+@pytest.mark.parametrize("dtype", [qd.i8, qd.i16, qd.i32, qd.i64], ids=str)
+def test_no_remainder_is_left_to_the_driver(modules: list[bytes], dtype: Any) -> None:
+    """Vulkan defines OpSRem and OpSMod of numbers that are not negative only."""
+
+    @qd.kernel
+    def wrap(a: qd.types.ndarray(dtype, 1), b: qd.types.ndarray(dtype, 1), rests: qd.types.ndarray(dtype, 2)):
+        for i in a:
+            rests[i, 0], rests[i, 1], rests[i, 2] = a[i] % b[i], qd.raw_mod(a[i], b[i]), a[i] % 17
+
+    numbers = np.arange(-100, 100)
+    a, b = numbers.astype(np.dtype(str(dtype).replace("i", "int"))), np.where(numbers < 0, 7, -13)
+    rests = np.zeros((200, 3), a.dtype)
+    wrap(a, b.astype(a.dtype), rests)
+    np.testing.assert_array_equal(rests, np.stack([a % b, np.fmod(a, b), a % 17], axis=1))
+    (module,) = modules
+    assert not {S_REM, S_MOD} & {number for number, _ in read(module)}
