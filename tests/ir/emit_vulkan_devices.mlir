@@ -14,12 +14,15 @@
 // CHECK-DAG: fmul {{.*}}2.500000e-01
 // WIDE-DAG: fdiv <4 x double>
 // WIDE-DAG: sqrt.v4f64
+// WIDE-DAG: [[QUOTIENT:%.*]] = fdiv <4 x double>
+// WIDE-DAG: [[SHORT:%.*]] = fptrunc <4 x double> [[QUOTIENT]]
+// WIDE-DAG: floor.v4f32(<4 x float> [[SHORT]])
 // NARROW-DAG: fdiv <4 x float>
 // NARROW-DAG: sqrt.v4f32
 // WIDE: attributes #{{.*}} "prefers-registers"
 // NARROW-NOT: prefers-registers
 // SOFT-NOT: {{fdiv|fpext|x double}}
-// SOFT: call i64 @qd_double_divide_x1
+// SOFT: call fastcc i64 @qd_double_divide_x1
 // BINARY: QDEN
 qd.kernel @quotients [] attributes {argument_bytes = 8 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4>
@@ -34,7 +37,9 @@ qd.kernel @quotients [] attributes {argument_bytes = 8 : i32} {
     %inverse = qd.binary div %four, %value : f32, f32 -> f32
     %sum = qd.binary add %quarter, %inverse : f32, f32 -> f32
     %root = qd.unary sqrt %value : f32 -> f32
-    %all = qd.binary add %sum, %root : f32, f32 -> f32
+    %floor = qd.binary floor_div %root, %value : f32, f32 -> f32
+    %both = qd.binary add %sum, %root : f32, f32 -> f32
+    %all = qd.binary add %both, %floor : f32, f32 -> f32
     qd.store %all, %place : !qd.ref<f32>
     qd.yield
   }

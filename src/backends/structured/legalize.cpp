@@ -320,8 +320,10 @@ void splitCasts(llvm::Function &function) {
 
 void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64, bool hasExactQuotients) {
   module.setDataLayout(kDataLayout);
-  if (!hasExactQuotients) keepExactOperations(module, hasF64); // the device library's own functions allow for errors
+  if (!hasExactQuotients) keepExactOperations(module, hasF64, {""});
   linkDeviceLibrary(module, kLocal);
+  // The other functions of the device library allow for errors.
+  if (!hasExactQuotients) keepExactOperations(module, hasF64, {"qd_floor_div_", "qd_mod_", "qd_raw_mod_"});
   inlineEverything(module, entries);
   stages.finish("device library");
   stages.begin("optimizing");

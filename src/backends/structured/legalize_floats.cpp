@@ -219,11 +219,12 @@ static bool mustBeExact(const llvm::Instruction &instruction, bool hasF64) {
          !divisor->getExactInverse(nullptr);
 }
 
-void keepExactOperations(llvm::Module &module, bool hasF64) {
+void keepExactOperations(llvm::Module &module, bool hasF64, llvm::ArrayRef<llvm::StringRef> prefixes) {
   llvm::SmallVector<llvm::Instruction *> exact;
   for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function))
-      if (mustBeExact(instruction, hasF64)) exact.push_back(&instruction);
+    if (llvm::any_of(prefixes, [&](llvm::StringRef prefix) { return function.getName().starts_with(prefix); }))
+      for (llvm::Instruction &instruction : llvm::instructions(function))
+        if (mustBeExact(instruction, hasF64)) exact.push_back(&instruction);
   for (llvm::Instruction *instruction : exact) {
     llvm::Type *type = instruction->getType();
     bool isRoot = llvm::isa<llvm::IntrinsicInst>(instruction);
