@@ -169,15 +169,21 @@ struct CompileReport {
   uint32_t operations = 0; ///< in the lowered IR
 };
 
+/// The place of tasks and repeats among those that run concurrently.
+struct Branch {
+  uint32_t number = 0;  ///< 0: waits for all earlier tasks; equal numbers in a row wait only for tasks of the same number
+  uint32_t context = 0; ///< branches of different contexts wait for each other
+};
+
 /// A grid kernel, launched with QdGpuLaunch (runtime/kernel_abi.h) as its only parameter. Any grid of at least one block gives the right
 /// result: threads take further iterations until none are left.
 struct DeviceTask {
   std::string entry; ///< name of the function in the binary
   LaunchExpr iterations;
   uint32_t blockSize = 1;
-  uint32_t perThread = 1;  ///< iterations that a thread takes at a time
-  uint32_t maxBlocks = 0;  ///< largest grid; 0: any size
-  uint32_t branch = 0;     ///< 0: waits for all earlier tasks; equal numbers in a row wait only for tasks of the same number
+  uint32_t perThread = 1; ///< iterations that a thread takes at a time
+  uint32_t maxBlocks = 0; ///< largest grid; 0: any size
+  Branch branch;
   bool waits = false;      ///< its code waits for the earlier tasks, so it may be launched before they have ended
   bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and every thread has an iteration
   LaunchExpr sharedBytes;  ///< bytes of shared memory for private copies; not used when they exceed the target's limit
@@ -188,6 +194,7 @@ struct DeviceTask {
 struct Repeat {
   uint32_t firstTask = 0, endTask = 0;
   uint32_t slot = 0; ///< offset of the byte
+  Branch branch;
 };
 
 struct Artifact {

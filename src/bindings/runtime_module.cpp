@@ -5,6 +5,7 @@
 // adds no cost, while the dispatch of a binding layer costs as much as a whole launch may take.
 #include "bindings/read_options.h"
 #include "bindings/runtime_profiler.h"
+#include "launch/capture.h"
 #include "launch/containers/data_type.h"
 #include "launch/containers/dlpack.h"
 #include "launch/containers/tensor_object.h"
@@ -130,6 +131,7 @@ void setRandomSeed(int64_t seed) {
 
 void synchronize() {
   launch::requireActive();
+  launch::Capture::refuse("waiting for launches");
   launch::synchronize();
 }
 
@@ -170,6 +172,10 @@ void addStreams(nb::module_ &m) {
     launch::requireActive();
     return launch::getState().device->getStreams();
   };
+  auto use = [=] {
+    launch::Capture::refuse("using a stream or an event");
+    return find();
+  };
   auto toPointer = [](Handle handle) { return reinterpret_cast<void *>(handle); };
   auto wait = [](auto &&body) {
     nb::gil_scoped_release released;
@@ -180,7 +186,7 @@ void addStreams(nb::module_ &m) {
     if (find()) find()->destroyStream(toPointer(stream));
   });
   m.def("synchronize_stream", [=](Handle stream) {
-    if (!find()) return;
+    if (!use()) return;
     launch::waitForStream(toPointer(stream));
     find()->synchronizeStream(toPointer(stream));
   });
@@ -193,16 +199,17 @@ void addStreams(nb::module_ &m) {
     if (find()) find()->destroyEvent(toPointer(event));
   });
   m.def("record_event", [=](Handle event, Handle stream) {
-    if (find()) find()->recordEvent(toPointer(event), toPointer(stream));
+    if (use()) find()->recordEvent(toPointer(event), toPointer(stream));
   });
   m.def("wait_for_event", [=](Handle stream, Handle event) {
-    if (find()) find()->waitForEvent(toPointer(stream), toPointer(event));
+    if (use()) find()->waitForEvent(toPointer(stream), toPointer(event));
   });
   m.def("synchronize_event", [=](Handle event) {
-    if (runtime::Streams *streams = find()) wait([&] { streams->synchronizeEvent(toPointer(event)); });
+    if (runtime::Streams *streams = use()) wait([&] { streams->synchronizeEvent(toPointer(event)); });
   });
   m.def("elapsed_milliseconds",
         [=](Handle begin, Handle end) { return find() ? find()->computeMilliseconds(toPointer(begin), toPointer(end)) : 0.0f; });
+  m.def("current_stream", [] { return Handle(launch::currentStream); }, "The stream for launches of this thread; 0: the default one.");
   m.def(
       "set_stream", [=](Handle stream) { return Handle(std::exchange(launch::currentStream, toPointer(stream))); },
       "Set the stream for launches of this thread; returns the previous one.");
@@ -281,6 +288,23 @@ NB_MODULE(_runtime, m) {
   m.def(
       "current_tape", [=] { return own(launch::Ref::borrow(TapeContext::getCallHandler())); },
       "The tape or forward mode that handles the calls of this thread, or None.");
+  using launch::Capture;
+  nb::class_<Capture>(m, "Capture", "The calls that a `qd.graph.capture()` records, as far as the device knows them.")
+      .def(nb::init<>())
+      .def("begin", &Capture::begin, "Refuse what cannot be recorded in this thread, until `end`.")
+      .def("end", &Capture::end)
+      .def(
+          "prepare",
+          [](Capture &capture, nb::handle kernel, nb::handle arguments, nb::handle keywords) {
+            capture.prepare(kernel.ptr(), arguments.ptr(), keywords.ptr());
+          },
+          "kernel"_a, "arguments"_a, "keywords"_a, "Compile a kernel for a call, without running it.")
+      .def(
+          "replay", [](Capture &capture, nb::list calls, nb::handle stream) { capture.replay(calls.ptr(), stream.ptr()); }, "calls"_a,
+          "stream"_a.none(), "Run calls, a list of tuples (kernel, arguments, keywords), in a stream, or (None) in the current one.");
+  m.def(
+      "takes_launch", [](nb::handle kernel) { return Capture::take(kernel.ptr()).first; }, "kernel"_a,
+      "For the interpreter: whether the next launch of the kernel does not run.");
   m.def(
       "launch_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {

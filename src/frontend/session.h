@@ -79,10 +79,10 @@ struct CheckpointState {
     ir::IfOp op;
     std::vector<artifact::SourceLocation> frames; ///< the statement in it
   };
-  mlir::Value label;            ///< argument: the label of the checkpoint from which the launch resumes
-  mlir::Value position, status; ///< variables
-  int32_t count = 0;            ///< number of the current part of the kernel: odd in a checkpoint
-  std::vector<int64_t> labels;
+  mlir::Value label;                               ///< argument: the label of the checkpoint from which the launch resumes
+  mlir::Value position, status;                    ///< variables
+  int32_t count = 0;                               ///< number of the current part of the kernel
+  std::vector<std::pair<int64_t, int32_t>> labels; ///< of the checkpoints, with the numbers of the parts that they begin
   std::vector<Gate> gates;
 };
 

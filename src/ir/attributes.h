@@ -5,7 +5,8 @@
 
 namespace qd::ir {
 
-/// On operations and tasks of a `with qd.stream_parallel()` block: its number. Tasks of different blocks do not wait for each other.
+/// On operations and tasks of a `with qd.stream_parallel()` block, and of a section of a parallel context: its number, an i64, with that of
+/// the context in the upper half (0: none). Tasks of different blocks of one context do not wait for each other.
 inline constexpr llvm::StringLiteral kStreamBlock = "qd.stream_block";
 /// On a qd.tensor_argument: the array shares memory with another array, and both are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";

@@ -38,7 +38,7 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
     throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
   PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
   for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i)
-    if (isTensor(items[i])) requireAlive(items[i]);
+    if (isTensor(items[i])) provideMemory(items[i]);
   PyObject *result;
   synchronizeEpoch(kernel);
   if (kernel.specializations->launch(kernel, items, result)) return result;
@@ -72,21 +72,20 @@ static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ss
   return call("quadrants._language.parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
 
-/// While this object lives, launches of this thread go to the stream that the call names.
-class StreamChoice {
-public:
-  StreamChoice(PyObject *const *more, PyObject *names) {
-    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, k), "qd_stream") != 0 || more[k] == Py_None) continue;
-      Ref handle = call("quadrants._session.streams", "get_handle", "O", more[k]);
-      currentStream = PyLong_AsVoidPtr(handle.get());
-    }
-  }
-  ~StreamChoice() { currentStream = before; }
+StreamChoice::StreamChoice(PyObject *stream) : before(currentStream) {
+  if (stream == Py_None) return;
+  Ref handle = call("quadrants._session.streams", "get_handle", "O", stream);
+  currentStream = PyLong_AsVoidPtr(handle.get());
+}
 
-private:
-  void *before = currentStream;
-};
+StreamChoice::~StreamChoice() { currentStream = before; }
+
+/// The stream that a call names, or None; borrowed.
+static PyObject *findStream(PyObject *const *more, PyObject *names) {
+  for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, k), "qd_stream") == 0) return more[k];
+  return Py_None;
+}
 
 static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   KernelObject &kernel = kernelObject(self);
@@ -100,7 +99,7 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
     Ref positional = makeTuple(arguments, count), keywords = makeKeywords(arguments, count, names);
     return call("quadrants.interpreter", "run", "OOO", self, positional.get(), keywords.get()).release();
   }
-  StreamChoice choice(arguments + count, names);
+  const StreamChoice choice(findStream(arguments + count, names));
   synchronizeEpoch(kernel);
   Ref bound = bindArguments(kernel, arguments, count, names);
   PyObject *result;

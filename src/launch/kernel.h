@@ -44,6 +44,17 @@ void addKernelType(PyObject *module);
 /// Python code.
 std::vector<Specializations> releaseAllKernels();
 
+/// While this object lives, launches of this thread go to a qd.Stream; None: to the same one as before.
+class StreamChoice {
+public:
+  explicit StreamChoice(PyObject *stream);
+  ~StreamChoice();
+  StreamChoice(const StreamChoice &) = delete;
+
+private:
+  void *before;
+};
+
 inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }
 PyObject *getKernelFunction(PyObject *kernel);
 /// Switches to the current program's specializations.

@@ -42,6 +42,13 @@ private:
   PyObject *object = nullptr;
 };
 
+/// Sets a flag as long as it lives.
+struct Raised {
+  bool &flag;
+  const bool before = std::exchange(flag, true);
+  ~Raised() { flag = before; }
+};
+
 /// List of all living objects of a type with `previous` and `next`, for reset.
 template <typename Object> struct LiveList {
   Object *first = nullptr;

@@ -6,6 +6,7 @@
 //       and keeps Python responsive during a long launch.
 #include "launch/specialization.h"
 
+#include "launch/capture.h"
 #include "launch/containers/data_type.h"
 #include "launch/containers/tensor_object.h"
 #include "launch/containers/transfer.h"
@@ -267,6 +268,8 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
 }
 
 [[gnu::always_inline]] inline GuardResult Specialization::runFrame(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  if (auto [isCaptured, graph] = Capture::take(&kernel); isCaptured) [[unlikely]]
+    return runCaptured(kernel, frame, result, graph);
   if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
     noteSavedWrites(guards->listAccesses(frame.guards));
   if (TapeContext::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
@@ -274,6 +277,19 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
   if (frame.guards.fused) return runFused(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
   return runDirectly(kernel, frame, result);
+}
+
+/// Does not run the launch, or adds it to a graph.
+GuardResult Specialization::runCaptured(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph) {
+  if (!graph) {
+    result = Py_NewRef(Py_None);
+    return GuardResult::Passed;
+  }
+  const bool isPlain = frame.guards.hostArrays.empty() && !frame.guards.stream && !frame.guards.fused && !hasSavedMemory &&
+                       !TapeContext::isAnyActive() && kernel.mode != support::AutodiffMode::Replay;
+  if (isPlain) return run(kernel, frame, result, graph);
+  graph->flush(currentStream);
+  return runFrame(kernel, frame, result);
 }
 
 GuardResult Specialization::runDirectly(KernelObject &kernel, Frame &frame, PyObject *&result) {
@@ -297,7 +313,7 @@ GuardResult Specialization::runWithForeignArrays(KernelObject &kernel, Frame &fr
   return GuardResult::Passed;
 }
 
-GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph) {
   State &state = getState();
   SingleLauncher single;
   if (single.mustWait()) [[unlikely]] {
@@ -323,6 +339,13 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
   run.context.launch_index = state.launches++ - state.seededAt;
   lastLaunch = state.launches;
   if (state.memory) run.stream = currentStream;
+  if (graph) [[unlikely]] {
+    if (code->addTo(*graph, run, shared_from_this())) {
+      result = Py_NewRef(Py_None);
+      return GuardResult::Passed;
+    }
+    graph->flush(currentStream);
+  }
   bool isTimed = untimedLaunches == 0;
   uint64_t ticks = 0;
   if (lastMicroseconds > kWatchedMicroseconds && Watchdog::isMainThread()) {

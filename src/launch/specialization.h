@@ -64,7 +64,8 @@ private:
   GuardResult runFrame(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
   void hold(Frame &frame);
-  GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph = nullptr);
+  GuardResult runCaptured(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph);
   GuardResult runDirectly(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteDuration(uint64_t microseconds);
   GuardResult runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);

@@ -147,17 +147,18 @@ private:
     return std::min(cost, kCheapOps + 1);
   }
 
-  void makeTasks(Block &body) {
+  /// `branch`: the stream block that all operations belong to; null: each has its own.
+  void makeTasks(Block &body, Attribute branch = {}) {
     TaskOp serial;
     for (Operation *op : llvm::to_vector(llvm::make_pointer_range(body))) {
       if (auto repeat = dyn_cast<RepeatOp>(op)) {
         serial = {};
         op->moveBefore(&body, body.end());
-        makeTasks(repeat.getBody().front());
+        makeTasks(repeat.getBody().front(), branch ? branch : op->getAttr(kStreamBlock));
         continue;
       }
       bool parallel = isParallelLoop(*op);
-      Attribute streamBlock = op->getAttr(kStreamBlock), gate = op->getAttr(kGate);
+      Attribute streamBlock = branch ? branch : op->getAttr(kStreamBlock), gate = op->getAttr(kGate);
       bool fits = serial && serial->getAttr(kStreamBlock) == streamBlock && serial->getAttr(kGate) == gate;
       TaskOp task = parallel || !fits ? TaskOp() : serial;
       if (!task) {

@@ -14,12 +14,28 @@
 
 namespace qd::runtime {
 
+/// Launches of several kernels that a device runs as one, any number of times. It keeps what it needs of the last time, so that equal
+/// launches cost little.
+class LaunchGraph {
+public:
+  virtual ~LaunchGraph() = default;
+  /// Begins to collect launches.
+  virtual void begin() = 0;
+  /// Launches what was collected since the last call, before a launch that the graph cannot contain.
+  virtual void flush(void *stream) = 0;
+  /// Launches the rest.
+  virtual void finish(void *stream) = 0;
+};
+
 /// Machine code that is ready to run.
 class LoadedKernel {
 public:
   virtual ~LoadedKernel() = default;
   /// Runs the kernel to its end (an asynchronous device: queues it). `run` supplies the arguments, the result and the scratch block.
   virtual void run(KernelRun &run) = 0;
+  /// Adds the launch to a graph of the same device, which then keeps `owner`, the owner of this object. False if the launch must be one of
+  /// its own.
+  virtual bool addTo(LaunchGraph &, KernelRun &, const std::shared_ptr<const void> & /*owner*/) { return false; }
 };
 
 /// Streams besides the default one, which null stands for, and events in them. Handles are the driver's. Memory operations run in the
@@ -63,6 +79,8 @@ public:
   virtual std::unique_ptr<LoadedKernel> load(artifact::Artifact &artifact) = 0;
   /// Whether `load` does: then the disk cache stores artifacts again after they are loaded.
   virtual bool addsToBinaries() const { return false; }
+  /// Null if the device has no graphs.
+  virtual std::unique_ptr<LaunchGraph> makeGraph() { return nullptr; }
   /// Waits for everything that was launched.
   virtual void synchronize() = 0;
   /// Passes the times of tasks that have ended to the profiler.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -20,27 +21,17 @@ UNKNOWN, NONE = START + 1, START + 2
 HIDDEN = "_qd_from_checkpoint"
 
 
+@dataclasses.dataclass(frozen=True, repr=False)
 class GraphStatus:
-    """What a launch of a kernel with checkpoints returns.
+    """What a launch of a kernel with checkpoints returns."""
 
-    `yielded`: whether a checkpoint suspended the launch. `checkpoint`: the label of that checkpoint, or None; `kernel.resume` takes it.
-    """
-
-    __slots__ = ("checkpoint", "yielded")
-
-    def __init__(self, yielded: bool, checkpoint: int | None = None):
-        self.yielded, self.checkpoint = yielded, checkpoint
+    yielded: bool
+    """Whether a checkpoint suspended the launch."""
+    checkpoint: int | None = None
+    """The label of that checkpoint, or None; `kernel.resume` takes it."""
 
     def __repr__(self) -> str:
         return f"GraphStatus(yielded={self.yielded}{f', checkpoint={self.checkpoint!r}' if self.yielded else ''})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, GraphStatus):
-            return NotImplemented
-        return (self.yielded, self.checkpoint) == (other.yielded, other.checkpoint)
-
-    def __hash__(self) -> int:
-        return hash((self.yielded, self.checkpoint))
 
 
 def make_parameter(scalar: Any) -> Parameter:
@@ -101,12 +92,7 @@ class Level(NamedTuple):
 MISSING = object()
 
 
-class _Unresolved:
-    def __repr__(self) -> str:
-        return "<computed while the kernel is compiled>"
-
-
-_UNRESOLVED: Any = _Unresolved()
+_UNRESOLVED: Any = type("_Unresolved", (), {"__repr__": lambda _: "<computed while the kernel is compiled>"})()
 
 
 class Names:
@@ -144,20 +130,19 @@ class Scan:
         self.levels: list[Level] = []
         self._visit(get_source(kernel.function, is_kernel=True).tree.body, -1)
 
-    def _visit(self, body: list[ast.stmt], level: int) -> None:
+    def _visit(self, body: list[ast.stmt], level: int, is_inside: bool = False) -> None:
         for node in body:
             if isinstance(node, ast.With):
                 call = node.items[0].context_expr
-                if self.names.find_builtin(call) == "checkpoint":
+                if is_checkpoint := self.names.find_builtin(call) == "checkpoint":
                     self._add(call)
-                else:
-                    self._visit(node.body, level)
+                self._visit(node.body, level, is_inside or is_checkpoint)
             elif isinstance(node, ast.While) and self.names.find_builtin(node.test) == "graph_do_while":
                 self.levels.append(Level(ast.unparse(get_argument(node.test, 0, "flag")), level))
-                self._visit(node.body, len(self.levels) - 1)
+                self._visit(node.body, len(self.levels) - 1, is_inside)
             elif isinstance(node, ast.If) or (isinstance(node, ast.For) and self.names.find_builtin(node.iter) == "static"):
-                self._visit([*node.body, *node.orelse], level)
-            elif isinstance(node, (ast.For, ast.While)):
+                self._visit([*node.body, *node.orelse], level, is_inside)
+            elif isinstance(node, (ast.For, ast.While)) and not is_inside:
                 self.checkpoints.append(Checkpoint(None, None))
 
     def _add(self, call: Any) -> None:

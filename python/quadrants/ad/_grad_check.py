@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._containers.snapshots import Memories
 from ._loss import Loss
-from ._recorded import Cut, HostWrite, Memories, Recorded, Replaced
+from ._recorded import Cut, HostWrite, Recorded, Replaced
 
 _STEPS = [2.0**-exponent for exponent in range(3, 30)]
 _TOLERANCE = 100  # the relative error of a gradient must be smaller than one over this number

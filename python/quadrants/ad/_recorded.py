@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,16 +10,12 @@ import numpy as np
 
 from .. import _runtime
 from .._base.errors import OverwrittenError, OverwrittenPrimalError, QuadrantsCompilationError, QuadrantsRuntimeError
+from .._base.imports import load
+from .._containers.snapshots import Memories
 from .._values.matrix import Matrix
-from . import _snapshot
 
 _CONSTANT = (bool, int, float, str, bytes, type(None), np.generic, _runtime.FieldBase, _runtime.NdarrayBase, _runtime.TensorBase)
 _NUMBERS = (bool, int, float, str, np.generic)
-
-
-def load_interpreter() -> Any:
-    """Returns the interpreter, which is loaded on demand because few programs need it."""
-    return importlib.import_module("..interpreter", __package__)
 
 
 def call(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
@@ -30,21 +25,6 @@ def call(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | Non
 
 # By address and size: memory with a gradient, its contents after a call, and the gradient.
 Computed = dict[tuple[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
-
-
-class Memories:
-    """Snapshot of all containers and of the array arguments of a call, without gradients unless `with_gradients`."""
-
-    def __init__(self, arguments: tuple[Any, ...] = (), with_gradients: bool = False) -> None:
-        arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
-        containers = [row[0] for row in _runtime.list_containers()]
-        values = [container for container in containers if with_gradients or getattr(container, "_parent", container)._primal is None]
-        self.rows = [(memory, _snapshot.keep(memory)) for memory in (*values, *arrays)]
-
-    def restore(self) -> None:
-        """Restores the contents of the containers and arrays."""
-        for memory, saved in self.rows:
-            _snapshot.restore(memory, saved)
 
 
 class Recorded:
@@ -152,7 +132,7 @@ class Interpreted(Recorded):
     def _record(self, name: str) -> None:
         derived = getattr(self.function, name)._tangent if self.has_tangents else getattr(self.function, name)
         try:
-            self.recording = load_interpreter().record(derived, self.arguments, self.keywords or {})
+            self.recording = load("quadrants.interpreter").record(derived, self.arguments, self.keywords or {})
         except Exception as problem:  # reported when the gradient runs; the call itself raises its own error
             self.problem = problem
 

@@ -10,12 +10,14 @@ from .._base import options as _options
 from .._base.arch import GPU_NAMES
 from .._base.autodiff_mode import AutodiffMode
 from .._base.errors import QuadrantsCompilationError, warn
+from .._base.imports import load
+from .._containers.snapshots import Memories
 from .._containers.unfinished_trees import check_all_placed
 from .._language.kernel import Kernel
 from .._language.parameters import bind
 from ._grad_check import check_gradients
 from ._loss import Loss
-from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, load_interpreter
+from ._recorded import Computed, Cut, HostWrite, Interpreted, Recorded, Replaced, call
 
 # Faster calls do not justify another version of their kernel.
 _LEAST_MICROSECONDS = 50
@@ -91,7 +93,7 @@ class Tape:
         self._validates_copies = self.validation and arch in GPU_NAMES
         self._is_interpreted = (self.validation and not self._validates_copies) or self._has_tangents or arch == "python"
         if _options.get("arch") == "python":
-            load_interpreter().tapes[self] = threading.get_ident()
+            load("quadrants.interpreter").tapes[self] = threading.get_ident()
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
         self._may_fuse = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
         return self
@@ -109,7 +111,7 @@ class Tape:
         if keywords and keywords.get("qd_stream") is not None:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
         if self._validates_copies and not kernel.mode:
-            load_interpreter().validate(kernel, arguments, keywords or {})
+            load("quadrants.interpreter").validate(kernel, arguments, keywords or {})
         outer, begin, recorded = self._outer, self._context.position, None
         if self._is_interpreted and not kernel.mode:
             self._find_overwritten()
@@ -122,7 +124,7 @@ class Tape:
         elif outer is not None:
             result = outer._on_call(kernel, arguments, keywords)
         elif self._is_interpreted and self.validation and not kernel.mode:
-            result = load_interpreter().run(kernel, arguments, keywords or {}, validates=True)
+            result = load("quadrants.interpreter").run(kernel, arguments, keywords or {}, validates=True)
         else:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:

@@ -125,6 +125,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
         if kernel.has_checkpoints:
             _evaluator.awaited = None if arguments[-1] == checkpoints.START else arguments[-1]
         _check_version(kernel, arguments, given)
+        if _runtime.takes_launch(kernel):
+            return None  # a graph is being captured
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:

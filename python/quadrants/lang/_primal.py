@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -55,12 +56,9 @@ _GRAPHS: dict[str, Any] = {
 def count_graphs() -> dict[str, Callable[[], Any]]:
     """Returns the functions that count graphs by name: a processor has none, and those of a GPU are not counted."""
 
-    def make(name: str, without: Any) -> Callable[[], Any]:
-        def count() -> Any:
-            if _options.get("arch") in GPU_NAMES:
-                raise QuadrantsRuntimeError(f"{name}(): graphs are not counted: qd.profiler shows the tasks of each launch")
-            return without
+    def count(name: str) -> Any:
+        if _options.get("arch") in GPU_NAMES:
+            raise QuadrantsRuntimeError(f"{name}(): graphs are not counted: qd.profiler shows the tasks of each launch")
+        return _GRAPHS[name]
 
-        return count
-
-    return {name: make(name, without) for name, without in _GRAPHS.items()}
+    return {name: functools.partial(count, name) for name in _GRAPHS}

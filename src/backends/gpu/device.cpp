@@ -25,6 +25,10 @@ const QdRuntimeApi &GpuDevice::getApi() const {
   return none;
 }
 
+std::unique_ptr<runtime::LaunchGraph> GpuDevice::makeGraph() {
+  return memory->usesGraphs && memory->api.hasGraphs() ? std::make_unique<GpuGraph>(memory) : nullptr;
+}
+
 void GpuDevice::collectTimes() {
   if (!timer) return;
   Memory::Scope scope(*memory);

@@ -17,6 +17,7 @@ public:
   std::string_view getTarget() const override { return memory->api.backend; }
   std::string getArchitecture() const override { return architecture; }
   const QdRuntimeApi &getApi() const override;
+  std::unique_ptr<runtime::LaunchGraph> makeGraph() override;
   void synchronize() override { memory->synchronize(); }
   void collectTimes() override;
   std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }

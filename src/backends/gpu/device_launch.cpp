@@ -75,6 +75,10 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<TaskTimer> t
 GpuKernel::StreamState &GpuKernel::getStreamState(Stream stream) {
   for (std::unique_ptr<StreamState> &streamState : streamStates)
     if (streamState->stream == stream) return *streamState;
+  return *streamStates.emplace_back(makeStreamState(stream));
+}
+
+std::unique_ptr<GpuKernel::StreamState> GpuKernel::makeStreamState(Stream stream) {
   auto streamState = std::make_unique<StreamState>();
   streamState->stream = stream;
   streamState->state = memory->allocate(sizeof(QdGpuState));
@@ -92,7 +96,7 @@ GpuKernel::StreamState &GpuKernel::getStreamState(Stream stream) {
   }
   streamState->parameters.resize(sizeof(QdGpuLaunch) + (streamState->argumentCopy ? 0 : argumentBytes));
   streamState->nodes.resize(tasks.size());
-  return *streamStates.emplace_back(std::move(streamState));
+  return streamState;
 }
 
 GpuKernel::~GpuKernel() {

@@ -139,7 +139,7 @@ void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
     auto index = uint32_t(artifact.tasks.size());
     if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
       size_t number = artifact.repeats.size();
-      artifact.repeats.push_back({index, index, getConditionSlot(repeat)});
+      artifact.repeats.push_back({index, index, getConditionSlot(repeat), findBranch(repeat)});
       emitGrids(repeat.getBody().front(), /*isRepeated=*/true);
       artifact.repeats[number].endTask = uint32_t(artifact.tasks.size());
     } else if (auto task = dyn_cast<ir::TaskOp>(op)) {

@@ -110,6 +110,8 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index);
 int64_t getPackedBytes(ModuleEmitter &module, ir::TensorType type);
 /// Emits a task as a grid (grid/task.cpp): an entry, and its record in the artifact.
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast);
+/// The branch of a task or a repeat.
+artifact::Branch findBranch(mlir::Operation *op);
 /// Reports operations that the target does not support (grid/features.cpp).
 void refuseMissingFeatures(ModuleEmitter &module);
 /// The task and those directly after it that a single block of threads can run with it (grid/merged_tasks.cpp).

@@ -2,7 +2,7 @@
 //
 // In:   the statements of a kernel with checkpoints=True, and the label from which a launch resumes (a hidden argument).
 // Out:  a qd.if with the attribute kGate around all that changes data at the top level; split_tasks makes gates of tasks of it.
-// Here: the parts of the kernel are numbered in the order of the source: 1, 3, 5, ... are checkpoints, 0, 2, 4, ... what is between them.
+// Here: the parts of the kernel are numbered in the order of the source; a checkpoint, which may contain others, begins and ends one.
 //       A variable, the position, holds the number from which on statements run: 0 in a plain launch, that of a checkpoint in one that
 //       resumes there, and kSuspended after a checkpoint has suspended the launch. A do_while sets it back to 0 after a round that ran.
 //
@@ -130,7 +130,7 @@ int64_t Checkpoints::visitLabel(nb::handle at) {
   int overflow = 0;
   int64_t value = PyLong_AsLongLongAndOverflow(label.ptr(), &overflow);
   if (overflow || value <= kNone) fail(error::kSyntax, kName + ": the label `cp_id` must fit into 64 bits");
-  if (llvm::is_contained(session.checkpoints->labels, value))
+  if (llvm::is_contained(llvm::make_first_range(session.checkpoints->labels), value))
     fail(error::kSyntax, "qd.checkpoint(cp_id=" + toText(nb::repr(label)) + ", ...) declares a cp_id that is already used by another " +
                              "checkpoint in kernel '" + session.artifact.kernel + "'");
   return value;
@@ -165,17 +165,15 @@ void Checkpoints::visitCheckpoint(nb::handle at, nb::handle call) {
   if (!session.checkpoints)
     fail(error::kSyntax, kName + " found in kernel '" + session.artifact.kernel +
                              "', which was not decorated with `checkpoints=True`: " + "write @qd.kernel(graph=True, checkpoints=True)");
-  if (nesting.isInCheckpoint) fail(error::kSyntax, kName + " cannot be nested inside another " + kName);
   if (nesting.sections != Sections::None || nesting.isInStreamBlock)
     fail(error::kSyntax, kName + " cannot appear inside a qd.graph.parallel() section");
   if (!context.isTopLevel() || nesting.isInsideParallel)
-    fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of qd.graph.do_while(); it cannot be nested in "
-                                 "'if', 'for' or 'while'");
+    fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of qd.graph.do_while() or of another " + kName +
+                             "; it cannot be nested in 'if', 'for' or 'while'");
   CheckpointState &state = *session.checkpoints;
   Request request = readRequest(call);
   int64_t label = visitLabel(request.label);
-  state.labels.push_back(label);
-  ++state.count;
+  state.labels.emplace_back(label, ++state.count);
   {
     Enter inside(context);
     nesting.isInCheckpoint = true;
@@ -213,7 +211,7 @@ void Checkpoints::initialize() {
     status = create<ir::SelectOp>(isIt, unsuspended, status);
   };
   if (hasAny) startAt(kStart, 0);
-  for (auto [index, label] : llvm::enumerate(state.labels)) startAt(label, 2 * int64_t(index) + 1);
+  for (auto [label, number] : state.labels) startAt(label, number);
   create<ir::StoreOp>(position, state.position);
   create<ir::StoreOp>(status, state.status);
 }

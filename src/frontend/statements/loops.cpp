@@ -254,7 +254,6 @@ Tensor Loops::visitRepeatFlag(nb::handle call, nb::handle callee) {
     fail(error::kSyntax, kName + " requires @qd.kernel(graph=True)");
   if (!context.isTopLevel() || nesting.isInsideParallel)
     fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of another " + kName);
-  if (nesting.sections == Sections::Inside) fail(error::kSyntax, kName + " cannot appear inside a qd.graph.parallel() section");
   Arguments arguments;
   try {
     arguments = calls().visitArguments(call);

@@ -3,7 +3,7 @@
 // In:   the syntax node of a `with` statement.
 // Out:  the ops of its body with the attribute kStreamBlock.
 // Here: each block of qd.stream_parallel() and each section of qd.graph.parallel_context() gets a number. Tasks with different numbers may
-//       run concurrently; tasks before and after the statement are ordered with all of them.
+//       run concurrently if their contexts are the same; tasks before and after the statement are ordered with all of them.
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
@@ -34,7 +34,8 @@ void WithStatements::visitBranch(nb::handle at) {
   mlir::Block &block = *builder.getInsertionBlock();
   Operation *before = block.empty() ? nullptr : &block.back();
   statements().visitBlock(getAttribute(at, names().body));
-  IntegerAttr number = builder.getI32IntegerAttr(++streamBlockCount);
+  int64_t context = nesting.sections == Sections::None ? 0 : contextCount;
+  IntegerAttr number = builder.getI64IntegerAttr(context << 32 | ++blockCount);
   for (auto op = before ? std::next(before->getIterator()) : block.begin(); op != block.end(); ++op) op->setAttr(ir::kStreamBlock, number);
 }
 
@@ -69,6 +70,7 @@ void WithStatements::visitSections(nb::handle at, nb::handle call) {
                                     "'for' or 'while'");
   Enter inside(context);
   nesting.sections = Sections::Around;
+  ++contextCount;
   statements().visitBlock(getAttribute(at, names().body));
 }
 

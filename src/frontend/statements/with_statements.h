@@ -22,7 +22,7 @@ private:
   /// Compiles the body of a `with` statement whose tasks do not wait for those of its neighbors.
   void visitBranch(nb::handle node);
 
-  int streamBlockCount = 0;
+  int64_t blockCount = 0, contextCount = 0;
 };
 
 } // namespace qd::frontend

@@ -6,6 +6,7 @@
 //
 // Indices and values may be objects whose methods run any code, including qd.reset(). Therefore all of them are converted to numbers before
 // the memory is read, and no Python code runs until the access is done.
+#include "launch/capture.h"
 #include "launch/containers/data_type.h"
 #include "launch/containers/tensor_object.h"
 #include "launch/containers/transfer.h"
@@ -143,13 +144,14 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
   return guard([&]() -> PyObject * {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!object.tensor.data) {
-      requireAlive(self);
-    } else if (object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor) && !object.tensor.buffer->getMemory()) {
+      provideMemory(self);
+    } else if (!Capture::isRecording() && object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor) &&
+               !object.tensor.buffer->getMemory()) {
       if (unsigned char *address = findPlain(object.tensor, keyObject)) return readScalar(object.tensor.layout.element.scalar, address);
     }
     Key key;
     if (!readKey(key, keyObject) || isPart(object, key)) return makeSubview(self, keyObject);
-    if (!object.tensor.data) requireAlive(self);
+    if (!object.tensor.data || Capture::isRecording()) requireAlive(self);
     unsigned char *address = findElement(object, key);
     if (object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor)) {
       support::ScalarType type = object.tensor.layout.element.scalar;
@@ -167,7 +169,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
   return guard(-1, [&] {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!value) throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
-    if (!object.tensor.data) requireAlive(self);
+    if (!object.tensor.data || Capture::isRecording()) requireAlive(self);
     if (!object.tensor.buffer->isWritable()) throw support::Error(support::ErrorKind::Value, "the memory of the container is read-only");
     Key key;
     bool isIndex = readKey(key, keyObject);

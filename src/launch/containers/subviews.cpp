@@ -136,7 +136,7 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
       throw support::Error(support::ErrorKind::Value, "Zero-copy not available: axis " + std::to_string(tiling.axis) +
                                                           " lies in tiles, and a view has one stride for each axis; slice to_numpy()");
   // Methods of indices may run any Python code. From here on, none runs until the subview has its memory.
-  requireAlive(container);
+  provideMemory(container);
   int64_t byteOffset = whole.byteOffset;
   // An empty subview has no elements, so its offset does not matter.
   if (!std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset += layout::computeOffset(whole.layout, starts.data());
@@ -174,7 +174,7 @@ static PyObject *initSubview(PyObject *, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOO:init_subview", &made, &container, &key)) return nullptr;
     if (Py_TYPE(made) != subviewType || !isTensor(container)) throwPython(PyExc_TypeError, "init_subview takes a subview and a container");
     if (getTensor(made).state != Tensor::State::Unplaced) throw support::Error(support::ErrorKind::Runtime, "a subview is made once");
-    requireAlive(container);
+    provideMemory(container);
     fillSubview(made, container, key);
     Py_RETURN_NONE;
   });

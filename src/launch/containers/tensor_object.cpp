@@ -6,6 +6,7 @@
 
 #include "launch/tape/tape_context.h"
 
+#include "launch/capture.h"
 #include "launch/containers/data_type.h"
 #include "launch/containers/external_array.h"
 #define QD_IMPORT_NUMPY
@@ -193,7 +194,7 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   });
 }
 
-void requireAlive(PyObject *self) {
+void provideMemory(PyObject *self) {
   if (getTensor(self).state == Tensor::State::Alive) return;
   if (getTensor(self).state == Tensor::State::LazilyZeroed) return materializeZeros(tensorObject(self));
   // Allocates the tree of nodes that contains the field, or raises an error with the reason why there is no memory.
@@ -201,6 +202,11 @@ void requireAlive(PyObject *self) {
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));
   if (getTensor(self).state != Tensor::State::Alive)
     throw Error(ErrorKind::Runtime, "the runtime was reset by another thread while the container got its memory");
+}
+
+void requireAlive(PyObject *self) {
+  Capture::refuse("reading or writing a container from Python");
+  provideMemory(self);
 }
 
 static PyObject *markSparse(PyObject *self, PyObject *) {
@@ -350,7 +356,7 @@ enum class Need { Nothing, Memory };
 template <Need need, auto read> PyObject *getProperty(PyObject *self, void *) {
   return guard([&]() -> PyObject * {
     TensorObject &object = tensorObject(self);
-    if (need == Need::Memory) requireAlive(self);
+    if (need == Need::Memory) provideMemory(self);
     return read(object);
   });
 }
@@ -374,11 +380,12 @@ static PyObject *getOwnDtype(TensorObject &object) { return Py_NewRef(getDataTyp
 static PyObject *getDtype(TensorObject &object) { return isPast(object) ? Py_NewRef(Py_None) : getOwnDtype(object); }
 
 static PyObject *getLiveShape(TensorObject &object) {
-  if (isPast(object)) requireAlive(reinterpret_cast<PyObject *>(&object));
+  if (isPast(object)) provideMemory(reinterpret_cast<PyObject *>(&object));
   return getExtents(object);
 }
 
 static PyObject *getAddress(TensorObject &object) {
+  Capture::refuse("taking the address of a container");
   TapeContext::noteView(reinterpret_cast<PyObject *>(&object));
   object.tensor.buffer->noteView();
   return PyLong_FromVoidPtr(object.tensor.data);

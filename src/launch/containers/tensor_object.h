@@ -117,6 +117,8 @@ PyObject *getElement(PyObject *self, PyObject *key);
 int setElement(PyObject *self, PyObject *key, PyObject *value);
 /// Allocates the memory of a field whose tree of nodes is allocated on first use; for other containers without memory, throws an error with
 /// the reason.
+void provideMemory(PyObject *container);
+/// Does the same before the host reads or writes elements.
 void requireAlive(PyObject *container);
 
 } // namespace qd::launch

@@ -4,6 +4,7 @@
 // Out:  cleared shadows. Every buffer counts the writes through this package, so a gradient that was not written since it was zero needs no
 // clearing. A gradient that the last call of a tape will overwrite is marked as lazily zeroed: zeros are stored only if other code reads it
 // first.
+#include "launch/capture.h"
 #include "launch/containers/tensor_object.h"
 #include "launch/state.h"
 #include "launch/tape/tape_context.h"
@@ -110,6 +111,7 @@ void materializeZeros(TensorObject &object) {
 
 PyObject *clearShadows(PyObject *, PyObject *kindObject) {
   return guard([&]() -> PyObject * {
+    Capture::refuse("entering a tape");
     uint8_t kind = readKind(kindObject);
     std::vector<Ref> scattered; // filled after the walk, because filling may run any Python code
     for (TensorObject *object = getFirstTensor(); object; object = object->next) {

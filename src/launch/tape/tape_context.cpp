@@ -5,6 +5,7 @@
 // Here: contexts of one thread are a list, innermost first; undo logs also see the launches and writes of other threads.
 #include "launch/tape/tape_context.h"
 
+#include "launch/capture.h"
 #include "launch/state.h"
 #include "support/error.h"
 
@@ -49,13 +50,6 @@ private:
 
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, Turn::forgetOthers);
 
-/// Sets a flag as long as it lives.
-struct Raised {
-  bool &flag;
-  const bool before = std::exchange(flag, true);
-  ~Raised() { flag = before; }
-};
-
 } // namespace
 
 constinit thread_local TapeContext::Stack *TapeContext::stack = nullptr;
@@ -73,6 +67,7 @@ void TapeContext::link(Phase next) {
 }
 
 PyObject *TapeContext::enter() {
+  Capture::refuse("entering a tape");
   PyObject *handler = getCallHandler();
   if (phase != Phase::Idle) return handler;
   Turn turn;

@@ -230,7 +230,7 @@ void UndoLog::record(PyObject *object, const Box &box) {
     entry.owner = bytes->owner;
     entry.copy = copyOf(*bytes);
   } else {
-    entry.elements = call("quadrants.ad._snapshot", "keep", "O", object);
+    entry.elements = call("quadrants._containers.snapshots", "keep", "O", object);
   }
   entries.push_back(std::move(entry));
 }
@@ -325,7 +325,7 @@ void UndoLog::noteForeignWrite(PyObject *container, const Box &box) {
 /// Another thread writes to a container; the tape does not know how values that it reads from there depend on other values, so their
 /// gradients would be wrong.
 void UndoLog::noteForeign(PyObject *object, const std::string &writer) {
-  if (call("quadrants.ad._snapshot", "has_gradient", "O", object).get() != Py_True) return;
+  if (call("quadrants._containers.snapshots", "has_gradient", "O", object).get() != Py_True) return;
   foreign.push_back({Ref::borrow(object), writer +
                                               " has written to it on another thread while the tape recorded. Call it on the tape's own "
                                               "thread, or outside of the tape's block"});
@@ -342,8 +342,8 @@ void UndoLog::readForeign(PyObject *object) {
 /// Called after a launch.
 void UndoLog::watch(const LaunchGuards::Access &access) {
   bool isWritten = !access.input->written.isEmpty;
-  bool isComputed =
-      isWritten && !PyArray_Check(access.object) && call("quadrants.ad._snapshot", "has_gradient", "O", access.object).get() == Py_True;
+  bool isComputed = isWritten && !PyArray_Check(access.object) &&
+                    call("quadrants._containers.snapshots", "has_gradient", "O", access.object).get() == Py_True;
   if (access.input->read.isEmpty && !isComputed) return;
   for (Watched &entry : watched)
     if (entry.object.get() == access.object && entry.isComputed >= isComputed) return; // up to date, or refreshed by `noteEnd`
@@ -356,7 +356,7 @@ void UndoLog::watch(const LaunchGuards::Access &access) {
 void UndoLog::noteView(PyObject *container) {
   std::vector<Ref> objects; // recorded objects that the view can change
   bool isComputed = getTensor(container).buffer->getLastLaunch() > firstLaunch &&
-                    call("quadrants.ad._snapshot", "has_gradient", "O", container).get() == Py_True;
+                    call("quadrants._containers.snapshots", "has_gradient", "O", container).get() == Py_True;
   if (isComputed || recordsAll) objects.push_back(Ref::borrow(container));
   for (const Read &read : getReads(container)) objects.push_back(read.object);
   for (const Ref &object : objects) {
@@ -376,12 +376,12 @@ void UndoLog::copyNow(Watched &entry) {
   if (bytes && !entry.isComputed)
     entry.copy = copyOf(*bytes);
   else
-    entry.elements = call("quadrants.ad._snapshot", "keep", "O", object);
+    entry.elements = call("quadrants._containers.snapshots", "keep", "O", object);
 }
 
 bool UndoLog::hasChanged(const Watched &entry) {
   if (entry.elements) {
-    Ref differs = call("quadrants.ad._snapshot", "differs", "OO", entry.object.get(), entry.elements.get());
+    Ref differs = call("quadrants._containers.snapshots", "differs", "OO", entry.object.get(), entry.elements.get());
     return differs.get() == Py_True;
   }
   if (entry.version) return readVersion(entry.object.get()) != entry.version;
@@ -413,7 +413,7 @@ void UndoLog::compare(PyObject *object, bool isWritten) {
 void UndoLog::recordChange(Watched &&entry) {
   Entry before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
   if (entry.isComputed && entry.elements)
-    before.changed = call("quadrants.ad._snapshot", "find_changed", "OO", entry.object.get(), entry.elements.get());
+    before.changed = call("quadrants._containers.snapshots", "find_changed", "OO", entry.object.get(), entry.elements.get());
   std::optional<Bytes> bytes = findBytes(entry.object.get());
   if (entry.copy && bytes && bytes->count == entry.copy->getSize()) {
     before.data = bytes->begin;
@@ -440,7 +440,7 @@ void UndoLog::compareAll() {
 void UndoLog::swap(Entry &entry) {
   if (!entry.unknownReason.empty()) throw Error(ErrorKind::Runtime, entry.unknownReason);
   if (entry.elements) {
-    entry.elements = call("quadrants.ad._snapshot", "exchange", "OO", entry.object.get(), entry.elements.get());
+    entry.elements = call("quadrants._containers.snapshots", "exchange", "OO", entry.object.get(), entry.elements.get());
     return;
   }
   if (!entry.owner) {
@@ -471,7 +471,7 @@ void UndoLog::undo(size_t position) {
     Entry &entry = entries[undone - 1];
     swap(entry);
     --undone;
-    if (entry.changed) call("quadrants.ad._snapshot", "cut_gradient", "OO", entry.object.get(), entry.changed.get());
+    if (entry.changed) call("quadrants._containers.snapshots", "cut_gradient", "OO", entry.object.get(), entry.changed.get());
   }
 }
 

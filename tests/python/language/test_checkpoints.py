@@ -197,6 +197,59 @@ def test_a_checkpoint_may_hold_a_loop_over_tasks():
     assert log.to_numpy().tolist() == [1, 5, 2]
 
 
+@qd.kernel(graph=True, checkpoints=True)
+def checkpoints_in_a_checkpoint(log: Array, outer: Flag, inner: Flag, left: Flag):
+    log[0] += 1
+    with qd.checkpoint(Stage.GROW, yield_on=outer):
+        log[1] += 1
+        with qd.checkpoint(Stage.SORT, yield_on=inner):
+            for i in range(1):
+                log[2] += 1
+        while qd.graph.do_while(left):
+            with qd.checkpoint(1, yield_on=log[3] == 2):
+                log[3] += 1
+            left[()] -= 1
+        log[4] += 1
+    for i in range(1):
+        log[5] += 1
+
+
+def test_a_checkpoint_may_hold_others():
+    log, outer, inner, left = arguments = make(6), make(), make(), make(value=1)
+    resume = checkpoints_in_a_checkpoint.resume
+
+    def see(status):
+        return status.checkpoint, log.to_numpy().tolist()
+
+    assert see(checkpoints_in_a_checkpoint(*arguments)) == (None, [1, 1, 1, 1, 1, 1])
+    outer.fill(1)
+    inner.fill(1)
+    assert see(checkpoints_in_a_checkpoint(*arguments)) == (Stage.SORT, [2, 2, 2, 1, 1, 1])
+    inner.fill(0)
+    left.fill(2)
+    # The rest of the body of the outer checkpoint follows, and a checkpoint of its loop suspends the first round.
+    assert see(resume(*arguments, from_checkpoint=Stage.SORT)) == (1, [2, 2, 3, 2, 1, 1])
+    assert left[()] == 2
+    assert see(resume(*arguments, from_checkpoint=1)) == (Stage.GROW, [2, 2, 3, 4, 2, 1])
+    outer.fill(0)
+    left.fill(1)
+    assert see(resume(*arguments, from_checkpoint=Stage.GROW)) == (None, [2, 3, 4, 5, 3, 2])
+    assert checkpoints_in_a_checkpoint._primal.checkpoint_user_labels_by_cp_id == [Stage.GROW, Stage.SORT, 1, None]
+    assert [level.cond_arg_name for level in checkpoints_in_a_checkpoint._primal.graph_do_while_levels] == ["left"]
+
+
+def test_suspended_launches_of_other_arguments_do_not_meet():
+    sets = [(make(3 + n), make(value=1)) for n in range(3)]
+    assert all(three_loops(*each).checkpoint is Stage.GROW for each in sets)
+    for (x, flag), times in zip(reversed(sets), (1, 2, 3), strict=True):
+        for _ in range(times - 1):
+            assert three_loops.resume(x, flag, from_checkpoint=7).yielded
+        flag.fill(0)
+    for (x, flag), times in zip(sets, (3, 2, 1), strict=True):
+        assert three_loops.resume(x, flag, from_checkpoint=7) == PASSED
+        assert set(x.to_numpy()) == {101 + 10 * (times + 1)}
+
+
 def test_variables_are_known_to_a_resumed_launch():
     @qd.func
     def double(value: qd.i32) -> qd.i32:
@@ -404,7 +457,10 @@ BODY = "\n        x[0] = 1"
         ("with qd.checkpoint(1, yield_on=1):" + BODY, "must reference a kernel ndarray argument"),
         ("with qd.checkpoint(1, yield_on=nothing):" + BODY, "does not resolve to an ndarray kernel parameter"),
         ("with qd.checkpoint(1, yield_on=x):" + BODY, "0-d array of integers"),
-        ("with qd.checkpoint(1, yield_on=flag):\n        with qd.checkpoint(2, yield_on=flag):\n            x[0] = 1", "cannot be nested"),
+        (
+            "with qd.checkpoint(1, yield_on=flag):\n        with qd.checkpoint(1, yield_on=flag):\n            x[0] = 1",
+            "already used by another checkpoint",
+        ),
         ("for i in range(3):\n        with qd.checkpoint(2, yield_on=flag):\n            x[0] = 1", "cannot be nested"),
         ("if x[0] == 0:\n        with qd.checkpoint(2, yield_on=flag):\n            x[0] = 1", "at the kernel top level"),
         ("with qd.checkpoint(1, yield_on=flag):\n        return", r"Return inside qd.checkpoint\(\)"),

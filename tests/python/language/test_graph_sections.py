@@ -59,6 +59,46 @@ def test_sections_stand_in_repeated_rounds():
     assert total.to_numpy().tolist() == [40, 80]
 
 
+def test_a_section_repeats_tasks():
+    x, y, flags = qd.ndarray(qd.i32, shape=40), qd.ndarray(qd.i32, shape=3), [qd.ndarray(qd.i32, shape=()) for _ in range(3)]
+
+    @qd.kernel(graph=True)
+    def work(
+        x: qd.types.NDArray[qd.i32, 1],
+        y: qd.types.NDArray[qd.i32, 1],
+        outer: qd.types.NDArray[qd.i32, 0],
+        first: qd.types.NDArray[qd.i32, 0],
+        second: qd.types.NDArray[qd.i32, 0],
+    ):
+        while qd.graph.do_while(outer):
+            first[None], second[None] = 3, 2
+            with qd.graph.parallel_context():
+                with qd.graph.parallel():
+                    while qd.graph.do_while(first):
+                        for i in x:
+                            x[i] += 1
+                        first[None] -= 1
+                    y[0] += x[0]
+                with qd.graph.parallel():
+                    for i in range(5):
+                        y[1] += 1
+                    while qd.graph.do_while(second):
+                        for i in range(7):
+                            y[1] += 10
+                        second[None] -= 1
+            with qd.graph.parallel_context():
+                with qd.graph.parallel():
+                    for i in x:
+                        y[2] += x[i]
+            outer[None] -= 1
+
+    for step in range(2):
+        flags[0].fill(2)
+        work(x, y, *flags)
+        assert set(x.to_numpy()) == {6 * (step + 1)}
+    assert y.to_numpy().tolist() == [3 + 6 + 9 + 12, 4 * (5 + 140), 40 * (3 + 6 + 9 + 12)]
+
+
 def test_contexts_do_nothing_outside_of_kernels():
     with qd.graph.parallel_context(), qd.graph.parallel():
         values = np.ones(3)
@@ -73,9 +113,10 @@ MISTAKES = [
     (CONTEXT + "with qd.graph.parallel_context():\n        pass", "regions cannot be nested"),
     (CONTEXT + SECTION + "        " + SECTION + "            pass", "sections cannot be nested"),
     (
-        CONTEXT + SECTION + "        while qd.graph.do_while(flag):\n            pass",
-        r"do_while\(\) cannot appear inside a qd\.graph\.parallel",
+        CONTEXT + "while qd.graph.do_while(flag):\n        " + SECTION + "            pass",
+        r"may contain only 'with qd\.graph\.parallel",
     ),
+    (CONTEXT + SECTION + "        while qd.graph.do_while(flag):\n            " + CONTEXT + "            pass", "regions cannot be nested"),
     ("with qd.graph.parallel_context(1):\n    pass", r"parallel_context\(\) takes no arguments"),
     (CONTEXT + "with qd.graph.parallel(n=1):\n        pass", r"parallel\(\) takes no arguments"),
     ("for i in range(2):\n    with qd.graph.parallel_context():\n        pass", "must be at the kernel top level"),

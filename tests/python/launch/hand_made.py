@@ -54,7 +54,8 @@ class Task:
     block_size: int = 128
     per_thread: int = 1
     most_blocks: int = 0
-    branch: int = 0
+    branch: tuple[int, int] = (0, 0)
+    """Its number, and that of the context."""
 
 
 @dataclass
@@ -74,7 +75,8 @@ class HandMade:
     cacheable: bool = True
     name: str = "hand_made"
     tasks: list[Task] = field(default_factory=list)
-    repeats: list[tuple[int, int, int]] = field(default_factory=list)
+    repeats: list[tuple[Any, ...]] = field(default_factory=list)
+    """First task, end, offset of the condition, and perhaps a branch."""
     ptx: str = ""
     """In place of the path of the library; contains the path at {library}."""
 
@@ -144,8 +146,16 @@ def _input(item: Input) -> dict[str, Any]:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    sizes = {"blockSize": task.block_size, "perThread": task.per_thread, "maxBlocks": task.most_blocks, "branch": task.branch}
-    return {"entry": task.entry, "iterations": _host_number(task.iterations), **sizes}
+    sizes = {"blockSize": task.block_size, "perThread": task.per_thread, "maxBlocks": task.most_blocks}
+    return {"entry": task.entry, "iterations": _host_number(task.iterations), "branch": _branch(*task.branch), **sizes}
+
+
+def _branch(number: int = 0, context: int = 0) -> dict[str, Any]:
+    return {"number": number, "context": context}
+
+
+def _repeat(first: int, end: int, slot: int, *branch: int) -> dict[str, Any]:
+    return {"firstTask": first, "endTask": end, "slot": slot, "branch": _branch(*branch)}
 
 
 def _site(kind: str, pieces: list[Any], frames: list[Any]) -> dict[str, Any]:
@@ -164,7 +174,7 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
         "backend": "cuda" if made.tasks else "cpu",
         "binary": binary,
         "tasks": [_task(task) for task in made.tasks],
-        "repeats": [dict(zip(("firstTask", "endTask", "slot"), repeat, strict=True)) for repeat in made.repeats],
+        "repeats": [_repeat(*repeat) for repeat in made.repeats],
         "argumentBytes": made.argument_bytes,
         "scratchBytes": made.scratch_bytes,
         "inputs": [_input(item) for item in made.inputs],

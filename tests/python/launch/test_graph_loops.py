@@ -89,6 +89,27 @@ def test_parameters_of_tasks_in_loops_change(compiler: Any, driver: Any) -> None
     assert [count_rounds(2, 3), count_rounds(3, 1), count_rounds(1, 5)] == [[1, 2, 6, 2, 1], [1, 3, 3, 3, 1], [1, 1, 5, 1, 1]]
 
 
+@qd.kernel
+def in_a_branch(x: qd.types.ndarray(dtype=qd.i32, ndim=1), rounds: qd.i64) -> None:
+    pass
+
+
+def test_a_loop_in_a_branch_follows_only_its_branch(compiler: Any, driver: Any) -> None:
+    branches = [(0, 0), (1, 1), (2, 1), (2, 1), (2, 1), (0, 0)]
+    names = ["begin", "end", "outside", "inside", "outside_again", "end"]
+    tasks = [Task(entry, 1, block_size=1, branch=branch) for entry, branch in zip(names, branches, strict=True)]
+    compiler.attach(in_a_branch, HandMade(CODE, INPUTS, tasks=tasks, repeats=[(2, 5, 0, 2, 1), (3, 4, 1, 2, 1)], scratch_bytes=64))
+    x = qd.ndarray(qd.i32, (5,))
+    x.fill(0)
+    edges, loops = driver.edges, driver.loops
+    for _ in range(2):
+        in_a_branch(x, 3 + 100 * 2)
+    assert driver.loops == loops + 2
+    assert x.to_numpy().tolist() == [2, 6, 12, 6, 4]
+    # begin-end, begin-loop; in the loop: outside-set, set-loop, loop-again, again-set; in the inner one: inside-set; both branches-end
+    assert driver.edges - edges == 2 + 4 + 1 + 2
+
+
 def test_a_failed_check_ends_the_loop(compiler: Any, driver: Any) -> None:
     attach(compiler)
     x = qd.ndarray(qd.i32, (5,))

@@ -28,7 +28,7 @@ bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
 /// Whether one block of the task's size runs all iterations in its first round.
 bool isOneBlock(const artifact::DeviceTask &deviceTask) {
   using Step = artifact::LaunchExpr::Step;
-  if (deviceTask.sharedBytes.isKnown() || deviceTask.branch || !deviceTask.iterations.isKnown()) return false;
+  if (deviceTask.sharedBytes.isKnown() || deviceTask.branch.number || !deviceTask.iterations.isKnown()) return false;
   if (llvm::any_of(deviceTask.iterations.steps, [](const Step &step) { return step.kind == Step::Kind::Argument; })) return false;
   return deviceTask.iterations.evaluate(nullptr) <= int64_t(deviceTask.blockSize) * deviceTask.perThread;
 }

@@ -110,7 +110,8 @@ void GridTask::endSums() {
   // The block that increments the counter last reads the results of all blocks.
   llvm::Value *isLastShared = threads->makeShared(at.getInt32Ty(), "qd_is_last");
   llvm::Value *state = body->launch.loadAddress(body->offsetBy(body->launch.context, offsetof(QdGpuLaunch, state)));
-  llvm::Value *counter = body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * deviceTask.branch));
+  llvm::Value *counter =
+      body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * deviceTask.branch.number));
   body->emitWhen(isFirst, "count", [&] {
     // LLVM emits a relaxed instruction for any ordering here, so fences order the stores.
     at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.getAtomicScope());

@@ -36,12 +36,17 @@ constexpr double kMultiprocessors = 128;
 
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
+artifact::Branch findBranch(Operation *op) {
+  auto number = op->getAttrOfType<IntegerAttr>(ir::kStreamBlock);
+  if (!number) return {};
+  // More blocks than branches share branches in turn.
+  return {uint32_t(uint32_t(number.getInt()) - 1) % artifact::DeviceTask::kMaxBranches + 1, uint32_t(number.getInt() >> 32)};
+}
+
 void GridTask::emit(bool isLast) {
   module.grids.needsManyRegisters = false;
   module.grids.isLongTask = module.functions.getSize(task.getBody()) > kLongTask;
-  // More blocks than branches share branches in turn.
-  if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
-    deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
+  deviceTask.branch = findBranch(task);
   task.getParallel() ? emitParallel() : emitSerial(isLast);
   if (unsigned threads = countUsefulThreads()) module.grid->preferRegisters(*body->function, shape.blockSize, threads);
   if (module.calls.contains(task.getBody(), [](Operation *op) {
@@ -104,7 +109,7 @@ llvm::Function *GridTask::makeEntry() {
 void GridTask::beginEntry(const BodyFacts &facts) {
   body = std::make_unique<BodyEmitter>(module, makeEntry(), shape.lanes, facts);
   body->random.task = index;
-  body->blocks.branch = deviceTask.branch;
+  body->blocks.branch = deviceTask.branch.number;
   deviceTask.waits = module.traits.hasEarlyLaunch && shape.isBrief;
   if (deviceTask.waits) module.grid->launchEarly(body->builder);
 }

@@ -1,4 +1,4 @@
-"""Snapshots of memory, and gradients of overwritten elements, for tapes (called by launch/tape/undo_log.cpp)."""
+"""Snapshots of memory, and gradients of overwritten elements; for tapes (called by launch/tape/undo_log.cpp)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._containers import foreign as _foreign
+from .. import _runtime
+from . import foreign as _foreign
 
 
 def keep(memory: Any) -> Any:
@@ -61,3 +62,18 @@ def cut_gradient(memory: Any, changed: Any) -> None:
 
 def _bytes(values: Any) -> bytes:
     return np.ascontiguousarray(values if isinstance(values, np.ndarray) else values.cpu().numpy()).tobytes()
+
+
+class Memories:
+    """Snapshot of all containers and of the array arguments of a call, without gradients unless `with_gradients`."""
+
+    def __init__(self, arguments: tuple[Any, ...] = (), with_gradients: bool = False) -> None:
+        arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
+        containers = [row[0] for row in _runtime.list_containers()]
+        values = [container for container in containers if with_gradients or getattr(container, "_parent", container)._primal is None]
+        self.rows = [(memory, keep(memory)) for memory in (*values, *arrays)]
+
+    def restore(self) -> None:
+        """Restores the contents of the containers and arrays."""
+        for memory, saved in self.rows:
+            restore(memory, saved)
