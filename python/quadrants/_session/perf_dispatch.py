@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import os
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .. import _runtime
+from .._base import options as _options
 from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from .init import sync
+from .._containers.snapshots import Memories
+from .disk_cache import find_folder
+from .streams import Event
 
 NUM_FIRST_WARMUP = 1
 NUM_WARMUP = 0
@@ -35,6 +43,9 @@ _wants_names = os.environ.get("QD_PERFDISPATCH_FORCE", "").strip() == "?"
 _FORCE_MAP = {} if _wants_names else _parse_force_map(os.environ.get("QD_PERFDISPATCH_FORCE", ""))
 _ANY_FORCE_ACTIVE = bool(_FORCE_MAP) or _wants_names
 _PRINTS_CHOICES = os.environ.get("QD_PERFDISPATCH_PRINT_DEBUG") == "1"
+
+
+_Key = tuple[Hashable, tuple[int, ...]]  # what `get_geometry_hash` returned, and the implementations that accept the arguments
 
 
 class DispatchImpl:
@@ -65,13 +76,14 @@ class PerformanceDispatcher:
     repeat_after_seconds: float
     """Seconds after which the implementations are measured again; 0: never."""
 
-    def __init__(self, prototype: Callable[..., Any], get_geometry_hash: Callable[..., Hashable], **schedule: Any):
+    def __init__(self, prototype: Any, get_geometry_hash: Callable[..., Hashable], verify: bool, persist: bool, **schedule: Any):
         self.name = prototype.__name__
         self._parameters = list(inspect.signature(prototype).parameters)
-        self._get_geometry_hash = get_geometry_hash
+        self._get_geometry_hash, self._verify, self._persist = get_geometry_hash, verify, persist
         vars(self).update(schedule)
         self._implementations: list[DispatchImpl] = []
-        self._races: dict[tuple[Hashable, tuple[int, ...]], Iterator[tuple[int, dict[int, float] | None]]] = {}
+        self._races: dict[_Key, Iterator[tuple[int, dict[int, float] | None]]] = {}
+        self._winners: dict[_Key, int] = {}
         self._lock = threading.Lock()
         self._has_reported = False
         functools.update_wrapper(self, prototype)
@@ -113,17 +125,38 @@ class PerformanceDispatcher:
         if forced is not None or len(compatible) == 1:
             return self._implementations[compatible[0] if forced is None else forced](*arguments, **named)
         key = (self._get_geometry_hash(*arguments, **named), tuple(compatible))
+        if _runtime.current_tape() is not None:  # nothing is measured: the calls are recorded, and may run later
+            return self._implementations[self._winners.get(key, compatible[-1])](*arguments, **named)
         with self._lock:
-            position, seconds = next(self._races.setdefault(key, self._race(compatible)))
+            is_new = key not in self._races
+            position, seconds = next(self._races.setdefault(key, self._race(key)))
+        if is_new and self._verify:
+            return self._compare(compatible, arguments, named)
         if seconds is None:
             return self._implementations[position](*arguments, **named)
-        sync()
-        started = time.perf_counter()
+        begin, end = Event(), Event()
+        begin.record(named.get("qd_stream"))
         result = self._implementations[position](*arguments, **named)
-        sync()
-        elapsed = time.perf_counter() - started
+        end.record(named.get("qd_stream"))
+        end.synchronize()
         with self._lock:
-            seconds[position] += elapsed
+            seconds[position] += begin.elapsed_ms(end)
+        return result
+
+    def _compare(self, compatible: list[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Calls all implementations with the same contents of memory; the last call serves. Raises if they leave other values."""
+        bound = dict(zip(self._parameters, arguments, strict=False)) | named
+        memories = Memories(tuple(value for _, value in _list_values(bound, [])))
+        result, expected = None, dict[str, np.ndarray]()
+        for position in compatible:
+            memories.restore()
+            result = self._implementations[position](*arguments, **named)
+            found = {name: _copy(value) for name, value in _list_values(bound | {"the result": result}, [])}
+            for name, value in found.items():
+                if (difference := _find_difference(value, expected.get(name, value))) is not None:
+                    first, other = (self._implementations[number].__name__ for number in (compatible[0], position))
+                    raise QuadrantsRuntimeError(f"perf_dispatch '{self.name}': '{other}' and '{first}' differ: {name}{difference}")
+            expected = expected or found
         return result
 
     def _list_names(self) -> str:
@@ -141,9 +174,23 @@ class PerformanceDispatcher:
                 print(f"perf_dispatch '{self.name}': warning: '{wanted}' is not among them, measuring instead")
         return found
 
-    def _race(self, compatible: list[int]) -> Iterator[tuple[int, dict[int, float] | None]]:
+    def _find_record(self, key: _Key) -> Path | None:
+        """Returns the file that stores the decision for arguments of this kind on this device, or None."""
+        if not (self._persist and _options.get("offline_cache")):
+            return None
+        place = self.__module__, self.__qualname__, _runtime.target(), _runtime.statistics()["threads"]
+        names = [self._implementations[position].__name__ for position in key[1]]
+        digest = hashlib.sha256(repr((place, key[0], names)).encode()).hexdigest()
+        return find_folder(_options.current or {}) / "kernels-dispatch" / digest[:2] / digest
+
+    def _race(self, key: _Key) -> Iterator[tuple[int, dict[int, float] | None]]:
         """Yields, for each call with one geometry, the implementation that serves it, and the dictionary for its seconds or None."""
-        warmup = self.num_first_warmup
+        warmup, compatible = self.num_first_warmup, key[1]
+        record = self._find_record(key)
+        known = record.read_text() if record is not None and record.exists() else None
+        winner = next((position for position in compatible if self._implementations[position].__name__ == known), None)
+        if winner is not None:
+            yield from self._serve(key, winner, 0)
         while True:
             # The implementation that was registered last comes first, as in the reference.
             for position in compatible[::-1] * warmup:
@@ -155,11 +202,48 @@ class PerformanceDispatcher:
             if _PRINTS_CHOICES:
                 chosen = self._implementations[winner].__name__
                 print(f"perf_dispatch '{self.name}': chose '{chosen}' out of {len(seconds)} registered functions.")
-            calls, decided_at = 1, time.monotonic()  # calls since the decision, including the call that made it
-            while not (0 < self.repeat_after_count <= calls) and not (0 < self.repeat_after_seconds <= time.monotonic() - decided_at):
-                calls += 1
-                yield winner, None
+            if record is not None:
+                record.parent.mkdir(parents=True, exist_ok=True)
+                record.write_text(self._implementations[winner].__name__)
+            yield from self._serve(key, winner, 1)
             warmup = self.num_warmup
+
+    def _serve(self, key: _Key, winner: int, calls: int) -> Iterator[tuple[int, None]]:
+        """Yields the winner until the implementations are to be measured again; `calls`: of those since the decision, already made."""
+        self._winners[key], decided_at = winner, time.monotonic()
+        while not (0 < self.repeat_after_count <= calls) and not (0 < self.repeat_after_seconds <= time.monotonic() - decided_at):
+            calls += 1
+            yield winner, None
+
+
+def _list_values(members: Any, seen: list[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the containers, arrays and numbers in values and in the members of objects, with their names."""
+    for name, value in members.items():
+        if hasattr(value, "to_numpy") or hasattr(value, "cpu") or isinstance(value, (np.ndarray, np.generic, int, float)):
+            yield prefix + name, value
+        elif isinstance(value, (list, tuple)):
+            yield from _list_values({f"[{number}]": item for number, item in enumerate(value)}, seen, prefix + name)
+        elif {"_data_oriented", "__dataclass_fields__"} & {*dir(type(value))} and not any(value is known for known in seen):
+            seen.append(value)
+            yield from _list_values(vars(value), seen, f"{prefix}{name}.")
+
+
+def _copy(value: Any) -> Any:
+    value = value.to_numpy() if hasattr(value, "to_numpy") else value.detach().cpu().numpy() if hasattr(value, "cpu") else value
+    return np.concatenate([np.ravel(_copy(part)) for part in value.values()]) if isinstance(value, dict) else np.array(value)
+
+
+def _find_difference(found: np.ndarray, expected: Any) -> str | None:
+    """Returns the first difference as text, or None. Floats agree to half of their digits, compared with the largest of the array."""
+    if found.shape != expected.shape:
+        return f" has shape {found.shape}, not {expected.shape}"
+    same = found == expected
+    if found.dtype.kind == "f":
+        tolerance = np.finfo(found.dtype).eps ** 0.5
+        scale = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
+        same = np.isclose(found, expected, tolerance, tolerance * scale, equal_nan=True)
+    where = np.argwhere(~same)
+    return f"{where[0].tolist() or ''} is {found[tuple(where[0])]}, not {expected[tuple(where[0])]}" if len(where) else None
 
 
 def perf_dispatch(
@@ -170,6 +254,8 @@ def perf_dispatch(
     active: int = NUM_ACTIVE,
     repeat_after_count: int | None = None,
     repeat_after_seconds: float | None = None,
+    verify: bool = False,
+    persist: bool = False,
 ) -> Callable[[Callable[..., Any]], PerformanceDispatcher]:
     """Make a function that calls the fastest of the implementations that are registered with it.
 
@@ -184,8 +270,13 @@ def perf_dispatch(
         repeat_after_count: calls after which the implementations are measured again, 300 if `repeat_after_seconds` is not given either;
             0 or less: never.
         repeat_after_seconds: seconds after which they are measured again; 0 or less: never.
+        verify: let the first call with a geometry run all implementations, with the same contents of all containers, and compare what they
+            return and what they leave in the arguments and in the members of objects among them.
+        persist: store decisions in the disk cache, for later processes on such a device.
     Returns:
         A decorator, which returns the function. Its method `register` registers an implementation.
+    Raises:
+        QuadrantsRuntimeError: at a call, if no implementation accepts the arguments, or if `verify` finds that two differ.
 
     QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" selects implementations, "?" lists their names;
     QD_PERFDISPATCH_PRINT_DEBUG=1 prints each selection.
@@ -195,4 +286,4 @@ def perf_dispatch(
 
     schedule = {"num_first_warmup": first_warmup, "num_warmup": warmup, "num_active": active}
     schedule |= {"repeat_after_count": repeat_after_count, "repeat_after_seconds": repeat_after_seconds or 0.0}
-    return lambda prototype: PerformanceDispatcher(prototype, get_geometry_hash, **schedule)
+    return lambda prototype: PerformanceDispatcher(prototype, get_geometry_hash, verify, persist, **schedule)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from .._base.errors import QuadrantsRuntimeError
 from .._base.namespaces import forwarded
 
 
-class _Handle:
+class _Handle(contextlib.AbstractContextManager[Any]):
     """A handle of the driver that ends with its runtime."""
 
     _noun = ""
@@ -40,9 +41,6 @@ class _Handle:
         handle, self._value = self._value, 0
         if self._is_owned and handle and self._is_alive():
             self._destroy(handle)
-
-    def __enter__(self) -> Any:
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.destroy()
@@ -94,22 +92,25 @@ class Event(_Handle):
 
     def __init__(self, handle: int | None = None, prog_ref: Any = None) -> None:
         super().__init__(_runtime.make_event() if handle is None else int(handle), handle is None)
+        self._seconds = 0.0  # when it was recorded, for the CPU
 
     def record(self, qd_stream: Stream | None = None) -> None:
-        """Mark the current end of the stream `qd_stream`, or of the default stream."""
-        _runtime.record_event(self._use(), get_handle(qd_stream))
+        """Mark the present end of the stream `qd_stream`, or of the current stream of the thread."""
+        _runtime.record_event(self._use(), _runtime.current_stream() if qd_stream is None else get_handle(qd_stream))
+        self._seconds = time.perf_counter()
 
     def wait(self, qd_stream: Stream | None = None) -> None:
-        """Let work that is queued in the stream `qd_stream`, or the default stream, from now on wait for the mark."""
-        _runtime.wait_for_event(get_handle(qd_stream), self._use())
+        """Let work that is queued in the stream `qd_stream`, or the current one of the thread, from now on wait for the mark."""
+        _runtime.wait_for_event(_runtime.current_stream() if qd_stream is None else get_handle(qd_stream), self._use())
 
     def synchronize(self) -> None:
         """Wait until the work before the mark is done."""
         _runtime.synchronize_event(self._use())
 
     def elapsed_ms(self, other: Event) -> float:
-        """Return the milliseconds from this mark to `other`, both of which must be complete; 0 on the CPU."""
-        return _runtime.elapsed_milliseconds(self._use(), other._use())
+        """Return the milliseconds from this mark to `other`, both of which must be complete."""
+        handles = self._use(), other._use()
+        return _runtime.elapsed_milliseconds(*handles) if handles[0] else 1e3 * (other._seconds - self._seconds)
 
 
 def get_handle(stream: Stream | None) -> int:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 import quadrants as qd
@@ -178,3 +179,139 @@ def test_choices_are_printed_when_asked():
     output = run_program(QD_PERFDISPATCH_PRINT_DEBUG="1").stdout
     assert "perf_dispatch 'work': registered 'one'" in output
     assert "out of 2 registered functions." in output
+
+
+def make_verified(second, calls=None, **schedule):
+    @qd.perf_dispatch(get_geometry_hash=lambda body, out, n: n, verify=True, **schedule)
+    def work(body, out, n): ...
+
+    @work.register
+    def first(body, out, n):
+        for i in range(n):
+            out[i] += body.scale * (i + 1)
+        body.total[None] += 0.1
+        return n + 0.5
+
+    @work.register
+    def other(body, out, n):
+        if calls is not None:
+            calls.append(n)
+        return second(body, out, n)
+
+    return work, first
+
+
+@qd.data_oriented
+class Body:
+    def __init__(self):
+        self.scale, self.total, self.itself = 2.0, qd.field(qd.f32, shape=()), self
+
+
+def test_verified_implementations_serve_like_one():
+    calls = []
+    work, first = make_verified(lambda *arguments: first(*arguments), calls)
+    body, out = Body(), qd.ndarray(qd.f32, 3)
+    for step in range(1, 6):
+        assert work(body, out, 3) == 3.5
+        assert out.to_numpy().tolist() == [2.0 * step, 4.0 * step, 6.0 * step]
+    assert body.total[None] == pytest.approx(0.5)
+    assert calls[:2] == [3, 3]  # the first call runs both, and the second one serves
+    host = np.zeros(2, np.float32)
+    work(body, host, 2)
+    assert host.tolist() == [2.0, 4.0]
+
+
+def differ(change):
+    def second(body, out, n):
+        first(body, out, n)
+        return change(body, out, n)
+
+    work, first = make_verified(second)
+    with pytest.raises(qd.QuadrantsRuntimeError) as error:
+        work(Body(), qd.ndarray(qd.f32, 3), 3)
+    return str(error.value)
+
+
+def test_verification_names_the_first_difference():
+    def element(body, out, n):
+        out[1] = 5.0
+        return n + 0.5
+
+    def member(body, out, n):
+        body.total[None] = 7.0
+        return n + 0.5
+
+    def missing(body, out, n):
+        out[2] = float("nan")
+        return n + 0.5
+
+    assert "perf_dispatch 'work': 'other' and 'first' differ: out[1] is 5.0, not 4.0" in differ(element)
+    assert "body.total is 7.0, not 0.1" in differ(member)
+    assert "out[2] is nan, not 6.0" in differ(missing)
+    assert "the result is 4, not 3.5" in differ(lambda body, out, n: n + 1)
+
+
+def test_verification_ignores_rounding():
+    def close(body, out, n):
+        out[2] *= 1 + 1e-6
+        return n + 0.5 + 1e-12
+
+    def second(*arguments):
+        first(*arguments)
+        return close(*arguments)
+
+    work, first = make_verified(second)
+    work(Body(), qd.ndarray(qd.f32, 3), 3)
+
+
+def test_nothing_is_measured_under_a_tape_or_in_a_capture():
+    calls = []
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def add():
+        loss[None] += 1.0
+
+    @qd.perf_dispatch(get_geometry_hash=lambda: 0)
+    def work(): ...
+
+    @work.register
+    def slow():
+        calls.append("slow")
+        time.sleep(0.04)
+        add()
+
+    @work.register
+    def fast():
+        calls.append("fast")
+        add()
+
+    for _ in range(3):
+        with qd.ad.Tape(loss):
+            work()
+    with qd.graph.capture() as graph:
+        work()
+    assert calls == ["fast"] * 4
+    for _ in range(5):
+        work()
+    with qd.ad.Tape(loss):
+        work()
+    assert calls[4:] == ["fast", "slow", "fast", "slow", "fast", "fast"]
+    before = loss[None]
+    graph()
+    assert loss[None] == before + 1
+
+
+def test_decisions_are_stored_for_later_processes(tmp_path):
+    program = PROGRAM.replace("lambda: 0", "lambda: (3, 'a'), persist=True").replace(
+        "qd.init(arch=qd.cpu)", f"qd.init(arch=qd.cpu, offline_cache=True, offline_cache_file_path={str(tmp_path)!r})"
+    )
+    program = program.replace("def two(): return 2", "def two():\n    import time; time.sleep(0.02); return 2")
+
+    def run(text):
+        return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+
+    assert run(program) == "[2, 1, 2, 1, 1]\n"
+    assert run(program) == "[1, 1, 1, 1, 1]\n"
+    assert run(program.replace("(3, 'a')", "(4, 'a')")) == "[2, 1, 2, 1, 1]\n"
+    assert run(program.replace("offline_cache=True", "offline_cache=False")) == "[2, 1, 2, 1, 1]\n"
