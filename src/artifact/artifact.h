@@ -169,6 +169,9 @@ struct CompileReport {
   uint32_t operations = 0; ///< in the lowered IR
 };
 
+/// Claims of written elements (QdRuntimeApi::claim) with numbers from here on are those of parallel contexts, smaller ones those of loops.
+inline constexpr int32_t kFirstContextClaim = 1 << 24;
+
 /// The place of tasks and repeats among those that run concurrently.
 struct Branch {
   uint32_t number = 0;  ///< 0: waits for all earlier tasks; equal numbers in a row wait only for tasks of the same number

@@ -65,7 +65,9 @@ def CheckNans : QdPass<"qd-check-nans"> {
 }
 
 def CheckRaces : QdPass<"qd-check-races"> {
-  let summary = "store(x, element) => claim(element, iteration); store(x, element) in parallel loops.";
+  let summary = "store(x, element) => claim(element, iteration); store(x, element) in parallel loops and in sections of parallel contexts.";
+  let options = [Option<"loops", "loops", "bool", "true", "Check loops, and all stores in sections; else only those to containers that "
+                        "several sections write">];
 }
 
 def SplitTasks : QdPass<"qd-split-tasks"> {

@@ -52,7 +52,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   // From here on the kernel's body contains only tasks, and values cross tasks only through the scratch block.
 
   // While an atomic update still differs from a store.
-  if (options.checkRaces) pipeline.addPass(createCheckRaces());
+  if (options.checkRaces || (options.debug && !traits.hasGrids)) pipeline.addPass(createCheckRaces({/*loops=*/options.checkRaces}));
 
   // Before reductions: updates that need no atomics need no privatization either.
   pipeline.addPass(createDemoteAtomics());

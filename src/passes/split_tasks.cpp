@@ -154,7 +154,8 @@ private:
       if (auto repeat = dyn_cast<RepeatOp>(op)) {
         serial = {};
         op->moveBefore(&body, body.end());
-        makeTasks(repeat.getBody().front(), branch ? branch : op->getAttr(kStreamBlock));
+        if (branch) op->setAttr(kStreamBlock, branch);
+        makeTasks(repeat.getBody().front(), op->getAttr(kStreamBlock));
         continue;
       }
       bool parallel = isParallelLoop(*op);

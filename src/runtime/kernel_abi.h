@@ -45,8 +45,9 @@ typedef struct QdRuntimeApi {
   /* Called when an iteration of a loop writes to this address: fails as `fail` does when another iteration of the loop has claimed the
    * address. */
   void (*claim)(QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration);
-  /* Ends a round of repeated tasks: releases all temporary memory, lets other threads of the program run, and handles signals. */
-  void (*finish_round)(QdKernelContext *context);
+  /* Ends a round of repeated tasks: releases all temporary memory and claims, lets other threads of the program run, and handles signals.
+   * In a section, the claims of the sections remain. */
+  void (*finish_round)(QdKernelContext *context, int32_t is_in_section);
   /* Runs task for the iterations [begin, end) in blocks of block_size threads; begin is a multiple of block_size. `together`: all blocks
    * run at the same time, because they wait for each other. */
   void (*run_blocks)(QdKernelContext *context, QdThreadFunction task, int64_t begin, int64_t end, int32_t block_size, int64_t shared_bytes,

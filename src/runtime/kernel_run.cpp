@@ -93,9 +93,10 @@ bool KernelRun::mustStop() noexcept {
   return isStopped();
 }
 
-void KernelRun::finishRound() noexcept {
+void KernelRun::finishRound(bool isInSection) noexcept {
   releaseTemporaries();
-  if (reports) reports->claims.clear();
+  if (reports)
+    std::erase_if(reports->claims, [&](const auto &entry) { return !isInSection || entry.first.first < artifact::kFirstContextClaim; });
 }
 
 bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept {

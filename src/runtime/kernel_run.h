@@ -48,7 +48,7 @@ public:
   /// the loop number with its bits flipped.
   bool claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept;
   /// Ends a round of repeated tasks: forgets the claims of its iterations and releases its temporaries.
-  void finishRound() noexcept;
+  void finishRound(bool isInSection) noexcept;
   /// Reports how long the task took that began when this was called before; `beginTasks` comes before the first.
   void finishTask(int32_t task) noexcept;
   void beginTasks(uint32_t firstEntry);

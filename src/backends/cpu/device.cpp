@@ -114,9 +114,9 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
     (void)KernelRun::from(context).mustStop(); // the code after the loop tests QD_STOP only
 }
 
-void finishRound(QdKernelContext *context) {
+void finishRound(QdKernelContext *context, int32_t isInSection) {
   KernelRun &run = KernelRun::from(context);
-  run.finishRound();
+  run.finishRound(isInSection);
   (void)run.mustStop();
   thread_local std::chrono::steady_clock::time_point polled;
   if (auto now = std::chrono::steady_clock::now(); run.observer && now - polled > std::chrono::milliseconds(5)) {

@@ -213,7 +213,7 @@ private:
     builder.CreateBr(round);
     builder.SetInsertPoint(round);
     emitBlock(repeat.getBody().front());
-    callRuntime(kFinishRound, {});
+    callRuntime(kFinishRound, {builder.getInt32(repeat->hasAttr(ir::kStreamBlock))});
     llvm::Value *context = entry->getArg(0);
     llvm::Value *failed = loadMember(context, kContextOffsets[kFailed], builder.getInt32Ty(), /*isVolatile=*/true);
     builder.CreateCondBr(builder.CreateTrunc(failed, builder.getInt1Ty()), exit, judge); // QD_STOP is its lowest bit

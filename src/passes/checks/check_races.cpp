@@ -1,22 +1,26 @@
-// check_races.cpp: detect elements and outer variables that two iterations of a parallel loop write
+// check_races.cpp: detect elements and outer variables that two iterations of a parallel loop, or two sections, write
 //
 // In:   tasks.
 // Out:  a qd.claim before each plain store to an element, to a component of one, or to a variable from outside of the parallel loop. If the
 //       loop has plain stores to a container or variable, also before its atomic updates. An exchange that stores a part of a word claims
-//       the part.
+//       the part. In sections of a parallel context a claim before stores to elements names the section; the context stands for the loop.
 // Here: after tasks are known, before atomics become plain stores. Stores in functions that are not inlined are not checked.
+#include "artifact/artifact.h"
+#include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
 #include "passes/checks/assert_text.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace qd::ir;
 
 namespace qd::passes {
 
+#define GEN_PASS_DECL_CHECKRACES
 #define GEN_PASS_DEF_CHECKRACES
 #include "passes/passes.h.inc"
 
@@ -41,8 +45,71 @@ SmallVector<Value> listComponents(OpBuilder &builder, Location loc, Value place)
   return result;
 }
 
+/// Who writes.
+struct Writer {
+  ValueRange iteration;
+  int32_t number; ///< of the loop or context
+  StringRef name, others;
+};
+
+/// What the sections of a parallel context write.
+struct Context {
+  /// The plain stores and the updates of one container, and the sections that they are in.
+  struct Container {
+    SmallVector<std::pair<MemoryAccessOpInterface, int32_t>> accesses;
+    DenseSet<int32_t> sections;
+    bool isStored = false, isShared = false;
+  };
+  SmallVector<std::pair<Root, Container>> containers;
+
+  Container &get(Root root) {
+    auto found = llvm::find_if(containers, [&](const auto &known) { return known.first == root; });
+    return found != containers.end() ? found->second : containers.emplace_back(root, Container()).second;
+  }
+};
+
 struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
+  using Base::Base;
+
   void runOnOperation() override {
+    checkSections();
+    if (loops) checkLoops();
+  }
+
+  void checkSections() {
+    llvm::MapVector<int32_t, Context> contexts;
+    getOperation().walk([&](TaskOp task) {
+      auto block = task->getAttrOfType<IntegerAttr>(kStreamBlock);
+      auto number = block ? int32_t(block.getInt() >> 32) : 0;
+      if (number) collect(task, int32_t(block.getInt()), contexts[number]);
+    });
+    for (auto &[number, context] : contexts)
+      for (auto &[root, container] : context.containers) {
+        bool mayRace = loops || container.isShared || container.sections.size() > 1;
+        if (!container.isStored || !mayRace) continue;
+        for (auto [access, section] : container.accesses) {
+          OpBuilder builder(access);
+          auto type = IntegerType::get(builder.getContext(), 32, IntegerType::Signed);
+          Value own = ConstantOp::create(builder, access.getLoc(), builder.getIntegerAttr(type, section));
+          claim(access, {own, artifact::kFirstContextClaim + number, "a section of qd.graph.parallel_context()", ""});
+        }
+      }
+  }
+
+  static void collect(TaskOp task, int32_t section, Context &context) {
+    task.walk([&](MemoryAccessOpInterface access) {
+      ElementOp element = access.writes() ? findElement(access.getRef()) : ElementOp();
+      if (!element || element.getTensor().getDefiningOp<SharedOp>()) return;
+      Context::Container &container = context.get(findRoot(access.getRef()));
+      TensorArgumentOp argument = findContainer(element);
+      container.accesses.emplace_back(access, section);
+      container.sections.insert(section);
+      container.isStored |= isStore(access);
+      container.isShared |= argument && argument->hasAttr(kShares);
+    });
+  }
+
+  void checkLoops() {
     unsigned number = 0;
     forEachParallelLoop(getOperation(), [&](ForOp loop) {
       SmallVector<MemoryAccessOpInterface> stores, updates;
@@ -53,7 +120,8 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
         if (isStore(access)) stored.insert(findRoot(access.getRef()));
       });
       llvm::erase_if(updates, [&](MemoryAccessOpInterface access) { return !stored.contains(findRoot(access.getRef())); });
-      for (MemoryAccessOpInterface access : llvm::concat<MemoryAccessOpInterface>(stores, updates)) claim(access, loop, number);
+      for (MemoryAccessOpInterface access : llvm::concat<MemoryAccessOpInterface>(stores, updates))
+        claim(access, {loop.getBody().getArguments(), int32_t(number), "iteration (", ") of the parallel loop"});
       ++number;
     });
   }
@@ -72,7 +140,7 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
            (root.kind == Root::Kind::Local && !loop->isAncestor(reinterpret_cast<Operation *>(uintptr_t(root.id))));
   }
 
-  static void claim(MemoryAccessOpInterface access, ForOp loop, unsigned number) {
+  static void claim(MemoryAccessOpInterface access, const Writer &writer) {
     OpBuilder builder(access);
     const bool stores = isStore(access);
     auto exchange = dyn_cast<CompareExchangeOp>(access.getOperation());
@@ -88,12 +156,13 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
     } else {
       text << "Data race: a variable from outside of the loop";
     }
-    text.list(loop.getBody().getArguments(), stores ? " is written by iteration (" : " is updated by iteration (",
-              stores ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
+    const std::string begin = (stores ? " is written by " : " is updated by ") + writer.name.str();
+    const std::string end = writer.others.str() + (stores ? ", and by another one" : ", and written by another one");
+    writer.others.empty() ? text << begin + end : text.list(writer.iteration, begin, end);
     Location loc = element ? element.getLoc() : access.getLoc();
     for (Value place : listComponents(builder, loc, access.getRef()))
-      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), stores ? number : ~number, builder.getArrayAttr(text.fragments),
-                      text.values, part);
+      ClaimOp::create(builder, loc, place, writer.iteration, uint32_t(stores ? writer.number : ~writer.number),
+                      builder.getArrayAttr(text.fragments), text.values, part);
   }
 };
 

@@ -99,6 +99,96 @@ def test_a_section_repeats_tasks():
     assert y.to_numpy().tolist() == [3 + 6 + 9 + 12, 4 * (5 + 140), 40 * (3 + 6 + 9 + 12)]
 
 
+RACES = {
+    "stores of loops": ("for i in x:\n    x[i] = 1", "for i in range(2, 3):\n    x[i] = 2", r"x\[2\] is written"),
+    "a serial store": ("x[1] = 1", "for i in x:\n    x[i] = 2", r"x\[1\] is written"),
+    "an update and a store": ("for i in x:\n    x[i] = i", "for i in range(4):\n    x[3] += 1", r"x\[3\] is updated"),
+    "repeated tasks": (
+        "while qd.graph.do_while(flag):\n    for i in range(2):\n        x[i] = 1\n    flag[None] -= 1",
+        "x[1] = 5",
+        r"x\[1\] is written",
+    ),
+    "a vector": ("for i in v:\n    v[i] = [i, i]", "v[2][1] = 4", r"v\[2\] is written"),
+}
+NO_RACES = {
+    "other elements": ("for i in range(2):\n    x[i] = 1", "for i in range(2, 4):\n    x[i] = 2"),
+    "updates": ("for i in x:\n    x[0] += 1", "for i in x:\n    x[0] += 2"),
+    "one section": ("for i in x:\n    x[i] = 1\nfor i in x:\n    x[i] = 2", "v[0] = [1, 2]"),
+    "other components": ("v[0][0] = 1", "v[0][1] = 2"),
+}
+
+
+def run_sections(first, second, rounds=1):
+    sections = [SECTION + "".join(f"        {line}\n" for line in text.splitlines()) for text in (first, second)]
+    text = "with qd.graph.parallel_context():\n" + "".join("    " + each for each in sections)
+    x, v, flag = qd.field(qd.i32, shape=4), qd.Vector.field(2, qd.i32, shape=3), qd.field(qd.i32, shape=())
+    flag[None] = 3
+    source = "@qd.kernel(graph=True)\ndef run():\n" + "".join(f"    {line}\n" for line in text.splitlines())
+    kernel = define(source, x=x, v=v, flag=flag)["run"]
+    for _ in range(rounds):
+        kernel()
+    return [*x.to_numpy().tolist(), *v.to_numpy().ravel().tolist()]
+
+
+@pytest.mark.host_memory
+@pytest.mark.parametrize("options", [{"debug": True}, {"check_races": True}])
+def test_sections_that_write_one_element_are_reported(options):
+    for first, second, message in RACES.values():
+        qd.init(arch=qd.cpu, **options)
+        with pytest.raises(qd.QuadrantsAssertionError, match=f"Data race: {message} by a section.*another one"):
+            run_sections(first, second)
+        qd.init(arch=qd.cpu)
+        run_sections(first, second)
+    for first, second in NO_RACES.values():
+        qd.init(arch=qd.cpu, **options)
+        checked = run_sections(first, second, rounds=2)
+        qd.init(arch=qd.cpu)
+        assert checked == run_sections(first, second, rounds=2)
+
+
+@pytest.mark.host_memory
+def test_writes_of_other_rounds_and_contexts_are_no_races():
+    qd.init(arch=qd.cpu, debug=True)
+
+    @qd.kernel(graph=True)
+    def work(x: qd.types.NDArray[qd.i32, 1], left: qd.types.NDArray[qd.i32, 0]):
+        while qd.graph.do_while(left):
+            with qd.graph.parallel_context():
+                with qd.graph.parallel():
+                    x[left[None]] = 1
+                with qd.graph.parallel():
+                    x[left[None] - 1] = 2
+            with qd.graph.parallel_context():
+                with qd.graph.parallel():
+                    x[5] = 3
+                with qd.graph.parallel():
+                    x[left[None] - 1] = 4
+            left[None] -= 1
+
+    x, left = qd.ndarray(qd.i32, 6), qd.ndarray(qd.i32, ())
+    left.fill(4)
+    work(x, left)
+    assert x.to_numpy().tolist() == [4, 1, 1, 1, 1, 3]
+
+
+@pytest.mark.host_memory
+def test_one_array_under_two_names_is_one_container():
+    qd.init(arch=qd.cpu, debug=True)
+
+    @qd.kernel(graph=True)
+    def work(x: qd.types.NDArray[qd.i32, 1], y: qd.types.NDArray[qd.i32, 1]):
+        with qd.graph.parallel_context():
+            with qd.graph.parallel():
+                for i in x:
+                    x[i] = 1
+            with qd.graph.parallel():
+                y[1] = 2
+
+    x = qd.ndarray(qd.i32, 3)
+    with pytest.raises(qd.QuadrantsAssertionError, match="Data race"):
+        work(x, x)
+
+
 def test_contexts_do_nothing_outside_of_kernels():
     with qd.graph.parallel_context(), qd.graph.parallel():
         values = np.ones(3)
