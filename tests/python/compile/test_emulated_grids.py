@@ -722,3 +722,39 @@ def test_quotients_of_f64_by_zero_and_infinity() -> None:
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(out.to_numpy(), 1 / x, rtol=1e-15)
     assert np.signbit(out.to_numpy()).tolist() == [False, True, False, True, False, False]
+
+
+def test_several_kernels_are_one_graph_with_branches_and_loops() -> None:
+    x, y, left = qd.ndarray(qd.i32, 300), qd.ndarray(qd.i32, 300), qd.ndarray(qd.i32, ())
+
+    @qd.kernel
+    def add(x: qd.types.NDArray[qd.i32, 1], value: qd.i32) -> None:
+        for i in x:
+            x[i] += value
+
+    @qd.kernel(graph=True)
+    def both(x: qd.types.NDArray[qd.i32, 1], y: qd.types.NDArray[qd.i32, 1], left: qd.types.NDArray[qd.i32, 0]) -> None:
+        left[None] = 3
+        with qd.graph.parallel_context():
+            with qd.graph.parallel():
+                while qd.graph.do_while(left):
+                    for i in x:
+                        x[i] += 1
+                    left[None] -= 1
+            with qd.graph.parallel():
+                for i in y:
+                    y[i] += 2
+        with qd.graph.parallel_context():
+            with qd.graph.parallel():
+                for i in x:
+                    x[i] += y[i]
+
+    with qd.graph.capture() as graph:
+        add(x, 1)
+        add(y, 10)
+        both(x, y, left)
+        add(x, 100)
+    for _ in range(3):
+        graph()
+    assert set(x.to_numpy()) == {3 * (1 + 3 + 100) + 12 + 24 + 36}
+    assert set(y.to_numpy()) == {36}
