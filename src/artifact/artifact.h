@@ -222,7 +222,8 @@ struct Artifact {
   std::vector<Result> results;
   uint32_t resultBytes = 0;
   bool hasPrint = false;
-  bool drawsRandom = false; ///< grids: the code reads the random seed and the launch index
+  bool drawsRandom = false; ///< the code reads the random seed and the number of the launch
+  std::string ungraded;     ///< gradient of a kernel whose float containers have no gradients at all: the first of these; or empty
   bool cacheable = true;    ///< false: compilation read an object that no path describes
   CompileReport report;
 };

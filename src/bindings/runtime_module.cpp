@@ -5,6 +5,8 @@
 // adds no cost, while the dispatch of a binding layer costs as much as a whole launch may take.
 #include "bindings/read_options.h"
 #include "bindings/runtime_profiler.h"
+#define QD_DEVLIB_LANES 1 // one number at a time
+#include "devlib/random.h"
 #include "launch/capture.h"
 #include "launch/containers/data_type.h"
 #include "launch/containers/dlpack.h"
@@ -97,7 +99,7 @@ void init(nb::dict given, nb::object interpreter) {
   state.memory = state.device->getMemory();
   applyOptions(state);
   state.interpreter = interpreter.is_none() ? nullptr : interpreter.release().ptr();
-  state.launches = state.seededAt = state.compiled = state.loaded = 0;
+  state.launches = state.draws = state.compiled = state.loaded = 0;
   state.isActive = true;
 }
 
@@ -126,7 +128,12 @@ void setRandomSeed(int64_t seed) {
   launch::requireActive();
   launch::State &state = launch::getState();
   state.options.set(int(support::Option::random_seed), seed);
-  state.seededAt = state.launches;
+  state.draws = 0;
+}
+
+nb::tuple drawRandom(uint64_t iteration, uint32_t call, uint64_t seed, uint64_t launch, uint32_t task) {
+  const devlib::Block block = devlib::drawBlock(iteration, call, seed, launch, task);
+  return nb::make_tuple(devlib::toU64(block), devlib::toF32(block), devlib::toF64(block));
 }
 
 void synchronize() {
@@ -331,6 +338,8 @@ NB_MODULE(_runtime, m) {
   m.def(
       "clock_frequency", [] { return launch::requireActive(), launch::getState().device->getClockFrequency(); },
       "Nominal ticks per second of the counter that qd.clock_counter() reads.");
+  m.def("draw_random", bindings::drawRandom, "iteration"_a, "call"_a, "seed"_a, "launch"_a, "task"_a,
+        "A random number of an interpreted kernel: as 64 bits, as f32 and as f64.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def("cache_scope", launch::makeCacheScope,
         "The part of cache keys that does not depend on the kernel, as text; empty when the disk cache is disabled.");

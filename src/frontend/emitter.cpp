@@ -31,6 +31,11 @@ bool Emitter::holds(Type type, nb::handle integer) {
   return type.isSignedInteger() ? llvm::isIntN(width, value) : value >= 0 && llvm::isUIntN(width, uint64_t(value));
 }
 
+bool Emitter::isLarge(const Operand &value) {
+  const nb::object &object = value.getObject();
+  return object && PyLong_CheckExact(object.ptr()) && !holds(session.types.defaultInteger, object);
+}
+
 Type Emitter::literalType(nb::handle number, Type anchor) {
   if (PyBool_Check(number.ptr())) return session.types.u1;
   if (PyFloat_Check(number.ptr())) return session.types.defaultFloat;

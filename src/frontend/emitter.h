@@ -28,6 +28,8 @@ public:
   mlir::Value constantFloat(double value, mlir::Type type);
   mlir::Value constantNumber(nb::handle number, mlir::Type type);
   bool holds(mlir::Type type, nb::handle integer); ///< whether an integer type can represent the value
+  /// Whether the value is a number beyond the default integer type: what it meets gives it its type.
+  bool isLarge(const Operand &value);
   mlir::Type literalType(nb::handle number, mlir::Type anchor);
   mlir::Value extract(mlir::Value vector, int64_t component);
   mlir::Value makeVector(llvm::ArrayRef<mlir::Value> components, mlir::Type type);

@@ -36,6 +36,7 @@ void Session::addShadows() {
   const bool isReverse = request.mode != AutodiffMode::Forward;
   const char *name = isReverse ? "grad" : "dual";
   llvm::DenseMap<uint32_t, uint32_t> shadows;
+  std::string first;                                                                    // container without a shadow
   const std::vector<DependencyTracker::Container> containers = tracker.getContainers(); // a copy: shadows are added to the list
   for (const auto &[object, path, input] : containers) {
     layout::TensorLayout layout = tracker.getInput(input).layout;
@@ -48,6 +49,7 @@ void Session::addShadows() {
     nb::str which((isTensor ? llvm::Twine("_placed_") + name : llvm::Twine(name)).str().c_str());
     nb::object shadow = findAttribute(object, which);
     if (!shadow || shadow.is_none()) {
+      if (first.empty()) first = tracker.getInput(input).name;
       // Arrays of other libraries have no such attribute, or None.
       tracker.depend(tracker.getStep(path, PathStep::Kind::Attribute, toText(which)),
                      shadow && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
@@ -63,6 +65,7 @@ void Session::addShadows() {
     artifact.inputs[number].isWritten = artifact.inputs[number].isUpdated = artifact.inputs[number].isSpread = true;
     shadows[input] = number;
   }
+  if (request.mode == AutodiffMode::Reverse && shadows.empty()) artifact.ungraded = first;
   Builder builder(&ctx);
   for (auto [op, input] : tensorArguments) {
     auto found = shadows.find(input);

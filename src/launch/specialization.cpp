@@ -27,6 +27,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <unistd.h>
 
@@ -195,6 +196,23 @@ void Specialization::hold(Frame &frame) {
   frame.held = std::move(held);
 }
 
+/// The object whose member is at the end of a path; empty for paths without members.
+static Ref findOwner(const artifact::Path &path, PyObject *function, PyObject *const *arguments) {
+  if (path.steps.empty() || path.steps.back().kind != artifact::PathStep::Kind::Attribute) return Ref();
+  Ref object = Ref::borrow(path.root == artifact::Path::Root::Argument ? arguments[path.argument] : function);
+  for (const artifact::PathStep &step : std::span(path.steps).first(path.steps.size() - 1)) {
+    Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_FromString(step.name.c_str()));
+    if (object) object = takeStep(object.get(), step, name.get());
+  }
+  return object;
+}
+
+void Specialization::requireStableMembers(KernelObject &kernel, PyObject *const *arguments) {
+  for (const artifact::Path *path : stableMembers)
+    if (Ref owner = findOwner(*path, kernel.function, arguments))
+      call("quadrants._language.kernel", "require_stable", "Os", owner.get(), path->steps.back().name.c_str());
+}
+
 void Specialization::destroy(Specialization &version) { std::default_delete<Specialization>()(&version); }
 
 std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact, const Roots &roots, bool isFresh,
@@ -213,6 +231,11 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
   requireActive(); // evaluating the dependencies may have reset the runtime
   beforeLoading(made->artifact);
   made->code = getState().device->load(made->artifact);
+  if (getState().options.getBool(support::Option::debug))
+    for (const artifact::Input &input : made->artifact.inputs)
+      if (Ref owner = findOwner(input.path, roots.function, roots.arguments);
+          owner && findAttribute(reinterpret_cast<PyObject *>(Py_TYPE(owner.get())), "_qd_stable_members"))
+        made->stableMembers.push_back(&input.path);
   // A kernel that was just compiled may run for any time, and another thread costs little beside the compilation. A version from the disk
   // starts without one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
@@ -239,6 +262,13 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
   GuardResult fit = guards->read(arguments, frame.guards);
   if (isDropped) [[unlikely]]
     return GuardResult::Failed; // reading a member has run Python code that evicted this version
+  if (!stableMembers.empty()) [[unlikely]]
+    requireStableMembers(kernel, arguments);
+  if (fit == GuardResult::Passed && kernel.mode == support::AutodiffMode::Reverse && !artifact.ungraded.empty() &&
+      !TapeContext::isRunningBackward()) [[unlikely]]
+    throw support::Error(support::ErrorKind::Runtime, artifact.kernel +
+                                                          " has no gradients to compute: no container that it uses, such as " +
+                                                          artifact.ungraded + ", has one; declare them with needs_grad=True");
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 
@@ -336,8 +366,8 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
     memset(run.context.scratch, 0, artifact.scratchBytes);
   }
   run.context.random_seed = uint64_t(state.options.getInt(support::Option::random_seed));
-  run.context.launch_index = state.launches++ - state.seededAt;
-  lastLaunch = state.launches;
+  run.context.launch_index = artifact.drawsRandom ? state.draws++ : 0;
+  lastLaunch = ++state.launches;
   if (state.memory) run.stream = currentStream;
   if (graph) [[unlikely]] {
     if (code->addTo(*graph, run, shared_from_this())) {

@@ -60,6 +60,7 @@ private:
   class Observer;
   static void destroy(Specialization &version);
   void place(Frame &frame);
+  void requireStableMembers(KernelObject &kernel, PyObject *const *arguments);
   GuardResult readBound(const Binding &binding, Frame &frame);
   GuardResult runFrame(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
@@ -81,10 +82,11 @@ private:
   std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<LaunchGuards::Link>>>
       links; ///< matched guards of other kernels' versions
   std::unique_ptr<runtime::LoadedKernel> code;
-  uint64_t lastMicroseconds = 0; ///< duration of the previous launch that was timed
-  unsigned uses = 0;             ///< number of `Use` objects
-  bool isDropped = false;        ///< no reference is left, and the last use destroys it
-  unsigned untimedLaunches = 0;  ///< number of the next launches that need not be timed
+  std::vector<const artifact::Path *> stableMembers; ///< with debug=True: containers in objects of classes with stable_members=True
+  uint64_t lastMicroseconds = 0;                     ///< duration of the previous launch that was timed
+  unsigned uses = 0;                                 ///< number of `Use` objects
+  bool isDropped = false;                            ///< no reference is left, and the last use destroys it
+  unsigned untimedLaunches = 0;                      ///< number of the next launches that need not be timed
 };
 
 } // namespace qd::launch

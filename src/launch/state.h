@@ -16,7 +16,7 @@ struct State {
   bool isActive = false;
   uint64_t epoch = 0; ///< increased by each reset and unique among programs: code that was specialized in another epoch is gone
   uint64_t launches = 0;
-  uint64_t seededAt = 0; ///< value of `launches` when the random seed was set
+  uint64_t draws = 0; ///< launches of kernels that draw random numbers, since the seed was set
   support::Options options;
   std::shared_ptr<runtime::Device> device;
   std::shared_ptr<runtime::DeviceMemory> memory; ///< memory of the containers; null: memory of the processor

@@ -76,7 +76,7 @@ struct QdKernelContext {
   unsigned char *result;          /* returned values, each at the offset that the artifact defines */
   unsigned char *scratch;         /* values that cross tasks; zeroed, artifact.scratchBytes long, 64-byte aligned */
   uint64_t random_seed;           /* the option random_seed */
-  uint64_t launch_index;          /* launches since init; keys the random numbers together with the seed */
+  uint64_t launch_index;          /* keys the random numbers together with the seed */
   volatile int32_t failed;        /* QD_STOP once a check failed; QD_LOOK when another thread requests a call of must_stop */
   int32_t single_threaded;        /* nonzero when one thread does all the work: updates need not be atomic */
   void *runtime;                  /* private to the runtime; compiled code never accesses it */

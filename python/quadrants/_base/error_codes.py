@@ -25,7 +25,7 @@ FAMILIES = tuple(
         # derivatives
         ("QD951", r"not known any more when|Breaks the global data access rule|drawn again when gradients|is not known when gradients",
          "a kernel reads again what its gradient needs: give each step a place of its own, or split the kernel"),
-        ("QD952", r"cannot be differentiated|have no gradients",
+        ("QD952", r"cannot be differentiated|have no gradients|has no gradients to",
          "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
         # names and scopes
         ("QD953", r"Gradient \S* ?has not been placed",
@@ -82,7 +82,7 @@ FAMILIES = tuple(
          "indices run from 0 to the extent - 1; where the extent is known while compiling, -1 is the last"),
         ("QD401", r"accessed with indices of dim|indexed with \d+d|^Expected \d+ indices|cannot be indexed|"
          r"is not subscriptable", "give one index for each axis in one bracket: x[i, j]"),
-        ("QD403", r"indices must be integers|key of a dict must be known|has no key",
+        ("QD403", r"indices must be integers|key of a dict must be known|has no key|has items of one type|extended slice",
          "cast it with int(...), or use a compile-time constant for lists and dicts"),
         ("QD404", r"variables in slice|slice step|step of a slice|with one axis \(1D\)|a view (has no value|is of an array)",
          "slices of vectors and steps are constants; elements of a view are read with an index"),

@@ -82,8 +82,8 @@ def apply_dump_variables(values: dict[str, Any]) -> None:
         warn(text + "qd.init(offline_cache=False)", UserWarning)
     stages = {"QD_LOAD_IR": "3_llvm.ll"} | ({"QUADRANTS_LOAD_PTX": "4_asm.s"} if values["arch"] == "cuda" else {})
     wanted = [name for name in stages if os.environ.get(name, "0") not in ("", "0") and values["arch"] != "python"]
-    if wanted and is_cached:
-        raise ValueError(f"Caching must be disabled with {' and '.join(wanted)}: qd.init(offline_cache=False)")
+    if wanted and (is_cached or values["src_ll_cache"]):
+        raise ValueError(f"Caching must be disabled with {' and '.join(wanted)}: qd.init(offline_cache=False, src_ll_cache=False)")
     for name in wanted:
         values["replay"] = os.path.join(folder, "{kernel}", stages[name])
 

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from .._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
-from .._base.source import FunctionSource, all_arguments, get_source, lambda_body, list_captured, note_text
+from .._base.source import FunctionSource, all_arguments, copy_tree, get_source, lambda_body, list_captured, note_text
 from .operands import call_with_operand
 from .parameters import Parameter, attempt, check_undecorated, parse_parameters, parse_results
 
@@ -77,7 +77,10 @@ class LocalFunc(Func):
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
         body = lambda_body(node) if isinstance(node, ast.Lambda) else node.body
         returns = None if isinstance(node, ast.Lambda) else node.returns
-        shell = _define(outer, ast.FunctionDef(self.name, node.args, [ast.Pass()], [], returns), node)
+        header = copy_tree(node.args)
+        header.defaults = [ast.Constant(None)] * len(header.defaults)  # the frontend evaluates them
+        header.kw_defaults = [default and ast.Constant(None) for default in header.kw_defaults]
+        shell = _define(outer, ast.FunctionDef(self.name, header, [ast.Pass()], [], returns), node)
         self.function, self.is_real_function = outer.function, False
         self.parameters = parse_parameters(shell, "functions", 1, typed=False)
         self.parameters += [Parameter(name, "template", None, is_named=True) for name in captured]
@@ -88,13 +91,13 @@ class LocalFunc(Func):
 
 
 def _define(outer: FunctionSource, header: ast.FunctionDef, node: ast.AST) -> Any:
-    """Returns a function with the parameters, defaults and annotations of the header, evaluated in the scope of the module."""
+    """Returns a function with the parameters and annotations of the header, evaluated in the scope of the module."""
     scope = list_captured(outer.function)
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(header, node)], []))
     try:
         exec(compile(module, outer.file, "exec", dont_inherit=True), outer.function.__globals__, scope)
     except NameError as error:
-        raise QuadrantsSyntaxError(f"the defaults and annotations of '{header.name}' must be known while compiling: {error}") from error
+        raise QuadrantsSyntaxError(f"the annotations of '{header.name}' must be known while compiling: {error}") from error
     return scope[header.name]
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from .. import _runtime
+from .._base import options as _options
 from .._base.autodiff_mode import AutodiffMode
 from .._base.compat import read_kernel_options
 from .._base.dtypes import find_dtype, i64, to_numpy_dtype
@@ -202,6 +203,19 @@ def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
     return next(scalars)
 
 
+_stable: dict[int, tuple[Any, Any, dict[str, Any]]] = {}  # objects of classes with `stable_members`: runtime, containers in them
+
+
+def require_stable(owner: Any, name: str) -> None:
+    """Raises `QuadrantsRuntimeError` if a container in an object was replaced after a launch with debug=True."""
+    key, member = id(owner), getattr(owner, name)
+    if key not in _stable or _stable[key][1] is not _options.current:
+        _stable[key] = (weakref.ref(owner, lambda _: _stable.pop(key, None)), _options.current, {})
+    if _stable[key][2].setdefault(name, member) is not member:
+        text = f"'{name}' of a {type(owner).__name__} was replaced after a launch, but the class is declared with stable_members=True"
+        raise QuadrantsRuntimeError(f"{text}: write into the container, or declare the class without it")
+
+
 C = TypeVar("C", bound=type)
 
 
@@ -212,13 +226,16 @@ def data_oriented(*, template_primitives: bool = True, stable_members: bool = Fa
 def data_oriented(cls: type | None = None, *, template_primitives: bool = True, stable_members: bool = False) -> Any:
     """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, and its members are captured.
 
-    With `template_primitives=False`, number members are read at each launch and are never part of the code. `stable_members` is accepted
-    and has no effect: replacing a member by another object is always detected. Returns the class.
+    With `template_primitives=False`, number members are read at each launch and are never part of the code. `stable_members` promises that
+    kernels always find the containers that they found first: with `debug=True`, a launch raises `QuadrantsRuntimeError` if one was
+    replaced; without, it uses the new one. Returns the class.
     """
 
     def mark(target: type) -> type:
         target._data_oriented = True  # type: ignore[attr-defined]
         target._qd_template_primitives = template_primitives  # type: ignore[attr-defined]
+        if stable_members:
+            target._qd_stable_members = True  # type: ignore[attr-defined]
         return target
 
     return mark if cls is None else mark(cls)

@@ -42,7 +42,7 @@ from .recorder import Recorder, list_addresses
 _RECURSION = 20_000
 _lock = threading.RLock()
 _evaluator = Evaluator()
-_versions: weakref.WeakKeyDictionary[Any, list[dict[str, str]]] = weakref.WeakKeyDictionary()
+_versions: weakref.WeakKeyDictionary[Any, list[tuple[dict[str, str], bool]]] = weakref.WeakKeyDictionary()
 tapes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 """Tapes that record interpreted calls, and their threads. `foreign` of a tape receives what the kernels of other threads write."""
 
@@ -99,12 +99,8 @@ def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], ch
     """Runs a gradient kernel without propagation: `propagate` of the result computes the gradients. `checks`: raises if it cannot."""
     if _options.get("arch") in _GPU_NAMES:
         raise _errors.QuadrantsRuntimeError("this gradient is interpreted, which does not reach the memory of a GPU: use arch=qd.cpu")
-    drawn = _evaluator.random.bit_generator.state
-    try:
-        bound = _parameters.bind(kernel.parameters, arguments, keywords)
-        return launch(kernel, _prepare.prepare(kernel, bound), defers=True, checks=checks)
-    finally:
-        _evaluator.random.bit_generator.state = drawn
+    bound = _parameters.bind(kernel.parameters, arguments, keywords)
+    return launch(kernel, _prepare.prepare(kernel, bound), defers=True, checks=checks)
 
 
 def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, defers: bool = False, checks: bool = True) -> Any:
@@ -124,9 +120,10 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
         given = [host_objects.argument(parameter, *item) for parameter, item in zip(kernel.parameters, enumerate(arguments), strict=True)]
         if kernel.has_checkpoints:
             _evaluator.awaited = None if arguments[-1] == checkpoints.START else arguments[-1]
-        _check_version(kernel, arguments, given)
+        draws = _check_version(kernel, arguments, given)
         if _runtime.takes_launch(kernel):
             return None  # a graph is being captured
+        _evaluator.random.begin(draws and not defers)
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
@@ -156,20 +153,25 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
             sys.setrecursionlimit(limit)
 
 
-def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> None:
-    """Raises the errors that the compiler finds in a kernel, and issues its warnings; errors of Python code are left to the run itself."""
+def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> bool:
+    """Raises the errors that the compiler finds in a kernel, and issues its warnings; errors of Python code are left to the run itself.
+
+    Returns whether the kernel draws random numbers.
+    """
     source = get_kernel_source(kernel)
     mode = min(kernel.mode, AutodiffMode.REVERSE)  # tangents of gradients have the same source
     options = _options.plain(_options.current or {})
     with _without_debugger():
         try:
-            _prepare._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
+            text = _prepare._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
+            return "= qd.random :" in text
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             is_of_python = type(error) is _errors.QuadrantsCompilationError and " when calling `" in str(error)
             if not (is_of_python and lets_python_raise):
                 raise
         except Exception:
-            return  # an error of Python code that is no function
+            pass  # an error of Python code that is no function
+        return False
 
 
 @contextlib.contextmanager
@@ -190,18 +192,19 @@ def _without_debugger() -> Iterator[None]:
         sys.settrace(trace)
 
 
-def _check_version(kernel: Any, arguments: tuple[Any, ...], given: list[Any]) -> None:
-    """Checks a kernel once per combination of argument types and compile-time values."""
+def _check_version(kernel: Any, arguments: tuple[Any, ...], given: list[Any]) -> bool:
+    """Checks a kernel once per combination of argument types and compile-time values. Returns whether it draws random numbers."""
     reads = {f"argument {each.name}": host_objects.describe(each, value) for each, value in zip(kernel.parameters, given, strict=True)}
     known = _versions.setdefault(kernel, [])
-    if reads not in known:
-        _check(kernel, arguments)
-        known.append(reads)
+    found = next((draws for version, draws in known if version == reads), None)
+    if found is None:
+        known.append((reads, found := _check(kernel, arguments)))
+    return found
 
 
 def list_versions(kernel: Any) -> list[dict[str, str]]:
     """Implements `kernel.specializations()`: one dictionary for each combination of arguments that differ in more than run-time values."""
-    return list(_versions.get(kernel, ()))
+    return [reads for reads, _ in _versions.get(kernel, ())]
 
 
 def forget() -> None:
@@ -211,7 +214,7 @@ def forget() -> None:
 
 def seed(number: int) -> None:
     """Resets the random numbers."""
-    _evaluator.random = np.random.Generator(np.random.Philox(number % 2**64))
+    _evaluator.random.seed(number)
 
 
 def _with_frames(error: Exception, text: str) -> Exception:

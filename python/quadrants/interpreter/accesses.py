@@ -14,9 +14,11 @@ import numpy as np
 
 from quadrants._base.errors import QuadrantsTypeError
 from quadrants._base.imports import load
+from quadrants._language.kernel import require_stable
 from quadrants._library import indices as _indices
 
 from . import host_objects, intrinsics, objects, scalars, values
+from .random_numbers import RandomNumbers
 from .scalars import options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
@@ -48,7 +50,7 @@ class Accesses:
     def __init__(self) -> None:
         self.kernel: Any = None  # the running kernel
         self.integer_members: weakref.WeakKeyDictionary[Any, dict[tuple[int, str], Any]] = weakref.WeakKeyDictionary()
-        self.random = np.random.Generator(np.random.Philox(0))
+        self.random = RandomNumbers()
         self.reset()
 
     def reset(self) -> None:
@@ -157,6 +159,8 @@ class Accesses:
             return host_objects.call_func(self, getter, (base,), {})
         rule = self.owners[id(base)][1] if id(base) in self.owners else host_objects.members_rule(base)
         value = host_objects.member(base, name, rule)
+        if options.debug and hasattr(type(base), "_qd_stable_members") and isinstance(value, host_objects.CONTAINERS):
+            require_stable(base, name)
         if rule is not None and host_objects.has_members(value):
             self.owners[id(value)] = (value, rule)
         if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):

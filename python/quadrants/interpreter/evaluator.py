@@ -257,6 +257,13 @@ class Evaluator(Loops):
 
     def store_element(self, value: Any, base: Any, index: Any) -> None:
         """Evaluates `base[index] = value`."""
+        if isinstance(base, list) and isinstance(index, slice):
+            positions, items = range(len(base))[index], self.copies(list(value))
+            for position, item in zip(positions, items, strict=False):
+                self.store_element(item, base, position)
+            if len(positions) != len(items):
+                base[index] = items
+            return
         if isinstance(base, (list, dict)):
             known = self.item(base, index) if isinstance(base, list) or index in base else None
             self._store_item(base, index, known, self.assign(known, value) if is_runtime(known) else value)

@@ -262,7 +262,13 @@ class ExpressionRewriter(ast.NodeTransformer):
             value.value = helper("copies", value.value, at=node)
         return value if isinstance(node, (ast.Constant, ast.Starred)) else helper("read", value, at=node)
 
+    def visit_defaults(self, arguments: ast.arguments) -> None:
+        """Rewrites the default values of an inner function."""
+        arguments.defaults = [helper("read", self.visit(value), at=value) for value in arguments.defaults]
+        arguments.kw_defaults = [value and helper("read", self.visit(value), at=value) for value in arguments.kw_defaults]
+
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        self.visit_defaults(node.args)
         self.scopes.append({argument.arg: "fixed" for argument in all_arguments(node.args)})
         node.body = self.visit(node.body)
         self.scopes.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import inspect
@@ -335,13 +336,23 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     given = [convert_one(parameter, value, parameter.stars) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # the end of a recursion is not computed, so it would not terminate
         return _zero_result(func)
+    nested = evaluator.random.nested
+    evaluator.random.nested += func.is_real_function or _returns_early(func.function)  # then its loops are no tasks
     result = executable(func.function, func.parameters, "value", evaluator)(*given)
-    if result is None and func.results is not None:  # the function ended without a return
+    evaluator.random.nested = nested
+    if result is None and func.results is not None:  # the func ended with a loop
         return _zero_result(func)
     if func.results is not None:
         return converted_result(result, func.results) if func.is_real_function else cast_result(result, func.results)
     visit_returns = executable(func.function, func.parameters, "value", evaluator, "returns")
     return evaluator.common_result(result, visit_returns, given) if visit_returns else result
+
+
+@functools.lru_cache(512)
+def _returns_early(function: Any) -> bool:
+    """Whether a return is under a branch or loop."""
+    tree = get_source(function).tree
+    return any(isinstance(node, ast.Return) and node not in tree.body for node in ast.walk(tree))
 
 
 def _zero_result(func: Any) -> Any:
@@ -358,7 +369,8 @@ def passed(evaluator: Any, parameter: Any, value: Any) -> Any:
         return tensor.clamped(parameter.annotation)
     if parameter.kind in ("scalar", "matrix", "struct"):
         value = convert(value, parameter.annotation)
-    return typed(value) if isinstance(value, (bool, int, float)) else value
+    stays = isinstance(value, int) and not scalars.fits(value, scalars.options.default_ip)  # what it meets gives it its type
+    return typed(value) if isinstance(value, (bool, int, float)) and not stays else value
 
 
 def converted_result(value: Any, results: list[Any]) -> Any:

@@ -98,11 +98,14 @@ def _zip(evaluator: Any, *containers: Any) -> Any:
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
-    dtype, source = host_objects.dtype_of(kind), evaluator.random
-    if dtype.kind == "f":  # an f16 could be rounded up to 1
-        drawn = dtype.type(source.integers(1 << 11) / (1 << 11) if dtype.itemsize == 2 else source.random(dtype=dtype))
-        return drawn if scalars.options.recorder is None else scalars.options.recorder.draw(drawn)
-    return np.bool_(source.integers(2)) if dtype == scalars.U1 else np.frombuffer(source.bytes(8), dtype)[0]
+    dtype = host_objects.dtype_of(kind)
+    drawn = dtype.type(0) if evaluator.dry else evaluator.random.draw(dtype)
+    return drawn if dtype.kind != "f" or scalars.options.recorder is None else scalars.options.recorder.draw(drawn)
+
+
+def _loop_config(evaluator: Any, **options: Any) -> None:
+    BUILTINS["loop_config"](**options)
+    evaluator.random.is_serial = bool(options.get("serialize")) or options.get("parallelize") == 1
 
 
 def _constant_like(number: int) -> Callable[..., Any]:
@@ -302,7 +305,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "cast": lambda _, value, kind: host_objects.convert(value, kind),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static_print": lambda *_, **__: None,  # the frontend has printed it
-    "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
+    "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random, "loop_config": _loop_config,
     "stop_grad": _stop_grad, "is_differentiated": lambda _: scalars.options.recorder is not None,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),

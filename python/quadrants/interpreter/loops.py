@@ -30,19 +30,29 @@ class Loops(Accesses):
 
     def rounds(self, flag: Any) -> Iterator[None]:
         """Yields the iterations of `while qd.graph.do_while(flag)`: one, and further ones while the flag is not zero after an iteration."""
+        self.random.enter(first := self.random.count + 1)
         yield
         most = _options.get("graph_max_iterations") if options.debug else 0
         for number in itertools.count(1):
             if self.dry or not self.runs() or not self.tensor(flag).data[()]:  # type: ignore[union-attr]
-                return
+                return self.random.enter(self.random.count + 1)
             if number == most:
                 advice = "set the option graph_max_iterations where it needs more"
                 raise QuadrantsAssertionError(f"qd.graph.do_while() has run {most} rounds, and its flag is not zero: {advice}")
+            self.random.enter(first)
             yield
 
-    def runs(self) -> bool:
-        """Whether statements that change data run: the launch has reached the label from which it resumes, and is not suspended."""
-        return self.awaited is None and self.suspended is None
+    def runs(self, loops: int = 0) -> bool:
+        """Whether statements that change data, such as `loops` loops, run: the launch has reached the label from which it resumes, and is
+        not suspended.
+        """
+        if (runs := self.awaited is None and self.suspended is None) is False and loops:
+            self.random.enter(self.random.count + loops)
+        return runs
+
+    def nest(self, change: int) -> None:
+        """Begins (1) or ends (-1) a run-time branch or loop whose inner loops are serial."""
+        self.random.nested += change
 
     def resume_at(self, label: Any) -> None:
         """Begins a checkpoint."""
@@ -67,7 +77,10 @@ class Loops(Accesses):
         iterator = self._loop_values(items, count)
         if options.recorder is not None:
             iterator = options.recorder.loop(iterator)
-        return itertools.islice(iterator, 1) if self.dry else iterator
+        if self.dry:
+            return itertools.islice(iterator, 1)
+        is_loop = isinstance(items, (range, GroupedNDRange, _Ndrange, SNode)) or self.tensor(items) is not None
+        return self.random.loop(iterator) if is_loop else iterator
 
     def iterate_slice(self, base: Any, index: Any, count: int) -> Iterator[Any]:
         """Yields the indices of a part of a container, or the items of any other `base[index]`."""
@@ -80,7 +93,7 @@ class Loops(Accesses):
         given += [builtins.slice(None)] * (len(tensor.shape) - len(given))
         ranges = [range(*part.indices(size)) for part, size in zip(given, tensor.shape, strict=True) if isinstance(part, builtins.slice)]
         iterator = self._indices(itertools.product(*ranges), len(ranges), count)
-        return itertools.islice(iterator, 1) if self.dry else iterator
+        return itertools.islice(iterator, 1) if self.dry else self.random.loop(iterator)
 
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
         if isinstance(items, range):

@@ -28,6 +28,7 @@ from .checks import find_places
 from .derivatives import PARTIALS, Dual, apply, scaled
 from .shadow_memory import Memory, make, plain
 
+_UNGRADED = "{} has no gradients to compute: no container that it uses, such as {}, has one; declare them with needs_grad=True"
 _DRAWN = "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, into a container"
 _LINEAR = frozenset(("add", "sub", "neg"))
 
@@ -57,6 +58,7 @@ class Recorder:
 
     def __init__(self, evaluator: Any, kernel: Any, validates: bool) -> None:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
+        self.mode = kernel.mode
         self.forward = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
         self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND, AutodiffMode.REPLAY)
         modes = (kernel.mode, kernel.primal.mode if kernel.mode == AutodiffMode.SECOND else AutodiffMode.NONE)
@@ -70,6 +72,7 @@ class Recorder:
         self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and source location
         self.stored: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}  # by address and size: memory and its gradient
         self.drawn: dict[int, tuple[str, str]] = {}  # nodes of random numbers
+        self.gradients: dict[str, bool] = {}  # containers by label: whether they have one
         self.stopped: set[int] = set()  # containers that receive no gradient
         self.is_update = False  # the element that is being read belongs to an augmented assignment
 
@@ -96,6 +99,7 @@ class Recorder:
                 self.integers.setdefault(array.__array_interface__["data"][0], (array, array.copy()))
             return array
         gradient = find_shadow(container, "grad") if self.reverse or self.validates else None
+        self.gradients[label] = gradient is not None
         is_second = self.reverse and self.forward
         shadows = (
             None if gradient is None else memory_of(gradient),
@@ -239,7 +243,9 @@ class Recorder:
     # -- afterwards
 
     def propagate(self) -> None:
-        """Traverses the tape backward."""
+        """Traverses the tape backward. Raises `QuadrantsRuntimeError` if no container has a gradient."""
+        if self.mode == AutodiffMode.REVERSE and self.gradients and not any(self.gradients.values()):
+            raise QuadrantsRuntimeError(_UNGRADED.format(self.kernel, next(iter(self.gradients))))
         changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):

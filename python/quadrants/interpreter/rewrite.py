@@ -119,7 +119,12 @@ class Rewriter(ExpressionRewriter):
         result = self.visit(node)
         self.is_gated = True
         body = result if isinstance(result, list) else [result]
-        return place(ast.If(helper("runs", at=node), body, []), node) if changes and body else result
+        return place(ast.If(helper("runs", literal(isinstance(node, ast.For)), at=node), body, []), node) if changes and body else result
+
+    def nested(self, out: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+        """Returns the code of a run-time branch or loop. Loops in it, and in funcs that it calls, are no tasks of the kernel."""
+        begin, end = (self.statement("nest", literal(change), at=node) for change in (1, -1))
+        return [begin, place(ast.Try(out, [], [], [end]), node)]
 
     def only_types(self) -> bool:
         """Whether this code runs for types: both branches of each `if`, each loop once, past every jump."""
@@ -129,6 +134,7 @@ class Rewriter(ExpressionRewriter):
         static = self.is_static_call(node.test)
         if self.only_types() and not static:
             return self.visit_both(node)
+        is_nest = not static and _may_loop(node)
         test = helper("truth", self.visit(node.test), at=node.test)
         parts = (node.body, node.orelse)
         nodes = [[inner for top in part for inner in ast.walk(top)] for part in parts]
@@ -150,7 +156,7 @@ class Rewriter(ExpressionRewriter):
             found: list[tuple[Any, Any]] = [(names, names[name]) for names in paths if name in names]
             roles = [role.merge(names, name) if isinstance(role, Joined) else role for names, role in found]
             self.scopes[-1].setdefault(name, Joined(roles[0], [item for item in ends if item[0].targets[0].id == name]))
-        return out
+        return self.nested(out, node) if is_nest else out
 
     def join(
         self, node: ast.If, names: list[str], taken: list[ast.stmt], other: list[ast.stmt], ends: list[tuple[Any, ast.expr]]
@@ -211,8 +217,10 @@ class Rewriter(ExpressionRewriter):
             rounds = helper("rounds", self.visit_place(flag), at=node.test)
             body = self.block(node.body)[0]
             return place(ast.For(ast.Name(self.temporary(), ast.Store()), rounds, body, self.block(node.orelse)[0]), node)
+        is_nest = _may_loop(node)
         test = helper("loop_truth", self.visit(node.test), at=node.test)
-        return place(ast.While(test, self.looped(node.body), self.block(node.orelse)[0]), node)
+        made = place(ast.While(test, self.looped(node.body), self.block(node.orelse)[0]), node)
+        return self.nested([made], node) if is_nest else made
 
     def visit_Break(self, node: ast.stmt) -> ast.stmt:
         return place(ast.Pass(), node) if self.only_types() else node
@@ -274,6 +282,7 @@ class Rewriter(ExpressionRewriter):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self.visit_defaults(node.args)
         arguments = all_arguments(node.args)
         parameters = [argument.arg for argument in arguments]
         own = {*parameters, *(item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))}
@@ -316,6 +325,10 @@ class Rewriter(ExpressionRewriter):
     def is_template(self, annotation: ast.expr) -> bool:
         """Whether a parameter inside a kernel is annotated with `qd.template()`."""
         return self.resolve(annotation.func if isinstance(annotation, ast.Call) else annotation) is Template
+
+
+def _may_loop(node: ast.AST) -> bool:
+    return any(isinstance(inner, (ast.For, ast.Call)) for inner in ast.walk(node))
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

@@ -43,7 +43,6 @@ llvm::Value *LaunchAccess::getGridField(ContextField field) {
   case kScratch: return loadAddress(at(offsetof(QdGpuLaunch, scratch)));
   case kRandomSeed:
   case kLaunchIndex: {
-    module.artifact.drawsRandom = true;
     size_t offset = field == kRandomSeed ? offsetof(QdGpuLaunch, random_seed) : offsetof(QdGpuLaunch, launch_index);
     return in.loadInvariant(builder.getInt64Ty(), at(offset));
   }

@@ -19,7 +19,7 @@ public:
 
   /// Flattened index of the iteration in lane 0; null in serial code and in code without random numbers.
   Component iteration;
-  int task = 0;
+  mlir::Operation *task = nullptr; ///< the code belongs to this task
 
 private:
   LaneBuilder &in;

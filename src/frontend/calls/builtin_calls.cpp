@@ -237,6 +237,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
       {"random",
        [](auto &self, auto, auto &given) {
          Type type = self.calls().scalarTypeOf(given[0], "qd.random");
+         self.session.artifact.drawsRandom = true;
          return makeComputed(self.template create<ir::RandomOp>(type ? type : self.session.types.defaultFloat));
        }},
       {"clock_counter", [](auto &self, auto, auto &) { return makeComputed(self.template create<ir::ClockOp>(self.session.types.i64)); }},
@@ -394,6 +395,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   size_t count = arguments.named.empty() ? given.size() : 0;
   auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
   if (name == "range") return loopRanges().makeRange(arguments);
+  if (name == "next" && count > 0 && given[0].isObject()) collections().requireOwner(given[0].get<PythonObject>(), name);
   if (is({"setattr", "delattr"}) && !given.empty() && given[0].isObject() && given[0].get<PythonObject>().path)
     variables().failCaptured(DependencyTracker::describe(given[0].get<PythonObject>().path));
   if (name == "dict" && llvm::all_of(given, [](const Operand &value) { return value.is<Dictionary>(); }))

@@ -178,7 +178,17 @@ Operand Calls::castLiteral(Type type, Arguments &arguments) {
 Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::handle at) {
   const auto &method = operand.get<Method>();
   if (session.python.isInstance(method.callee, session.python.functions.localFunc)) {
-    for (auto [name, item] : llvm::zip(method.names, method.items)) arguments.named.emplace_back(toText(name).str(), item);
+    size_t position = 0;
+    llvm::StringMap<size_t> positions; // of parameters that positional arguments may give
+    for (nb::handle parameter : getAttribute(method.callee, names().parameters))
+      positions[readText(parameter, names().name)] = nb::cast<bool>(parameter.attr("is_named")) ? SIZE_MAX : position++;
+    for (auto [name, item] : llvm::zip(method.names, method.items)) {
+      llvm::StringRef parameter = toText(name);
+      const bool isDefault = parameter.consume_front("=");
+      bool isGiven = isDefault && (positions.lookup(parameter) < arguments.positional.size() ||
+                                   llvm::any_of(arguments.named, [&](const auto &named) { return named.first == parameter; }));
+      if (!isGiven) arguments.named.emplace_back(parameter.str(), item);
+    }
     return functions().callFunc({method.callee, method.path}, nullptr, arguments);
   }
   const Operand &receiver = method.items[0];
@@ -215,7 +225,12 @@ Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::hand
         !llvm::all_of(arguments.positional, [&](const Operand &value) { return bool(conversions.toPython(value)); }))
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
     bool isView = hasDictOrder(object) && arguments.positional.empty() && llvm::is_contained({"items", "keys", "values"}, name);
-    if (isView && !session.python.isPlainData(object))
+    if (name == "get" && hasDictOrder(object) && !arguments.positional.empty())
+      if (nb::object key = conversions.toPython(arguments.positional[0]); key && PyDict_Contains(object.ptr(), key.ptr()) == 1)
+        return subscripts().subscriptObject(receiver, makeObject(key));
+    // Items that Python can change have paths, so that changes of them are refused.
+    auto isAtom = [&](nb::handle item) { return session.python.isNumber(item) || PyUnicode_Check(item.ptr()) || item.is_none(); };
+    if (isView && !(session.python.isPlainData(object) && llvm::all_of(nb::list(object.attr("values")()), isAtom)))
       return makeSequence(listOperands(collections().listEntries(receiver.get<PythonObject>()), [&](const auto &entry) {
         return name == "items"  ? makeTuple({makeObject(entry.first), entry.second})
                : name == "keys" ? makeObject(entry.first)

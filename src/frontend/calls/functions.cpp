@@ -50,7 +50,8 @@ std::vector<Operand> Functions::bindArguments(const PythonObject &func, const Op
                                 : nullptr;
     const Operand value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : conversions.fromPython(item, place);
     auto pass = [&](const Operand &value) {
-      bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
+      bool staysKnown =
+          (keepsNumbers || emitter.isLarge(value)) && value.isObject() && getAttribute(parameter, names().annotation).is_none();
       return staysKnown ? value : passArgument(parameter, value);
     };
     auto passGiven = [&](nb::handle item) { return pass(given[nb::cast<size_t>(getAttribute(item, names().index))]); };
@@ -272,6 +273,19 @@ Operand Functions::makeLocalFunc(nb::handle at) {
     result.items.push_back(binding->kind == Binding::Kind::Merged ? variables().merge(*binding, name.ptr()) : binding->value);
     captured.append(name);
   }
+  // Defaults are evaluated where the function is defined. The name of each is `=` and that of its parameter.
+  nb::object arguments = getAttribute(at, names().args);
+  auto addDefaults = [&](const nb::list &parameters, const nb::list &defaults) {
+    for (size_t index = 0, first = nb::len(parameters) - nb::len(defaults); index < nb::len(defaults); ++index) {
+      if (nb::object(defaults[index]).is_none()) continue;
+      nb::object name = nb::str("=") + nb::object(getAttribute(nb::object(parameters[first + index]), names().arg));
+      result.names.push_back(name);
+      result.items.push_back(collections().copyElement(expressions().visit(nb::object(defaults[index]))));
+    }
+  };
+  addDefaults(nb::list(arguments.attr("posonlyargs") + arguments.attr("args")), nb::list(arguments.attr("defaults")));
+  addDefaults(nb::list(arguments.attr("kwonlyargs")), nb::list(arguments.attr("kw_defaults")));
+  session.functions.keptAlive.insert(session.functions.keptAlive.end(), result.names.begin(), result.names.end());
   result.callee = session.python.functions.localFunc(context.source.object, at, captured);
   result.path = context.source.function.path;
   return result;
@@ -442,10 +456,10 @@ Operand Functions::unifyReturns(ir::FuncOp op) {
     at.getValuesMutable().assign(operands);
   }
   bool isWanted = llvm::any_of(context.results.returns, [](const auto &made) { return !made.second.isNone(); });
-  // Not checked for real funcs, nor for annotated functions that end with a loop, which may always return.
+  // Annotated funcs may end with a loop, which may always return. Real funcs may not.
   nb::object statements = getAttribute(context.source.tree, names().body);
   NodeKind last = kindOf(nb::object(statements[nb::len(statements) - 1]));
-  bool mayFallThrough = context.role.isReal || (!context.results.types.is_none() && (last == NodeKind::For || last == NodeKind::While));
+  bool mayFallThrough = !context.role.isReal && !context.results.types.is_none() && (last == NodeKind::For || last == NodeKind::While);
   if (isWanted && !context.isTerminated && !mayFallThrough)
     fail(error::kReturnType, "'" + context.source.name + "' does not return a value on every path");
   builder.setInsertionPointToEnd(context.body->entry);

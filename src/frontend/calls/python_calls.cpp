@@ -315,6 +315,11 @@ Operand PythonCalls::callPython(const PythonObject &callee, Arguments &arguments
   if (PyObject *owner = PyCFunction_Check(object.ptr()) ? PyCFunction_GET_SELF(object.ptr()) : nullptr) {
     const bool isAttribute = callee.path && callee.path->step.name == name;
     collections().requireOwner({nb::borrow(owner), isAttribute ? callee.path->parent : callee.path}, name);
+  } else if (const PythonObject *self = arguments.positional.empty() ? nullptr : arguments.positional[0].find<PythonObject>();
+             self && self->object && Py_TYPE(object.ptr()) == &PyMethodDescr_Type) { // list.append(items, x)
+    collections().requireOwner(*self, name);
+  } else if (python.isInstance(object, python.host.method)) { // of a class derived from a collection
+    collections().requireOwner({getAttribute(object, names().__self__), callee.path}, name);
   }
   bool isFunction = python.isInstance(object, python.host.function);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(context.source.function.object)) {

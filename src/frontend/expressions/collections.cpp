@@ -29,6 +29,7 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
   if (known && !session.python.isTensor(known->object) && !session.python.isNumber(known->object))
     iterator = nb::steal(PyObject_GetIter(known->object.ptr()));
   if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // raised by the object's __iter__
+  if (iterator && iterator.is(known->object)) requireOwner(*known, "next");
   if (iterator) {
     auto step = [&] {
       return isList(value) ? session.tracker.getStep(known->path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr;
@@ -98,10 +99,57 @@ void Collections::assignItem(const Operand &container, const Operand &key, const
   callSequenceMethod(container, "__setitem__", item);
 }
 
+void Collections::changeItem(const Operand &list, const Operand &index, const std::function<void(const Operand &)> &change) {
+  auto &sequence = list.get<Sequence>();
+  if (session.options.checksBounds) subscripts().subscriptSequence(list, index);
+  auto getType = [&](const Operand &item) { return conversions.findType(item); };
+  if (!llvm::all_equal(llvm::map_range(sequence.items, getType)))
+    fail(error::kType, "a list whose items are assigned at an index that is known at run time has items of one type");
+  for (auto [position, item] : llvm::enumerate(sequence.items)) {
+    if (!item.is<Place>() && sequence.ownerBlock != builder.getInsertionBlock()) failOwner("__setitem__");
+    if (!item.is<Place>()) item = variables().declare(item, false);
+    Operand isHere = operators().binary(BinaryKind::eq, index, makeObject(nb::int_(position)), "[]");
+    statements().emitIf(conversions.emit(isHere), [&] { change(item); }, {});
+  }
+}
+
+void Collections::assignSlice(const Operand &list, const Slice &slice, const Operand &value) {
+  auto &sequence = list.get<Sequence>();
+  std::vector<Operand> values = listOperands(listItems(value, "assign"), [&](const Operand &item) { return copyElement(item); });
+  std::vector<int64_t> positions = subscripts().sliceComponents(slice, int64_t(sequence.items.size()));
+  bool isSameLength = positions.size() == values.size();
+  bool isOwner = !sequence.ownerBlock || sequence.ownerBlock == builder.getInsertionBlock();
+  for (size_t index = 0; isSameLength && index < values.size(); ++index) {
+    Operand &item = sequence.items[size_t(positions[index])];
+    if (item.is<Place>() || item.is<Struct>())
+      variables().store(item, values[index]);
+    else if (isOwner)
+      item = values[index];
+    else
+      failOwner("__setitem__");
+  }
+  if (isSameLength) return;
+  if (!isOwner) failOwner("__setitem__");
+  if (!slice.items[2].isNone())
+    fail(error::kType, "attempt to assign sequence of size " + std::to_string(values.size()) + " to extended slice of size " +
+                           std::to_string(positions.size()));
+  const auto begin = nb::cast<int64_t>(subscripts().makeSlice(slice).attr("indices")(sequence.items.size())[0]);
+  auto first = sequence.items.erase(sequence.items.begin() + begin, sequence.items.begin() + begin + int64_t(positions.size()));
+  sequence.items.insert(first, values.begin(), values.end());
+}
+
 void Collections::failOwner(llvm::StringRef method) {
-  fail(error::kSyntax, "'" + method +
-                           "' would change a list or dict from outside of this run-time branch or loop, once, while compiling: elements "
-                           "that are made at run time go to a field or an array");
+  fail(error::kSyntax,
+       "'" + method +
+           "' would change a list or dict, or step an iterator, from outside of this run-time branch or loop, once, while compiling: "
+           "elements that are made at run time go to a field or an array");
+}
+
+/// Whether an object is one of Python's collections, or an iterator, which its own methods change.
+static bool isChangeable(nb::handle object) {
+  PyObject *ptr = object.ptr();
+  return PyList_Check(ptr) || PyDict_Check(ptr) || PyAnySet_Check(ptr) || PyByteArray_Check(ptr) || PyIter_Check(ptr) ||
+         llvm::StringRef(Py_TYPE(ptr)->tp_name) == "collections.deque";
 }
 
 void Collections::requireOwner(const PythonObject &collection, llvm::StringRef method) {
@@ -112,20 +160,24 @@ void Collections::requireOwner(const PythonObject &collection, llvm::StringRef m
                                                       "difference_update",
                                                       "discard",
                                                       "extend",
+                                                      "extendleft",
                                                       "insert",
                                                       "intersection_update",
+                                                      "move_to_end",
+                                                      "next",
                                                       "pop",
                                                       "popitem",
+                                                      "popleft",
                                                       "remove",
                                                       "reverse",
+                                                      "rotate",
                                                       "setdefault",
                                                       "sort",
+                                                      "subtract",
                                                       "symmetric_difference_update",
                                                       "update"};
   PyObject *object = collection.object.ptr();
-  bool isCollection = PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object) ||
-                      llvm::StringRef(Py_TYPE(object)->tp_name) == "collections.deque";
-  if (!isCollection || !llvm::is_contained(kChanging, method) || nesting.staticDepth > 0) return;
+  if (!isChangeable(collection.object) || !llvm::is_contained(kChanging, method) || nesting.staticDepth > 0) return;
   if (collection.path) variables().failCaptured(DependencyTracker::describe(collection.path));
   auto owner = session.functions.collectionOwners.find(object);
   if (owner != session.functions.collectionOwners.end() && owner->second != builder.getInsertionBlock()) failOwner(method);
@@ -272,7 +324,7 @@ static bool hasPlainText(nb::handle key, nb::handle enumeration) {
 }
 
 const PathNode *Collections::findKeyPath(const PythonObject &dict, nb::handle key) {
-  if (!PyDict_Check(dict.object.ptr()) || session.python.isPlainData(dict.object)) return nullptr;
+  if (!PyDict_Check(dict.object.ptr())) return nullptr;
   if (PyUnicode_CheckExact(key.ptr()) && !toText(key).empty()) return session.tracker.getStep(dict.path, PathStep::Kind::Item, toText(key));
   int overflow = 0;
   const int64_t number = PyLong_CheckExact(key.ptr()) ? PyLong_AsLongLongAndOverflow(key.ptr(), &overflow) : 0;
@@ -280,7 +332,7 @@ const PathNode *Collections::findKeyPath(const PythonObject &dict, nb::handle ke
   int64_t position = 0;
   for (auto [known, item] : nb::borrow<nb::dict>(dict.object)) {
     if (known.equal(key)) {
-      if (!hasPlainText(known, session.python.host.enumeration)) session.tracker.refuseCache();
+      if (!hasPlainText(known, session.python.host.enumeration) && !session.python.isPlainData(dict.object)) session.tracker.refuseCache();
       return session.tracker.getStep(dict.path, PathStep::Kind::Entry, toText(nb::repr(known)), position);
     }
     ++position;
@@ -297,7 +349,7 @@ std::vector<std::pair<nb::object, Operand>> Collections::listEntries(const Pytho
   for (auto [key, item] : nb::borrow<nb::dict>(dict.object)) {
     session.tracker.depend(getEntry(toText(nb::repr(key)).str()), artifact::Dependency::Kind::Type);
     const PathNode *path = findKeyPath(dict, key);
-    session.tracker.read(path, item);
+    if (!isPlain) session.tracker.read(path, item);
     entries.emplace_back(nb::borrow(key), conversions.fromPython(item, path));
   }
   session.tracker.depend(getEntry(""), artifact::Dependency::Kind::Absent);

@@ -20,12 +20,15 @@ public:
   std::vector<std::pair<nb::object, Operand>> listPairs(const Operand &value);
   /// Keys and items of a Python dict. The keys in their order are a dependency.
   std::vector<std::pair<nb::object, Operand>> listEntries(const PythonObject &dict);
-  /// The path of an item of a dict; null for plain data, which depends on the value of the whole dict.
+  /// The path of an item of a dict. Items of plain data are no dependencies: the value of the whole dict is one.
   const PathNode *findKeyPath(const PythonObject &dict, nb::handle key);
   nb::object knownKey(const Operand &value);
   Operand *findKey(Dictionary &dictionary, nb::handle key);        ///< null if there is none
   Operand *findItem(const Operand &container, const Operand &key); ///< in a list or dict; null if there is none
   void assignItem(const Operand &container, const Operand &key, const Operand &value);
+  /// Calls `change` for the item at an index that is known at run time, under a condition for each item of the list.
+  void changeItem(const Operand &list, const Operand &index, const std::function<void(const Operand &)> &change);
+  void assignSlice(const Operand &list, const Slice &slice, const Operand &value);
   /// Makes the current block the owner of a list or dict and of those in it. Their items of compiled code become variables if the function
   /// assigns them.
   void materialize(const Operand &container, const AssignmentCount &use);

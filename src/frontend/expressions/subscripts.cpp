@@ -377,6 +377,9 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index) +
                            (isArray ? "; an array that is indexed at run time is passed as an argument" : ""));
   if (!key) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be indexed with " + conversions.describe(index));
+  if (base.path && PyDict_Check(container) && PyDict_Contains(container, key.ptr()) == 0)
+    if (nb::object factory = findAttribute(base.object, nb::str("default_factory")); factory && !factory.is_none())
+      variables().failCaptured(DependencyTracker::describe(base.path)); // a defaultdict adds the key
   nb::object found = checked(PyObject_GetItem(container, key.ptr()));
   const PathNode *path = nullptr;
   if (auto position = conversions.findInteger(index); position && isList(operand)) {
@@ -384,7 +387,7 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
     path = session.tracker.getStep(base.path, PathStep::Kind::Item, "", wrapped);
     session.tracker.read(path, found);
   } else if (path = collections().findKeyPath(base, key); path) {
-    session.tracker.read(path, found);
+    if (!session.python.isPlainData(base.object)) session.tracker.read(path, found);
   } else if (base.path && !session.python.isPlainData(base.object)) {
     session.tracker.refuseCache();
     session.tracker.depend(base.path, artifact::Dependency::Kind::Identity);

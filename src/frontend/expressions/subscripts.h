@@ -16,6 +16,9 @@ public:
   /// A known integer index of a list, also if it is a component of a constant vector.
   std::optional<int64_t> findPosition(const Operand &index);
   Operand subscriptSequence(const Operand &base, const Operand &index);
+  Operand subscriptObject(const Operand &operand, const Operand &index);
+  nb::object makeSlice(const Slice &slice);                                 ///< as Python's object; its bounds are known while compiling
+  std::vector<int64_t> sliceComponents(const Slice &slice, int64_t extent); ///< the positions that a slice selects
   Operand component(const Operand &base, int64_t flat);
   Components componentsOf(const Operand &base, std::vector<int32_t> numbers, mlir::Type type);
   Operand componentPlace(const Components &components, size_t position);
@@ -30,11 +33,8 @@ private:
   Operand viewOf(const Tensor &tensor, std::vector<Operand> indices); ///< the subview at the given leading indices
   [[noreturn]] void failIndexCount(const Tensor &tensor, size_t count);
   Operand subscriptVector(const Operand &base, const std::vector<Operand> &indices);
-  Operand subscriptObject(const Operand &operand, const Operand &index);
   Operand placeOfComponent(const Place &base, llvm::ArrayRef<mlir::Value> indices);
   int64_t knownLength(nb::handle slice); ///< of a slice such as `i:i + 2`; 0 if unknown
-  nb::object makeSlice(const Slice &slice);
-  std::vector<int64_t> sliceComponents(const Slice &slice, int64_t extent);
 };
 
 } // namespace qd::frontend

@@ -94,13 +94,23 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
     auto *sequence = base.find<Sequence>();
     if (sequence && sequence->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
     if ((sequence && !sequence->isUnpacked) || base.is<Dictionary>()) {
-      Operand key = expressions().visit(index), *item = collections().findItem(base, key);
+      if (sequence && kindOf(index) == NodeKind::Slice) {
+        collections().assignSlice(base, subscripts().visitIndices(index)[0].get<Slice>(), value);
+        return std::nullopt;
+      }
+      Operand key = conversions.load(expressions().visit(index)), *item = collections().findItem(base, key);
       if (item && (item->is<Place>() || item->is<Struct>())) return *item;
+      if (sequence && !item && key.isTyped()) {
+        collections().changeItem(base, key,
+                                 [&, given = conversions.load(value)](const Operand &place) { variables().store(place, given); });
+        return std::nullopt;
+      }
       collections().assignItem(base, key, value);
       return std::nullopt;
     }
-    if (auto *object = base.find<PythonObject>();
-        object && object->path && session.python.isInstance(object->object, session.python.values.matrix))
+    auto *object = base.find<PythonObject>();
+    if (object && object->path &&
+        (isList(base) || PyDict_Check(object->object.ptr()) || session.python.isInstance(object->object, session.python.values.matrix)))
       variables().failCaptured(DependencyTracker::describe(object->path));
     if (base.is<Argument>()) variables().requirePlace(base);
     if (session.python.isInstance(base.getObject(), session.python.host.numpyArray) && !conversions.isTensor(base))
@@ -305,7 +315,11 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
     auto *sequence = base.find<Sequence>();
     bool isList = sequence ? !sequence->isTuple && !sequence->isUnpacked : base.is<Dictionary>();
     if (isList) {
-      Operand key = expressions().visit(getAttribute(target, names().slice)), *item = collections().findItem(base, key);
+      Operand key = conversions.load(expressions().visit(getAttribute(target, names().slice))), *item = collections().findItem(base, key);
+      if (sequence && !item && key.isTyped()) {
+        Operand given = conversions.load(expressions().visit(getAttribute(at, names().value)));
+        return collections().changeItem(base, key, [&](const Operand &place) { augment(place, op->kind, given, op->symbol); });
+      }
       if (item && !item->is<Place>() && !item->is<Struct>()) {
         Operand old = *item, value = expressions().visit(getAttribute(at, names().value));
         std::optional<Operand> result = instances().callInPlace(kind, old, value);

@@ -316,10 +316,21 @@ void Loops::visitRepeat(nb::handle at, nb::handle callee) {
   statements().visitBlock(getAttribute(at, names().orelse));
 }
 
+/// Whether a `break` leaves this loop.
+static bool hasBreak(ir::WhileOp loop) {
+  auto walked = loop.getBody().walk([&](ir::BreakOp op) {
+    Operation *around = op->getParentOp();
+    while (!isa<ir::ForOp, ir::WhileOp>(around)) around = around->getParentOp();
+    return around == loop ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return walked.wasInterrupted();
+}
+
 void Loops::visitWhile(nb::handle at) {
   if (nb::object callee = findRepeat(getAttribute(at, names().test)); callee) return visitRepeat(at, callee);
   mlir::Value breakFlag = makeBreakFlag(at);
   auto op = create<ir::WhileOp>();
+  bool isEndless = false;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&op.getConditionRegion());
@@ -329,7 +340,8 @@ void Loops::visitWhile(nb::handle at) {
     nb::object expression = getAttribute(at, names().test);
     Operand test = expressions().visit(expression);
     At here(context, expression);
-    create<ir::ConditionOp>(conversions.isConstant(test) ? emitter.constant(conversions.isTrue(test), session.types.u1)
+    isEndless = conversions.isConstant(test) && conversions.isTrue(test);
+    create<ir::ConditionOp>(conversions.isConstant(test) ? emitter.constant(isEndless, session.types.u1)
                                                          : operators().truth(test, "while"));
   }
   Branch body = statements().runBranch(op.getBody(), [&] {
@@ -338,6 +350,7 @@ void Loops::visitWhile(nb::handle at) {
   });
   statements().invalidateMerged(body.bindings);
   visitElse(at, breakFlag);
+  context.isTerminated = isEndless && !hasBreak(op);
 }
 
 } // namespace qd::frontend

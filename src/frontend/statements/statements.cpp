@@ -111,11 +111,25 @@ void Statements::visitDelete(nb::handle at) {
     At here(context, target);
     Operand base = kindOf(target) == NodeKind::Subscript ? expressions().visit(getAttribute(target, names().value)) : Operand();
     if (auto *sequence = base.find<Sequence>(); base.is<Dictionary>() || (sequence && !sequence->isTuple && !sequence->isUnpacked)) {
-      Arguments key;
-      key.positional = {expressions().visit(getAttribute(target, names().slice))};
-      collections().callSequenceMethod(base, "__delitem__", key);
+      nb::object index = getAttribute(target, names().slice);
+      std::vector<Operand> keys;
+      if (sequence && kindOf(index) == NodeKind::Slice) {
+        const Operand slice = subscripts().visitIndices(index)[0];
+        std::vector<int64_t> positions = subscripts().sliceComponents(slice.get<Slice>(), int64_t(sequence->items.size()));
+        llvm::sort(positions, std::greater());
+        keys = listOperands(positions, [](int64_t position) { return makeObject(nb::int_(position)); });
+      } else {
+        keys = {expressions().visit(index)};
+      }
+      for (const Operand &key : keys) {
+        Arguments one;
+        one.positional = {key};
+        collections().callSequenceMethod(base, "__delitem__", one);
+      }
       continue;
     }
+    if (auto *object = base.find<PythonObject>(); object && object->path)
+      variables().failCaptured(DependencyTracker::describe(object->path));
     Binding *binding = kindOf(target) == NodeKind::Name ? scopes.find(getAttribute(target, names().id).ptr()) : nullptr;
     bool isOwn =
         binding && binding->scope == scopes.depth() && (binding->kind == Binding::Kind::Variable || binding->kind == Binding::Kind::Static);

@@ -20,6 +20,8 @@ public:
   Branch runBranch(mlir::Region &region, const std::function<void()> &emit);
   /// Marks outer Merged names that a loop has assigned as Partial: their merged values would be outdated after the loop.
   void invalidateMerged(const std::vector<std::pair<PyObject *, Binding>> &made);
+  /// `otherwise` may be empty.
+  void emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise);
 
 private:
   /// Compiles a statement of the kernel. Records a mistake in it, so that the next statements are compiled to find more.
@@ -27,8 +29,6 @@ private:
   void visitStatement(nb::handle statement);
   void visitStatementNode(nb::handle statement);
   void visitIf(nb::handle node);
-  /// `otherwise` may be empty.
-  void emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise);
   void visitReturn(nb::handle node);
   void visitAssert(nb::handle node);
   void visitExpressionStatement(nb::handle node);

@@ -61,6 +61,11 @@ public:
   /// Called before and after a launch. Throws Error (Memory) that names the container.
   static void noteBegin(const artifact::Artifact &artifact, const UndoLog::Accesses &accesses, const unsigned char *block);
   static void noteEnd(const UndoLog::Accesses &accesses, const unsigned char *block);
+  /// Whether a tape of this thread runs gradients.
+  static bool isRunningBackward() {
+    TapeContext *innermost = getInnermost();
+    return innermost && innermost->phase == Phase::Backward;
+  }
   /// Whether any thread has a context that records memory.
   static bool isAnyActive() { return firstActive != nullptr; }
 

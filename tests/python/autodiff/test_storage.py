@@ -360,3 +360,38 @@ def test_random_numbers_where_a_gradient_is_wanted():
 
     with pytest.raises(RuntimeError, match="random numbers cannot be drawn again"), qd.ad.Tape(loss):
         run()
+
+
+@pytest.mark.parametrize("arch", ["cpu", "python"])
+def test_a_gradient_of_a_kernel_whose_containers_have_none(arch):
+    qd.init(arch=arch, offline_cache=False)
+    x, y, count = qd.field(qd.f64, shape=3), qd.field(qd.f64, shape=3), qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def double(a: qd.template(), b: qd.template()):
+        for i in a:
+            b[i] = 2 * a[i]
+
+    @qd.kernel
+    def increase():
+        count[None] += 1
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="no gradients to compute: .* declare them with needs_grad=True"):
+        double.grad(x, y)
+    increase.grad()  # no container of floats
+    z, loss = qd.field(qd.f64, shape=3, needs_grad=True), qd.field(qd.f64, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def add():
+        for i in z:
+            loss[None] += z[i]
+
+    with qd.ad.Tape(loss):  # kernels without gradients may be recorded
+        double(x, y)
+        add()
+    assert z.grad.to_numpy().tolist() == [1, 1, 1]
+    y.fill(0)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="no gradients to compute"):
+        double.grad(x, y)
+    double(z, y)
+    double.grad(z, y)  # one of the two has a gradient

@@ -62,7 +62,7 @@ def test_validation_without_debug_mode_warns(on_every_backend):
             run()
 
 
-def test_gradient_of_a_kernel_without_gradients_does_nothing():
+def test_gradient_of_a_kernel_without_gradients_is_refused():
     x = qd.field(qd.f64, shape=2)
 
     @qd.kernel
@@ -70,5 +70,6 @@ def test_gradient_of_a_kernel_without_gradients_does_nothing():
         for i in x:
             x[i] = 2.0
 
-    double.grad()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="no container that it uses, such as .*, has one"):
+        double.grad()
     assert x.to_numpy().tolist() == [0.0, 0.0]

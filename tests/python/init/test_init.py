@@ -83,7 +83,9 @@ def test_edited_stages_need_the_caches_off(monkeypatch):
     monkeypatch.setenv("QUADRANTS_LOAD_PTX", "1")  # which the CPU has none of
     with pytest.raises(ValueError, match="Caching must be disabled with QD_LOAD_IR: "):
         qd.init()
-    qd.init(offline_cache=False, debug_dump_path="/there")
+    with pytest.raises(ValueError, match="Caching must be disabled with QD_LOAD_IR: "):
+        qd.init(offline_cache=False)  # src_ll_cache is on
+    qd.init(offline_cache=False, src_ll_cache=False, debug_dump_path="/there")
     assert qd._base.options.get("replay") == "/there/{kernel}/3_llvm.ll"
     values = {**qd._base.options.current, "arch": "cuda", "offline_cache": True}
     with pytest.raises(ValueError, match="with QD_LOAD_IR and QUADRANTS_LOAD_PTX: "):

@@ -281,6 +281,95 @@ def test_captured_collections_do_not_change(change):
     assert run("l = list(L)\nl.append(n)\ns = set(S)\ns.add(7)\nreturn len(l) * 10 + len(s)", preamble=preamble, **N) == 32
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "D['l'].append(5)", "D['l'][0] = 7", "D['l'].sort(reverse=True)", "del D['l'][0]", "D['l'] += [1]", "D['s'].add(5)",
+        "D['s'] |= {9}", "D['d']['x'] = 5", "D['d'].update({'x': 1})", "D['d'].clear()", "D['t'][0].append(3)", "D['q'].popleft()",
+        "D[1, 2].append(3)", "D.get('l').append(5)", "D.pop('l')", "D['o'].l.append(5)", "D['o'].s.add(5)", "D['o'].z = 3",
+        "D['o'].d['a'].append(3)", "setattr(D['o'], 'z', 3)", "list.append(D['l'], 3)", "F['a'].append(3)", "C.update('b')",
+        "for v in qd.static(P.values()):\n    v.append(3)", "for k, v in P.items():\n    v.append(3)", "m = [P['l']]\nm[0].append(3)",
+        "y, = L\ny.append(3)", "for v in L:\n    v.append(3)", "[v.append(3) for v in L]", "L[0][0] += 3", "T[0]['a'].append(3)",
+        "next(I)", "for v in I:\n    m = v", "x = [v for v in I]", "next(D['i'])",
+    ],
+)  # fmt: skip
+def test_nothing_in_a_captured_collection_changes(change):
+    preamble = """
+import collections
+class O:
+    def __init__(self):
+        self.l, self.s, self.d = [1], {1}, {"a": [1]}
+made = lambda: {"l": [2, 1], "s": {1}, "d": {"a": 1}, "t": ([1],), "q": collections.deque([1, 2]), "o": O(), (1, 2): [1], "i": iter([1])}
+D, P, L, T, F, C = made(), {"l": [1]}, [[1]], ({"a": [1]},), collections.defaultdict(list), collections.Counter("aab")
+I = iter([1, 2, 3])
+show = lambda v: {k: show(w) for k, w in v.items()} if isinstance(v, dict) else list(map(show, v)) if isinstance(v, (list, tuple)) else (
+    show(vars(v)) if isinstance(v, O) else v.__length_hint__() if hasattr(v, "__length_hint__") else repr(v))
+"""
+    source = "@qd.kernel\ndef k() -> qd.i32:\n" + "".join(f"    {line}\n" for line in change.splitlines()) + "    return 1\n"
+    module = define(preamble + source)
+    all_of_them = [module[name] for name in "DPLTFCI"]
+    before = module["show"](all_of_them)
+    with pytest.raises(qd.QuadrantsSyntaxError, match="a captured value is constant"):
+        module["k"]()
+    assert module["show"](all_of_them) == before
+
+
+def test_iterators_step_only_in_their_own_block():
+    body = "it = iter([1, 2, 3])\nx = 0\nif n > 0:\n    x = next(it)\nreturn x"
+    with pytest.raises(qd.QuadrantsSyntaxError, match="step an iterator, from outside of this run-time branch"):
+        run(body, **N)
+    with pytest.raises(qd.QuadrantsSyntaxError, match="step an iterator, from outside of this run-time branch"):
+        run(body.replace("x = next(it)", "for v in it:\n        x += v"), **N)
+    assert run("it = iter([1, 2, 3])\nx = next(it) * 10\nreturn x + next(it)", **N) == 12
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "l = [1, 2, 3]\nl[n % 3] = 5\nl[(n + 1) % 3] += n\nreturn l[0] * 100 + l[1] * 10 + l[2]",
+        "l = [n, 2]\nfor i in range(4):\n    l[i % 2] *= 2\nreturn l[0] * 10 + l[1]",
+        "l = [1, 2, 3]\nif n > 2:\n    l[n - 3] = 7\nreturn l[0] * 10 + l[2]",
+        "l = [1, 2]\nl.append(n)\nl[n - 1] = 9\nreturn l[0] * 100 + l[1] * 10 + l[2]",
+        "l = [1, 2, 3]\nl[0:2] = [7, 8]\nreturn l[0] * 100 + l[1] * 10 + l[2]",
+        "l = [n, 2, 3]\nl[:2] = l[1:]\nreturn l[0] * 100 + l[1] * 10 + l[2]",
+        "l = [1, 2, 3]\nl[1:] = [n, n, n]\nl[:1] = []\nreturn len(l) * 10 + l[2]",
+        "l = [1, 2, 3]\nl[::2] = (n, 9)\nif n > 2:\n    l[:2] = [4, n]\nreturn l[0] * 100 + l[1] * 10 + l[2]",
+        "l = [1, 2, 3, 4]\ndel l[1:3]\nreturn len(l) * 10 + l[1]",
+    ],
+)
+def test_items_and_slices_of_lists_are_assigned_as_in_python(body):
+    expected = define("def f(n):\n" + "".join(f"    {line}\n" for line in body.splitlines()))["f"](3)
+    assert run(body, **N) == expected
+
+
+def test_lists_are_assigned_in_parallel_loops():
+    body = "l = [0, 0, 0, 0]\nfor i in range(400):\n    l[i % 4] += 1\nreturn l[0] * 1000 + l[3]"
+    assert run(body) == 100100
+
+
+def test_lists_of_several_types_have_no_item_at_a_run_time_index():
+    with pytest.raises(qd.QuadrantsTypeError, match="has items of one type"):
+        run("l = [1, 2.5]\nl[n % 2] = 3\nreturn 1", **N)
+    with pytest.raises(qd.QuadrantsTypeError, match="sequence of size 1 to extended slice of size 2"):
+        run("l = [1, 2, 3]\nl[::2] = [n]\nreturn 1", **N)
+
+
+@pytest.mark.parametrize(
+    "definition, expected",
+    [
+        ("f = lambda x, y=m, *, z=2: x * y + z", 14),
+        ("f = lambda x, y=[m, 5]: x * y[0] + y[1]", 17),
+        ("f = lambda x, y=G: x * y", 21),
+        ("def f(x, y=m + 1, z=m * 10):\n    return x * y + z", 55),
+    ],
+)
+def test_defaults_are_evaluated_where_a_function_is_defined(definition, expected):
+    body = f"m = n + 1\n{definition}\nm = 100\nreturn f(3)"
+    assert run(body, preamble="G = 7", n=("qd.i32", 3)) == expected
+    given = "f = lambda x, y=m, *, z=2: x * y + z\nreturn f(3, 5) * 10000 + f(3, z=1) * 100 + f(x=3, y=2)"
+    assert run(f"m = n + 1\n{given}", n=("qd.i32", 3)) == 17 * 10000 + 13 * 100 + 8
+
+
 @pytest.mark.parametrize("branch", ["if n > 9:", "for i in range(n):", "while n > 9:"])
 def test_sets_do_not_change_in_branches_of_the_run_time(branch):
     with pytest.raises(qd.QuadrantsSyntaxError, match="would change a list or dict"):

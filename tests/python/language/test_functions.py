@@ -536,19 +536,39 @@ def test_functions_inside_kernels_obey_their_annotations(body, expected):
     assert run(body, n=("qd.i32", 300)) == expected
 
 
+REAL = "@qd.real_func\ndef f(n: qd.i32) -> qd.i32:\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(n):\n        return 42",
+        "while n > 0:\n        return n * 2",
+        "if n > 3:\n        return 7",
+        "while True:\n        if n > 5:\n            break\n        return n",
+        "if n > 3:\n        return 7\n    else:\n        n += 1",
+    ],
+)
+def test_a_real_function_returns_a_value_on_every_path(body):
+    with pytest.raises(qd.QuadrantsCompilationError, match="'f' does not return a value on every path"):
+        run("return f(n)", preamble=REAL.format(body), n=("qd.i32", 1))
+
+
 @pytest.mark.parametrize(
     "body, n, expected",
     [
-        ("for i in range(n):\n        return 42", 3, 42),
-        ("for i in range(n):\n        return 42", 0, 0),
-        ("while n > 0:\n        return n * 2", 4, 8),
-        ("if n > 3:\n        return 7", 4, 7),
-        ("if n > 3:\n        return 7", 1, 0),
+        ("if n > 3:\n        return 7\n    else:\n        return 8", 1, 8),
+        ("m = n\n    while True:\n        m += 3\n        if m > 7:\n            return m", 1, 10),
+        (
+            "if n < 3:\n        while True:\n            for i in range(9):\n                break\n            return n\n    return 4",
+            2,
+            2,
+        ),
     ],
 )
-def test_a_real_function_may_end_without_a_return(body, n, expected):
-    module = define(f"@qd.real_func\ndef f(n: qd.i32) -> qd.i32:\n    {body}\n\n@qd.kernel\ndef k(n: qd.i32) -> qd.i32:\n    return f(n)\n")
-    assert module["k"](n) == expected
+def test_endless_loops_of_real_functions_need_no_return_after_them(body, n, expected):
+    assert run("return f(n)", preamble=REAL.format(body), n=("qd.i32", n)) == expected
+    assert run(body.replace("\n    ", "\n"), n=("qd.i32", n)) == expected
 
 
 def test_a_func_whose_loop_returns_needs_no_return_after_it():

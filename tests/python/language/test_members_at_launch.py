@@ -168,3 +168,35 @@ def test_members_that_are_said_to_be_stable_are_seen_when_they_are_rebound():
     first, steady.x, steady.scale = steady.x, qd.field(qd.i32, 4), 5
     steady.fill()
     assert (first.to_numpy().tolist(), steady.x.to_numpy().tolist()) == ([0, 2, 4], [0, 5, 10, 15])
+
+
+def test_members_that_are_said_to_be_stable_are_checked_in_debug_mode(on_every_backend):
+    @qd.data_oriented(stable_members=True)
+    class Steady:
+        def __init__(self):
+            self.x, self.scale = qd.ndarray(qd.i32, 3), 2
+
+        @qd.kernel
+        def fill(self):
+            for i in self.x:
+                self.x[i] = i * self.scale
+
+    on_every_backend(debug=True)
+    steady, other = Steady(), Steady()
+    other.x = qd.ndarray(qd.i32, 4)  # not launched yet
+    for one in (steady, other):
+        one.fill()
+        one.fill()
+    steady.scale, first = 3, steady.x
+    for shape in (3, (3, 1)):
+        steady.x = qd.ndarray(qd.i32, shape)
+        with pytest.raises(qd.QuadrantsRuntimeError, match="'x' of a Steady was replaced after a launch"):
+            steady.fill()
+        other.fill()
+    steady.x = first
+    steady.fill()
+    assert first.to_numpy().tolist() == [0, 3, 6]
+    on_every_backend(debug=True)
+    steady.x = qd.ndarray(qd.i32, 3)
+    steady.fill()  # of another runtime
+    assert steady.x.to_numpy().tolist() == [0, 3, 6]

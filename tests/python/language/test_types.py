@@ -84,10 +84,16 @@ def test_large_literal_takes_the_type_of_a_64_bit_operand():
         ("qd.Matrix([[2**40, 1], [2, a]], qd.i64).sum()", 2**40 + 4),
         ("(qd.Vector([a, 3]) + [2**40, 2]).sum()", 2**40 + 6),
         ("[2**40, a][a - 1]", 2**40),
+        ("qd.math.clamp(a, 2**40, 2**41)", 2**40),
+        ("scaled(a, 2**40)", 2**40 + 1),
     ],
 )
 def test_large_literals_take_the_type_of_what_they_meet(expression, expected):
-    assert evaluate(expression, "qd.i64", a=("qd.i64", 1)) == expected
+    preamble = "@qd.func\ndef scaled(x, y):\n    return x + y"
+    assert run(f"return {expression}", "qd.i64", preamble, a=("qd.i64", 1)) == expected
+    assert run("f.fill(2**40)\nreturn f[2]", "qd.i64", "f = qd.field(qd.i64, 3)") == 2**40
+    with pytest.raises(qd.QuadrantsTypeError, match="exceeded the range of default_ip"):
+        run("return scaled(a, 2**40)", "qd.i64", preamble, a=("qd.i32", 1))
 
 
 @pytest.mark.parametrize("name", ["i8", "u16", "i64", "f32", "u1"])

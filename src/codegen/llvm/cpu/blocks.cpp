@@ -21,7 +21,7 @@ llvm::Function *ParallelTask::emitThreadFunction() {
   BodyEmitter in(module, function, 1, *facts);
   llvm::IRBuilder<> &at = in.builder;
   in.continueAt(in.makeBlock("start"));
-  in.random.task = index;
+  in.random.task = task;
   in.blocks.thread = function->getArg(2);
   in.blocks.isInBlock = true;
   setUpResolve(in);

@@ -37,7 +37,7 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   if (task.getParallel()) function->addFnAttr(llvm::Attribute::AlwaysInline);
   BodyEmitter body(module, function, 1, module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &builder = body.builder;
-  body.random.task = index;
+  body.random.task = task;
   body.launch.leaveFailed = [&] { builder.CreateRet(builder.getTrue()); };
   setUpReturns(body, [&] { builder.CreateRet(builder.getTrue()); });
   setUpRandom(body, task.getBody());
@@ -178,7 +178,7 @@ std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const B
       module.makeFunction(llvm::Type::getVoidTy(module.ctx), {pointer, i64, i64, i64}, "qd_task_" + llvm::Twine(index) + suffix);
   auto in = std::make_unique<BodyEmitter>(module, function, lanes, bodyFacts);
   in->continueAt(in->makeBlock("start"));
-  in->random.task = index;
+  in->random.task = task;
   setUpResolve(*in);
   return in;
 }

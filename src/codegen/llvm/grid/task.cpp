@@ -108,7 +108,7 @@ llvm::Function *GridTask::makeEntry() {
 /// itself. That hides the launch latency, but costs each block time: copies with many blocks were 24 % slower.
 void GridTask::beginEntry(const BodyFacts &facts) {
   body = std::make_unique<BodyEmitter>(module, makeEntry(), shape.lanes, facts);
-  body->random.task = index;
+  body->random.task = task;
   body->blocks.branch = deviceTask.branch.number;
   deviceTask.waits = module.traits.hasEarlyLaunch && shape.isBrief;
   if (deviceTask.waits) module.grid->launchEarly(body->builder);
