@@ -217,10 +217,8 @@ class Rewriter(ExpressionRewriter):
             rounds = helper("rounds", self.visit_place(flag), at=node.test)
             body = self.block(node.body)[0]
             return place(ast.For(ast.Name(self.temporary(), ast.Store()), rounds, body, self.block(node.orelse)[0]), node)
-        is_nest = _may_loop(node)
         test = helper("loop_truth", self.visit(node.test), at=node.test)
-        made = place(ast.While(test, self.looped(node.body), self.block(node.orelse)[0]), node)
-        return self.nested([made], node) if is_nest else made
+        return self.nested([place(ast.While(test, self.looped(node.body), self.block(node.orelse)[0]), node)], node)
 
     def visit_Break(self, node: ast.stmt) -> ast.stmt:
         return place(ast.Pass(), node) if self.only_types() else node

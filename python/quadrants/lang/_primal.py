@@ -45,7 +45,10 @@ def _observe_cache(kernel: Any) -> SimpleNamespace:
     )
 
 
-_GRAPHS = "get_graph_cache_size get_graph_cache_used_on_last_call get_graph_num_nodes_on_last_call get_graph_total_builds"
+_GRAPHS: dict[str, Any] = {
+    "get_graph_cache_size": 0, "get_graph_cache_used_on_last_call": False, "get_graph_num_nodes_on_last_call": 0,
+    "get_graph_total_builds": 0,
+}  # fmt: skip
 
 
 def count_graphs() -> dict[str, Callable[[], Any]]:
