@@ -20,29 +20,29 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, never
 # raise it.
-TOTALS = {"src": 46_572, "python": 18_367}
+TOTALS = {"src": 46_767, "python": 18_362}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 408,  # files directly in src
-    "src/artifact": 560,
+    "src/artifact": 561,
     "src/backends": 9_602,
-    "src/bindings": 577,
-    "src/codegen": 7_560,
+    "src/bindings": 585,
+    "src/codegen": 7_579,
     "src/devlib": 1_225,
-    "src/frontend": 10_107,
+    "src/frontend": 10_241,
     "src/ir": 912,
-    "src/launch": 7_048,
+    "src/launch": 7_081,
     "src/layout": 143,
     "src/passes": 5_627,
     "src/runtime": 1_945,
     "src/support": 657,
     "src/tools": 201,
-    "python/quadrants": 1_000,  # modules directly in the package
-    "python/quadrants/_base": 1_193,
+    "python/quadrants": 987,  # modules directly in the package
+    "python/quadrants/_base": 1_191,
     "python/quadrants/_values": 782,
-    "python/quadrants/_containers": 2_308,
-    "python/quadrants/_language": 916,
-    "python/quadrants/_session": 1_164,
+    "python/quadrants/_containers": 2_304,
+    "python/quadrants/_language": 928,
+    "python/quadrants/_session": 1_158,
     "python/quadrants/_library": 514,
     "python/quadrants/_solvers": 1_183,
     "python/quadrants/_quantized": 421,
@@ -50,13 +50,13 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_600,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_081,
-    "python/quadrants/lang": 289,
-    "python/quadrants/profiler": 221,
+    "python/quadrants/interpreter": 3_165,
+    "python/quadrants/lang": 270,
+    "python/quadrants/profiler": 194,
     "python/quadrants/simt": 571,
     "python/quadrants/types": 62,
     "python/quadrants/_viz": 610,
-    "python/quadrants/_command": 277,
+    "python/quadrants/_command": 247,
 }
 
 
