@@ -70,7 +70,7 @@ CompileFailure describeInternalError(const backends::Stages &stages, llvm::Strin
 /// One compilation. Owns all its data, because the waiting thread may leave.
 class Compilation : public std::enable_shared_from_this<Compilation> {
 public:
-  explicit Compilation(const CompileRequest &request) : options(request.options), target(request.target) {
+  explicit Compilation(const CompileRequest &request) : options(request.options), target(request.target), symbol(request.symbol) {
     if (!request.cacheScope.empty()) objects.emplace(request.cacheScope, options);
   }
 
@@ -139,7 +139,9 @@ private:
     if (llvm::StringRef edited = stages->findReplay(".mlir"); !edited.empty())
       module = mlir::parseSourceFile<mlir::ModuleOp>(edited, mlir::ParserConfig(&context.get()));
     if (!module) return false;
-    if (!isLowered(*module) && mlir::failed(passes::run(*module, target->getTraits(), makePipelineOptions(options)))) return false;
+    passes::PipelineOptions pipelineOptions = makePipelineOptions(options);
+    pipelineOptions.specialize &= symbol.empty();
+    if (!isLowered(*module) && mlir::failed(passes::run(*module, target->getTraits(), pipelineOptions))) return false;
     if (memory.ranOut()) return false;
     if (!stages->finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module->print(output); })) return true;
     passes::findReplacedRegions(*module, artifact);
@@ -149,6 +151,7 @@ private:
 
     artifact.libraryFolder = options.getText(Option::line_tables);
     backends::TargetOptions targetOptions = makeTargetOptions(options);
+    targetOptions.symbol = symbol;
     targetOptions.stackBytes = target->getStackBytes(options);
     if (objects) targetOptions.objects = &*objects;
     return mlir::succeeded(target->emit(*module, targetOptions, *stages, artifact));
@@ -160,6 +163,7 @@ private:
 
   support::Options options;
   std::shared_ptr<const backends::Target> target;
+  std::string symbol;
   std::optional<DiskObjects> objects;
   std::shared_ptr<Compilation> self; ///< set if the object must never be destroyed
   bool succeeded = false;

@@ -24,6 +24,7 @@ struct CompileRequest {
   std::shared_ptr<const backends::Target> target;
   std::string sourceText; ///< for a dump
   std::string cacheScope; ///< part of the cache keys that does not depend on the kernel; empty: no cache
+  std::string symbol;     ///< for an export: a name of the entry; the code assumes nothing about its arguments
 };
 
 /// Why there is no artifact.

@@ -45,6 +45,7 @@ struct TargetOptions {
   bool lineTables = false;        ///< include the lines of the user's source in the binary
   bool timed = false;             ///< kernels report the end of each task to the profiler
   int64_t stackBytes = 0;         ///< of each thread, which recursive calls check; 0: they do not. Targets with grids
+  std::string symbol;             ///< another name of the entry; targets without grids
   ObjectStore *objects = nullptr; ///< null: nothing is stored
 };
 
@@ -56,6 +57,9 @@ public:
   virtual const codegen::GridTarget *getGrid() const { return nullptr; }
   /// Bytes of a thread's stack, where recursive calls of a grid are to be checked and the stack grows down; else 0.
   virtual int64_t getStackBytes(const support::Options &) const { return 0; }
+  /// Of exported files, and whether their code is text.
+  virtual const char *getFileSuffix() const { return ".so"; }
+  virtual bool isText() const { return false; }
   /// Sets the artifact's members that code generation produces: backend, binary, sites, scratchBytes, results, hasPrint. Errors are
   /// diagnostics of the module's context. Success without a binary means that `stages` stopped.
   virtual mlir::LogicalResult emit(mlir::ModuleOp module, const TargetOptions &options, Stages &stages,

@@ -263,6 +263,15 @@ static PyObject *resumeKernel(PyObject *self, PyObject *arguments, PyObject *key
       [&] { return call("quadrants._language.checkpoints", "resume", "OOO", self, arguments, keywords ? keywords : Py_None).release(); });
 }
 
+static PyObject *exportKernel(PyObject *self, PyObject *arguments, PyObject *keywords) {
+  return guard([&] {
+    Ref module = Ref::adopt(PyImport_ImportModule("quadrants._compiler"));
+    Ref function = Ref::adopt(PyObject_GetAttrString(module.get(), "export_kernel")), own = Ref::adopt(PyTuple_Pack(1, self));
+    Ref all = Ref::adopt(PySequence_Concat(own.get(), arguments));
+    return PyObject_Call(function.get(), all.get(), keywords);
+  });
+}
+
 /// A fact about the kernel that only programs for the reference implementation ask for.
 static PyObject *describeKernelPart(PyObject *self, void *name) {
   return guard([&] { return call("quadrants.lang._primal", "describe", "Os", self, static_cast<const char *>(name)).release(); });
@@ -315,6 +324,16 @@ void addKernelType(PyObject *module) {
       {"resume", withKeywords(resumeKernel), METH_VARARGS | METH_KEYWORDS,
        "resume(*arguments, from_checkpoint)\n--\n\nRun a kernel with checkpoints from one of them on: as a call, "
        "without the statements before the checkpoint with the label `from_checkpoint`. Return a GraphStatus."},
+      {"export", withKeywords(exportKernel), METH_VARARGS | METH_KEYWORDS,
+       "export(path, *arg_types, arch=None)\n--\n\nWrite the compiled kernel for programs without Python: its code (a shared library, or "
+       "what the driver of a GPU takes), a manifest in JSON and a C header, `path` with other suffixes.\n\n"
+       "Args:\n    path: folder and name of the files; the name is the function of the library, too.\n"
+       "    arg_types: for each parameter its type, such as qd.f32 or qd.types.ndarray(qd.f32, 1), or a value like those of calls: "
+       "compile-time values are part of the code. What annotations say completely can be left out at the end.\n"
+       "    arch: a processor, or a text with its kind, such as \"x64:x86-64-v3\"; the current one by default.\n"
+       "Returns:\n    The paths of the files.\n"
+       "Raises:\n    QuadrantsCompilationError: what a call would raise.\n    TypeError: a type does not suit its parameter.\n"
+       "    ValueError: there is no such processor, or the kernel has checkpoints."},
       {}};
   static PyGetSetDef properties[] = {
       {"specialization_count", countSpecializations, nullptr, "Number of compiled versions.", nullptr},

@@ -9,7 +9,7 @@ ADVICE: dict[str, dict[str, str]] = {
     "taichi": {
         "ui": "draw in two dimensions with qd.GUI; scenes go to other programs with qd.tools.PLYWriter",
         "Texture": "use a field, and interpolate between its elements",
-        "aot": "there are no modules to export: the disk cache stores compiled kernels",
+        "aot": "use kernel.export(path, *types): code, a manifest and a C header",
         "graph": "a kernel with graph=True repeats its loops in one launch", "opengl": "use qd.gpu or qd.cpu", "cc": "use qd.cpu",
         "dx11": "use qd.gpu or qd.cpu", "Tape": "use qd.ad.Tape(loss)",
         "clear_all_gradients": "use qd.ad.Tape, which zeroes gradients, or x.grad.fill(0)",

@@ -154,6 +154,10 @@ class BoundKernel:
         """Resume the kernel from a checkpoint, as `Kernel.resume`."""
         return self.__func__.resume(self.__self__, *arguments, **keywords)
 
+    def export(self, path: Any, *arg_types: Any, arch: Any = None) -> Any:
+        """Write the kernel, with the object as a compile-time value, to files, as `Kernel.export`."""
+        return self.__func__.export(path, self.__self__, *arg_types, arch=arch)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BoundKernel) and other.__func__ is self.__func__ and other.__self__ is self.__self__
 

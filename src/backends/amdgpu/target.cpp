@@ -107,6 +107,7 @@ public:
     grid = makeGridTarget(/*reachesWholeSubgroup=*/kind < llvm::AMDGPU::GK_GFX1010);
   }
 
+  const char *getFileSuffix() const override { return ".hsaco"; }
   const passes::TargetTraits &getTraits() const override { return traits; }
   const codegen::GridTarget *getGrid() const override { return grid.get(); }
 

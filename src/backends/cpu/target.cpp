@@ -41,6 +41,7 @@ public:
       stages.finish("partitions");
     stages.begin("linking");
     std::vector<std::string> flags{"-z", "norelro", "-z", "noseparate-code", "--no-rosegment"};
+    if (!options.symbol.empty()) flags.push_back("--defsym=" + options.symbol + "=qd_kernel");
     if (!options.lineTables) flags.push_back("--strip-all");
     artifact.binary = linkSharedLibrary(objects, flags);
     artifact.backend = "cpu";

@@ -220,6 +220,8 @@ public:
     traits.hasEarlyLaunch = traits.hasVectorAtomics = getNumber(capability) >= 90;
   }
 
+  const char *getFileSuffix() const override { return ".ptx"; }
+  bool isText() const override { return true; }
   const passes::TargetTraits &getTraits() const override { return traits; }
   const codegen::GridTarget *getGrid() const override { return grid.get(); }
   int64_t getStackBytes(const support::Options &options) const override {

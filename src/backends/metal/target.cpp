@@ -27,6 +27,8 @@ public:
     grid = makeGridTarget(traits.subgroupSize, /*widensReports=*/true);
   }
 
+  const char *getFileSuffix() const override { return ".metal"; }
+  bool isText() const override { return true; }
   const passes::TargetTraits &getTraits() const override { return traits; }
   const codegen::GridTarget *getGrid() const override { return grid.get(); }
 

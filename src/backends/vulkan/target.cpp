@@ -39,6 +39,7 @@ public:
     grid = makeGridTarget(features.subgroupSize, /*widensReports=*/!features.hasF64, kParameters, features.savesRegisters);
   }
 
+  const char *getFileSuffix() const override { return ".spv"; }
   const passes::TargetTraits &getTraits() const override { return traits; }
   const codegen::GridTarget *getGrid() const override { return grid.get(); }
 
