@@ -28,6 +28,7 @@ _CONTENTS = {
     "lang.intrinsics": "clock_counter clock_freq_hz", "lang.buffer_view": "BufferView types.BufferViewType",
     "lang.simt.reductions": "simt.subgroup.*", "lang.simt.sorting": "simt.subgroup.*", "types.buffer_view_type": "types.BufferViewType",
     "lang.kernel": "_language.kernel.Kernel _base.autodiff_mode.AutodiffMode", "lang.runtime_ops": "sync",
+    "lang._metal_interop": "mps_sync_if_metal=_containers.device_arrays._finish_torch",
     "lang._ndarray": "Ndarray ScalarNdarray", "linalg.sparse_matrix": "linalg.SparseMatrix linalg.SparseMatrixBuilder",
     "linalg.sparse_solver": "linalg.SparseSolver", "linalg.sparse_cg": "linalg.SparseCG",
     "linalg.matrixfree_cg": "linalg.LinearOperator linalg.MatrixFreeBICGSTAB linalg.MatrixFreeCG", "math.mathimpl": "math.*",

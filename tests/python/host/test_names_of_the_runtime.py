@@ -105,6 +105,7 @@ PATHS = {
     "lang.simt.reductions": "exclusive_add inclusive_max ballot", "lang.simt.sorting": "bitonic_sort_kv shuffle",
     "types.buffer_view_type": "BufferViewType",
     "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk", "lang.graph_status": "GraphStatus", "lang.kernel": "Kernel AutodiffMode",
+    "lang._metal_interop": "mps_sync_if_metal",
     "lang.runtime_ops": "sync", "lang._ndarray": "Ndarray ScalarNdarray", "linalg.sparse_matrix": "SparseMatrix SparseMatrixBuilder",
     "linalg.sparse_solver": "SparseSolver", "linalg.sparse_cg": "SparseCG",
     "linalg.matrixfree_cg": "LinearOperator MatrixFreeCG MatrixFreeBICGSTAB", "math.mathimpl": "vec3 mix acos",
