@@ -49,14 +49,23 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 
 # Modules written in the kernel language are loaded when one of their names is first used: most programs need none of them.
 _LAZY_NAMES = {
-    "linalg": "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig", "_viz.gui": "GUI",
-    "_library.math_functions": "acosh asinh atanh cbrt copysign expm1 hypot log1p log10", "_library.indices": "get_addr rescale_index",
-    "_quantized.fields": "BitpackedFields", "_sparse.trees": "activate append deactivate is_active length",
-    "_sparse.host": "deactivate_all_snodes", "simt._tiles": "outer", "_language.checkpoints": "GraphStatus",
-    "_containers.files": "load save", "_session.disk_cache": "cache_info clear_cache", "_session.perf_dispatch": "perf_dispatch",
-    "_session.program": "Program", "_session.reports": "compile_report explain_recompiles",
-    "_session.streams": "Event Stream create_event create_stream use_stream", **_compat.LAZY_NAMES,
-}  # fmt: skip
+    "linalg": "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig",
+    "_viz.gui": "GUI",
+    "_library.math_functions": "acosh asinh atanh cbrt copysign expm1 hypot log1p log10",
+    "_library.indices": "get_addr rescale_index",
+    "_quantized.fields": "BitpackedFields",
+    "_sparse.trees": "activate append deactivate is_active length",
+    "_sparse.host": "deactivate_all_snodes",
+    "simt._tiles": "outer",
+    "_language.checkpoints": "GraphStatus",
+    "_containers.files": "load save",
+    "_session.disk_cache": "cache_info clear_cache",
+    "_session.perf_dispatch": "perf_dispatch",
+    "_session.program": "Program",
+    "_session.reports": "compile_report explain_recompiles",
+    "_session.streams": "Event Stream create_event create_stream use_stream",
+    **_compat.LAZY_NAMES,
+}
 _LAZY = {name: module for module, names in _LAZY_NAMES.items() for name in names.split()}
 _MODULES = tuple("ad algorithms distributed experimental graph gui interop linalg math memory profiler simt sparse tools".split())
 

@@ -478,10 +478,14 @@ def randn(dt: qd.template() = None):
 
 # Solvers of large systems are loaded when one of their names is first used.
 _SOLVERS = {
-    "block_matrix": "BlockSparseMatrix", "builder": "SparseMatrixBuilder", "differentiable": "solve_sparse",
-    "matrix_free": "LinearOperator MatrixFreeBICGSTAB MatrixFreeCG", "preconditioners": "BlockJacobi Jacobi",
-    "solvers": "SparseCG SparseSolver", "sparse_matrix": "SparseMatrix",
-}  # fmt: skip
+    "block_matrix": "BlockSparseMatrix",
+    "builder": "SparseMatrixBuilder",
+    "differentiable": "solve_sparse",
+    "matrix_free": "LinearOperator MatrixFreeBICGSTAB MatrixFreeCG",
+    "preconditioners": "BlockJacobi Jacobi",
+    "solvers": "SparseCG SparseSolver",
+    "sparse_matrix": "SparseMatrix",
+}
 _MODULES = {name: module for module, names in _SOLVERS.items() for name in names.split()}
 
 

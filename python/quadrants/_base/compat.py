@@ -63,9 +63,11 @@ VARIABLES = {"cpu_max_num_threads": "QD_NUM_THREADS", "device_id": "QD_VISIBLE_D
 """Environment variables that stand for an option under another name; `OTHER_VARIABLES` have a meaning elsewhere, or none."""
 
 LAZY_NAMES = {
-    "lang.former": "pure", "types.enums": "DeviceCapability Format", "types": "sparse_matrix_builder",
+    "lang.former": "pure",
+    "types.enums": "DeviceCapability Format",
+    "types": "sparse_matrix_builder",
     "lang.mesh": "Mesh MeshInstance mesh_local mesh_patch_idx",
-}  # fmt: skip
+}
 """Public names of the package, by the modules that have them."""
 HIDDEN_NAMES = frozenset({"graph_do_while", "graph_parallel", "graph_parallel_context"})
 """Names of the package that are public elsewhere, in `qd.graph`."""

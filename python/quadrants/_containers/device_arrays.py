@@ -263,6 +263,10 @@ def describe_interface(container: Any) -> dict[str, Any]:
     """Returns the CUDA array interface, version 3, of a container in the memory of a GPU."""
     shape, strides = describe_container(container)
     return {
-        "data": (container._address, not container._is_writable), "shape": shape, "strides": strides,
-        "typestr": "<i2" if container.dtype is bf16 else to_numpy_dtype(container.dtype).str, "version": 3, "stream": _LEGACY_STREAM,
-    }  # fmt: skip
+        "data": (container._address, not container._is_writable),
+        "shape": shape,
+        "strides": strides,
+        "typestr": "<i2" if container.dtype is bf16 else to_numpy_dtype(container.dtype).str,
+        "version": 3,
+        "stream": _LEGACY_STREAM,
+    }

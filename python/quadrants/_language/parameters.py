@@ -208,8 +208,10 @@ _KINDS: list[tuple[type, str]] = [
     (MatrixType, "matrix"), (StructTypeBase, "struct"), (BufferViewType, "view"), (NdarrayType, "array"), (ref, "ref"),
 ]  # fmt: skip
 _BARE: dict[Any, tuple[str, Any]] = {
-    NdarrayType: ("array", NdarrayType()), Template: ("template", None), BufferView: ("view", BufferViewType()),
-}  # fmt: skip
+    NdarrayType: ("array", NdarrayType()),
+    Template: ("template", None),
+    BufferView: ("view", BufferViewType()),
+}
 
 
 _hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()

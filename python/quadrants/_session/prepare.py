@@ -331,6 +331,12 @@ def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> 
 
 _ANY = NdarrayType()  # requirements on the argument of a tensor parameter
 _PREPARE = {
-    "scalar": _prepare_scalar, "matrix": _prepare_matrix, "struct": _prepare_struct, "template": _prepare_template,
-    "tensor": _prepare_tensor, "dataclass": _prepare_dataclass, "array": _prepare_array, "view": _prepare_view,
-}  # fmt: skip
+    "scalar": _prepare_scalar,
+    "matrix": _prepare_matrix,
+    "struct": _prepare_struct,
+    "template": _prepare_template,
+    "tensor": _prepare_tensor,
+    "dataclass": _prepare_dataclass,
+    "array": _prepare_array,
+    "view": _prepare_view,
+}
