@@ -187,9 +187,11 @@ struct DeviceTask {
   uint32_t perThread = 1; ///< iterations that a thread takes at a time
   uint32_t maxBlocks = 0; ///< largest grid; 0: any size
   Branch branch;
-  bool waits = false;      ///< its code waits for the earlier tasks, so it may be launched before they have ended
-  bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and every thread has an iteration
-  LaunchExpr sharedBytes;  ///< bytes of shared memory for private copies; not used when they exceed the target's limit
+  bool waits = false;        ///< its code waits for the earlier tasks, so it may be launched before they have ended
+  bool isPersistent = false; ///< no more blocks than run at the same time
+  bool isTogether = false;   ///< its blocks wait for each other: all run at the same time, and every thread has an iteration
+  uint32_t arrayBytes = 0;   ///< of shared memory, for arrays that are not part of the binary
+  LaunchExpr sharedBytes;    ///< bytes of shared memory for private copies; not used when they exceed the target's limit
   static constexpr uint32_t kMaxBranches = 14;
 };
 

@@ -56,7 +56,9 @@ struct Body {
 /// Options of qd.loop_config for the next loop.
 struct LoopOptions {
   bool isSerial = false;
-  std::optional<int32_t> blockDim, maxThreads, residentBlocks;
+  bool isPersistent = false;
+  std::vector<int32_t> blockShape; ///< threads of a block along the loop's last axis, the one before it, ...; empty: not given
+  std::optional<int32_t> gridDim, maxThreads, residentBlocks, maxRegisters;
   std::string name;
 };
 

@@ -140,6 +140,7 @@ public:
   LanguageOptions options;
   Types types;
   DependencyTracker tracker;
+  llvm::DenseMap<mlir::Type, uint32_t> exchangeArrays; ///< of the threads of a block, by type; numbers of the tracker
   mlir::OwningOpRef<mlir::ModuleOp> module;
   FunctionContext *current = nullptr; ///< the function that is being compiled
   SeenFunctions functions;

@@ -60,9 +60,15 @@ inline constexpr llvm::StringLiteral kDistinct = "qd.distinct";
 
 /// On a parallel qd.for: how many of its blocks a multiprocessor should have room for, which limits the registers of a thread.
 inline constexpr llvm::StringLiteral kResidentBlocks = "qd.resident_blocks";
+/// On a parallel qd.for: the most registers of a thread, and the most blocks of its grid, as i32; the grid has no more blocks than run at a
+/// time.
+inline constexpr llvm::StringLiteral kMaxRegisters = "qd.max_registers", kGridSize = "qd.grid_size", kPersistent = "qd.persistent";
 
 /// On a parallel qd.for: the largest number of iterations that it can have, an i64.
 inline constexpr llvm::StringLiteral kMostIterations = "qd.most_iterations";
+
+/// On a qd.store of a loaded value: threads need not wait for the load before the next qd.fence with the same attribute.
+inline constexpr llvm::StringLiteral kAsync = "qd.async";
 
 /// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";

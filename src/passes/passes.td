@@ -25,6 +25,10 @@ def DifferentiateForward : QdPass<"qd-differentiate-forward"> {
   let summary = "y = f(x) => y = f(x); y.dual = f'(x) * x.dual, for the operations of a kernel marked `forward`.";
 }
 
+def CheckBarriers : QdPass<"qd-check-barriers"> {
+  let summary = "if (thread < 10) { barrier } => error: the other threads of the block never reach the barrier.";
+}
+
 def StripAsserts : QdPass<"qd-strip-asserts"> {
   let summary = "qd.assert => nothing";
   let description = "Outside debug mode the user's assertions have no effect.";

@@ -39,6 +39,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
     pipeline.addPass(createDifferentiateReverse());
   }
 
+  // While conditions are those of the source.
+  pipeline.addPass(createCheckBarriers());
   // Before tasks: values that only the text of an assertion uses would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // Before tasks are split and privatized: every write is still an access of its own.

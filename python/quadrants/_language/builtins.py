@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -135,16 +136,22 @@ def _static_assert(condition: Any, message: Any = None) -> None:
         raise QuadrantsCompilationError(f"static assertion failed: {message}" if message is not None else "static assertion failed")
 
 
-_LOOP_OPTIONS = ("block_dim", "serialize", "parallelize", "block_dim_adaptive", "bit_vectorize", "name")
+# The largest value of each option that is a number; the smallest is 1.
+_LOOP_LIMITS = {"block_dim": 1024, "parallelize": 2**31 - 1, "grid_dim": 2**31 - 1, "min_blocks": 32, "max_registers": 512}
+_LOOP_OPTIONS = (*_LOOP_LIMITS, "serialize", "persistent", "block_dim_adaptive", "bit_vectorize", "name")
 
 
 def _loop_config(**options: Any) -> None:
-    for name in options:
-        if name not in _LOOP_OPTIONS and name != "_resident_blocks":  # which only the library uses
+    """Raises for a wrong name or value of an option."""
+    for name, value in options.items():
+        if name not in _LOOP_OPTIONS:
             raise QuadrantsTypeError(f"TypeError when calling `loop_config`: loop_config() got an unexpected keyword argument {name!r}")
-    size = options.get("block_dim")
-    if size is not None and size not in range(1, 1025):
-        raise QuadrantsSyntaxError(f"block_dim must be an integer between 1 and 1024, got {size!r}")
+        numbers = value if name == "block_dim" and isinstance(value, (tuple, list)) else [value]
+        most = _LOOP_LIMITS.get(name)
+        is_valid = all(hasattr(number, "__index__") and 1 <= number for number in numbers) and 1 <= len(numbers) <= 3
+        if value is not None and most and not (is_valid and math.prod(numbers) <= most):
+            several = ", or up to three with such a product" if name == "block_dim" else ""
+            raise QuadrantsSyntaxError(f"{name} must be an integer between 1 and {most}{several}, got {value!r}")
 
 
 def _mark_section() -> contextlib.AbstractContextManager[None]:

@@ -229,8 +229,6 @@ def _sort(keys: Any, values: Any = None, *, stable: bool = True, descending: boo
         raise ValueError(f"values must have as many elements as keys: {length} expected, got {moved.shape[0]}")
     if length < 2:
         return
-    if dtype.size == 1:  # the sort takes two digits at a time
-        raise NotImplementedError(f"keys must have 16 bits at least, got {dtype}")
     spare = qd.ndarray(dtype, length)
     other = spare if values is None else qd.ndarray(_element_of(moved), length)
     count = qd.ndarray(qd.i32, ())
@@ -271,7 +269,7 @@ def argmax(arr: Any) -> int:
 def unique(arr: Any, *, return_counts: bool = False) -> Any:
     """Return the distinct elements of an array in ascending order, and how often each occurs if `return_counts`: ndarrays, counts of i32.
 
-    Args: `arr`: as for `sort`; it is unchanged. Raises as `reduce`, and NotImplementedError for keys of eight bits. Every NaN is distinct.
+    Args: `arr`: as for `sort`; it is unchanged. Raises as `reduce`. Every NaN is distinct.
     """
     container = _view(arr, "arr")
     dtype, length = _dtype_of(container, "arr"), container.shape[0]

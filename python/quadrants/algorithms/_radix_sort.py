@@ -44,14 +44,12 @@ def shape_of_tile(*dtypes: Any) -> tuple[int, int]:
 def check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
     check_fold(dtype, log256_max_n)
     bits = 8 * find_dtype(dtype).size
-    if bits < 16:
-        raise NotImplementedError(f"dtype must have 16 bits at least, got {dtype!r}")
-    if end_bit % 16 or not 16 <= end_bit <= bits:
-        raise ValueError(f"end_bit must be a multiple of 16 from 16 to the {bits} bits of the keys, got {end_bit}")
+    if end_bit % 8 or not 8 <= end_bit <= bits:
+        raise ValueError(f"end_bit must be a multiple of 8 from 8 to the {bits} bits of the keys, got {end_bit}")
 
 
 def _unsigned(dtype: Any) -> Any:
-    return {2: qd.u16, 4: qd.u32, 8: qd.u64}[find_dtype(dtype).size]
+    return {1: qd.u8, 2: qd.u16, 4: qd.u32, 8: qd.u64}[find_dtype(dtype).size]
 
 
 def value_dtypes(has_values: bool, dtype: Any) -> tuple[Any, ...]:
@@ -391,7 +389,7 @@ def _sweep(
     passes: Constant, threads: Constant, rows: Constant
 ):  # fmt: skip
     """One pass over all tiles, in the order in which blocks begin."""
-    qd.loop_config(block_dim=threads, _resident_blocks=_BLOCKS)
+    qd.loop_config(block_dim=threads, min_blocks=_BLOCKS)
     for _ in range(tiles * threads):
         tile = take_tile(scratch, qd.static(_DIGITS * passes + bit // 8), tiles)
         _move_tile(
@@ -454,12 +452,22 @@ def _sort_on_grid(
     counters = qd.min(qd.max(tiles - 1, 0), _COUNTERS)
     _prepare(keys, values, tmp_values, scratch, count, words, blocks * _THREADS, dtype, has_values, passes)
     _count_all(keys, scratch, count, tiles - 1, counters * BLOCK, dtype, passes, size)
-    for bit in qd.static(range(0, end_bit, 16)):
-        one_pass(keys, tmp_keys, values, tmp_values, scratch, count, tiles, dtype, has_values, value_dtype, bit, passes, threads, rows)
-        one_pass(
-            tmp_keys, keys, tmp_values, values, scratch, count, tiles, dtype, has_values, value_dtype, qd.static(bit + 8), passes, threads,
-            rows
-        )  # fmt: skip
+    for bit in qd.static(range(0, end_bit, 8)):
+        if qd.static(bit % 16 == 0):
+            one_pass(keys, tmp_keys, values, tmp_values, scratch, count, tiles, dtype, has_values, value_dtype, bit, passes, threads, rows)
+        else:
+            one_pass(tmp_keys, keys, tmp_values, values, scratch, count, tiles, dtype, has_values, value_dtype, bit, passes, threads, rows)
+    _finish(keys, tmp_keys, values, tmp_values, qd.select(is_small, 0, count), has_values, end_bit)
+
+
+@qd.func(requires_top_level=True)
+def _finish(keys, tmp_keys, values, tmp_values, n, has_values: Constant, end_bit: Constant):
+    """Moves back what an odd number of passes left in the spare arrays."""
+    if qd.static(end_bit % 16 != 0):
+        for i in range(n):
+            keys[at(keys, i)] = tmp_keys[at(tmp_keys, i)]
+            if qd.static(has_values):
+                values[at(values, i)] = tmp_values[at(tmp_values, i)]
 
 
 # --- Processors ---
@@ -519,9 +527,9 @@ def sort(
     From Python: `sort(keys, values=None, *, stable=True, descending=False)` sorts whole containers with one axis in place: fields,
     ndarrays, tensors, torch tensors and NumPy arrays.
 
-    Args: `keys`, `tmp_keys`: 1-D arrays of `key_dtype` (i16, i32, i64, u16, u32, u64, f16, f32, f64). `values`, `tmp_values`: 1-D
+    Args: `keys`, `tmp_keys`: 1-D arrays of `key_dtype` (i8…i64, u8…u64, f16, f32, f64). `values`, `tmp_values`: 1-D
     arrays of one type; with `has_values=False`, pass the keys again. `scratch`: 1-D array of u32 of `sort_scratch_slots(n)` elements.
-    `n`: 0-d array of i32, at most 256^log256_max_n. `end_bit`: sorts only by the bits below it; a multiple of 16. `log256_max_n`:
+    `n`: 0-d array of i32, at most 256^log256_max_n. `end_bit`: sorts only by the bits below it; a multiple of 8. `log256_max_n`:
     compile-time integer, 1…4.
     Raises NotImplementedError for other types of keys, ValueError and TypeError for other numbers, shapes and elements.
     """
@@ -538,6 +546,9 @@ def sort(
         _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, value_dtype, end_bit)
     else:
         count = n[()]
-        for bit in qd.static(range(0, end_bit, 16)):
-            _pass_of_chunks(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, bit)
-            _pass_of_chunks(tmp_keys, keys, tmp_values, values, scratch, count, key_dtype, has_values, qd.static(bit + 8))
+        for bit in qd.static(range(0, end_bit, 8)):
+            if qd.static(bit % 16 == 0):
+                _pass_of_chunks(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, bit)
+            else:
+                _pass_of_chunks(tmp_keys, keys, tmp_values, values, scratch, count, key_dtype, has_values, bit)
+        _finish(keys, tmp_keys, values, tmp_values, count, has_values, end_bit)

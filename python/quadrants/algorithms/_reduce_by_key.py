@@ -253,7 +253,7 @@ def _reduce_in_one_pass(keys_in, values_in, keys_out, values_out, num_runs, scra
     size = qd.static(BLOCK * _rows_of(keys_in.dtype, dtype))
     none = dtype(qd.static(identity(op, dtype)))
     clear_words(scratch, qd.static(4 * _entry_words(dtype) + 1) * ((n - 1) // size))
-    qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
+    qd.loop_config(block_dim=BLOCK, min_blocks=_BLOCKS)
     for _ in range(qd.max((n - 1) // size + 1, 1) * BLOCK):
         key_room = block.SharedArray((size,), keys_in.dtype)
         value_room = block.SharedArray((size + 1,), dtype)

@@ -57,7 +57,7 @@ def _scan_in_one_pass(arr, out, scratch, n, dtype: Constant, op: Constant, inclu
     rows = qd.static(rows_of(*_LONG_ROWS, dtype))
     size = qd.static(BLOCK * rows_of(*_LONG_ROWS, dtype))
     clear_words(scratch, 8 * ((n - 1) // size) + qd.min((n - 1) // size, 1))
-    qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
+    qd.loop_config(block_dim=BLOCK, min_blocks=_BLOCKS)
     for _ in range(((n - 1) // size + 1) * BLOCK):
         room = block.SharedArray((size,), dtype)
         tiles = count_tiles(n, size)

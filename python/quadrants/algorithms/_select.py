@@ -21,7 +21,7 @@ _BLOCKS = 4  # on a multiprocessor at a time
 def _select_in_one_pass(arr, flags, out, num_out, scratch, n, is_scalar: Constant, rows: Constant):
     size = qd.static(BLOCK * rows)
     clear_words(scratch, 8 * ((n - 1) // size) + qd.min((n - 1) // size, 1))
-    qd.loop_config(block_dim=BLOCK, _resident_blocks=_BLOCKS)
+    qd.loop_config(block_dim=BLOCK, min_blocks=_BLOCKS)
     for _ in range(qd.max((n - 1) // size + 1, 1) * BLOCK):
         tiles = qd.max(count_tiles(n, size), 1)
         tile = take_tile(scratch, 0, tiles)

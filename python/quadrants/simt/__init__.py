@@ -6,9 +6,9 @@ On CUDA a block is a block of the device. On the CPU the threads of a block alte
 from __future__ import annotations
 
 from . import block, grid, subgroup, warp
-from ._tiles import Tile8x8, Tile16x16, Tile32x32
+from ._tiles import Tile8x8, Tile16x16, Tile32x32, Tile64x64
 
-__all__ = ["Tile16x16", "Tile32x32", "Tile8x8", "block", "grid", "subgroup", "warp"]
+__all__ = ["Tile16x16", "Tile32x32", "Tile64x64", "Tile8x8", "block", "grid", "subgroup", "warp"]
 
 
 __dir__ = __all__.copy

@@ -19,16 +19,17 @@ block_idx = _primitive("block.block_idx", "The number of the block in the launch
 block_dim = _primitive("block.block_dim", "The number of threads of a block, i32: the loop's `block_dim`.")
 num_blocks = _primitive("block.num_blocks", "The number of blocks in the launch of the loop, i32.")
 SharedArray = _primitive(
-    "block.SharedArray",
-    "SharedArray(shape, dtype): an uninitialized array that the threads of a block share. `shape`: an int or a tuple of "
-    "ints; `dtype`: a scalar, vector or matrix type.",
-    "shape dtype",
+    "block.SharedArray", "SharedArray(shape, dtype): an uninitialized array that the threads of a block share. `shape`: an int or a tuple "
+    "of ints; `dtype`: a scalar, vector or matrix type.", "shape dtype",
+)  # fmt: skip
+copy_async = _primitive(
+    "block.copy_async", "Copies an element of a container to one of a shared array; see `wait_copies`.", "target source"
 )
+wait_copies = _primitive("block.wait_copies", "Waits for all copies that the thread began with `copy_async`.")
+exchange_array = _primitive("exchange_array", "The array by which threads of a block exchange values of a type.", "dtype")
 group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup and makes their stores visible.")
 group_mem_fence = _primitive("subgroup.mem_fence", "Orders memory accesses before it and after it, as seen by the threads of the subgroup.")
-shuffle = _primitive(
-    "subgroup.shuffle", "shuffle(value, lane): the value of another lane of the subgroup; all lanes must call it.", "value lane"
-)
+shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value of another lane; all lanes must call it.", "value lane")
 reshuffle = _primitive("reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "value lane")
 ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes must call it.", "predicate")
 pin = _primitive("pin", "The value, computed here: operations on shuffled values are not moved to their use.", "value")

@@ -13,14 +13,14 @@ from .._base.compat import warn_deprecated
 from .._language.fold_operators import BY_NAME as _OPERATORS
 from .._language.func import specialize
 from . import _primitives
-from ._primitives import SharedArray, block_dim, block_idx, global_thread_idx, num_blocks, thread_idx
+from ._primitives import SharedArray, block_dim, block_idx, copy_async, global_thread_idx, num_blocks, thread_idx, wait_copies
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
 from ._primitives import group_sync as subgroup_sync
 from .subgroup import _scan, _zeros, ballot, invocation_id, lanemask_lt
 
 __all__ = [
-    "SharedArray", "block_dim", "block_idx", "global_thread_idx", "mem_fence", "mem_sync", "num_blocks",
+    "SharedArray", "block_dim", "block_idx", "copy_async", "global_thread_idx", "wait_copies", "mem_fence", "mem_sync", "num_blocks",
     "radix_rank_match_atomic_or", "sync", "sync_all_nonzero", "sync_any_nonzero", "sync_count_nonzero", "thread_idx",
     *(f"{kind}{name}" for kind in ("reduce", "reduce_all") for name in ("", "_add", "_min", "_max")),
     *(f"{kind}_{name}" for kind in ("inclusive", "exclusive") for name in ("scan", "add", "min", "max")),

@@ -107,33 +107,31 @@ def all_equal_tiled(value, log2_size: qd.template()):
 
 
 @qd.func
-def lanemask_lt(lane):
-    """Return a mask of the bits below bit `lane`, u32."""
-    return (_device.MASK(1) << _device.MASK(lane)) - _device.MASK(1)
+def match_any(value):
+    """Return a bit for each lane that has this lane's value (by `==`)."""
+    lanes = _device.MASK(0)
+    for lane in range(qd.static(_device.SUBGROUP_SIZE)):
+        lanes |= _device.MASK(shuffle(value, lane) == value) << _device.MASK(lane)
+    return lanes
 
 
 @qd.func
-def lanemask_le(lane):
-    """Return a mask of the bits up to bit `lane`, u32."""
-    return lanemask_lt(lane) | lanemask_eq(lane)
+def match_all(value):
+    """Return a bit for each lane of the subgroup if all have one value (by `==`), else 0."""
+    return qd.select(all_true_tiled(value == shuffle(value, 0), None) != 0, _device.MASK(ballot(1)), _device.MASK(0))
+
+
+# (factor << lane) - less
+_MASKS = {
+    "lt": (1, 1, "below bit `lane`"), "le": (2, 1, "up to bit `lane`"), "eq": (1, 0, "that are bit `lane`"),
+    "gt": (-2, 0, "above bit `lane`"), "ge": (-1, 0, "from bit `lane` on"),
+}  # fmt: skip
 
 
 @qd.func
-def lanemask_eq(lane):
-    """Return a mask of bit `lane`, u32."""
-    return _device.MASK(1) << _device.MASK(lane)
-
-
-@qd.func
-def lanemask_gt(lane):
-    """Return a mask of the bits above bit `lane`, u32."""
-    return ~lanemask_le(lane)
-
-
-@qd.func
-def lanemask_ge(lane):
-    """Return a mask of the bits from bit `lane` on, u32."""
-    return ~lanemask_lt(lane)
+def _lanemask(lane, factor: qd.template(), less: qd.template(), kind: qd.template() = None):
+    mask = qd.static(_device.MASK if kind is None else kind)
+    return (mask(qd.static(factor % (1 << 8 * mask.size))) << mask(lane)) - mask(less)
 
 
 @qd.func
@@ -239,6 +237,10 @@ def _offer(general, name, doc, **fixed):
 
 for _func in (all_true_tiled, any_true_tiled, all_equal_tiled, bitonic_sort_kv_tiled):
     _offer(_func, _func.__name__.removesuffix("_tiled"), _func.__doc__)
+for _name, (_factor, _less, _which) in _MASKS.items():
+    for _suffix, _type, _fixed in (("", "u32, or u64 if a subgroup has more than 32 lanes", {}), ("_u64", "u64", {"kind": qd.u64})):
+        _mask = f"lanemask_{_name}{_suffix}"
+        globals()[_mask] = specialize(_lanemask, _mask, f"Bits {_which}; {_type}.", factor=_factor, less=_less, **_fixed)
 _IDENTITIES = {"add": _zeros, "mul": _ones, "min": largest, "max": smallest, "and": _all_bits, "or": _zeros, "xor": _zeros}
 for _name, (_op, _what) in _OPERATORS.items():
     _offer(_scan, f"inclusive_{_name}", f"The {_what} of the lanes of the tile up to this one.", op=_op)

@@ -64,16 +64,13 @@ for _dtype in (qd.i32, qd.f32):
 @qd.func
 def match_any(mask, value):
     """Return the lanes that have this lane's value, one bit each; u32."""
-    lanes = qd.u32(0)
-    for lane in range(qd.static(subgroup.group_size())):
-        lanes |= qd.u32(subgroup.shuffle(value, lane) == value) << qd.u32(lane)
-    return lanes
+    return qd.u32(subgroup.match_any(value))
 
 
 @qd.func
 def match_all(mask, value):
     """Return all lanes, one bit each, if they have one value, else 0; u32."""
-    return qd.select(subgroup.all_equal(value) != 0, qd.u32(subgroup.ballot(1)), qd.u32(0))
+    return qd.u32(subgroup.match_all(value))
 
 
 @qd.func

@@ -46,6 +46,9 @@ public:
   void setBlockSize(llvm::Function &entry, unsigned threads) const override {
     entry.addFnAttr("amdgpu-flat-work-group-size", "1," + std::to_string(threads));
   }
+  void limitRegisters(llvm::Function &entry, unsigned registers) const override {
+    entry.addFnAttr("amdgpu-num-vgpr", std::to_string(registers));
+  }
 
   llvm::Value *getNumber(Builder &at, codegen::ThreadNumber number) const override {
     auto read = [&](unsigned intrinsic, uint64_t limit) {

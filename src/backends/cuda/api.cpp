@@ -55,7 +55,8 @@ SET:
   row(getErrorName, "cuGetErrorName") row(getErrorString, "cuGetErrorString") row(retainContext, "cuDevicePrimaryCtxRetain")               \
   row(resetContext, "cuDevicePrimaryCtxReset_v2") row(getCurrentContext, "cuCtxGetCurrent") row(setCurrentContext, "cuCtxSetCurrent")      \
   row(setContextLimit, "cuCtxSetLimit") row(beginLinking, "cuLinkCreate_v2") row(addToLinking, "cuLinkAddData_v2")                         \
-  row(completeLinking, "cuLinkComplete") row(endLinking, "cuLinkDestroy")
+  row(completeLinking, "cuLinkComplete") row(endLinking, "cuLinkDestroy")             \
+  row(setFunctionAttribute, "cuFuncSetAttribute")
 
 // Drivers for CUDA 12 and later have these, most of them older ones, too.
 #define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \

@@ -42,7 +42,9 @@ public:
 
   /// The description includes the driver, because machine code of a newer linker may not load with an older driver.
   std::string describe() const override { return architecture + " driver " + std::to_string(api.version); }
-  runtime::DeviceLimits getLimits() const override { return {kSubgroupSize, kMaxSharedBytes, /*blocksProgress=*/true}; }
+  runtime::DeviceLimits getLimits() const override {
+    return {kSubgroupSize, getMaxDynamicBytes(unsigned(std::stoul(architecture.substr(3)))), /*blocksProgress=*/true};
+  }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary) && !gpu::hasParts(artifact.binary)) assemble(artifact);

@@ -22,6 +22,11 @@ llvm::CallInst *callWord(codegen::GridTarget::Builder &at, unsigned intrinsic, l
 
 class CudaGrid final : public codegen::GridTarget {
 public:
+  /// `capability`: 90 for sm_90.
+  explicit CudaGrid(unsigned capability) : capability(capability) {}
+
+  unsigned getMaxDynamicBytes() const override { return qd::cuda::getMaxDynamicBytes(capability); }
+
   codegen::AddressSpaces getAddressSpaces() const override { return {.global = 1, .shared = 3}; }
   llvm::StringRef getDeviceScope() const override { return "device"; }
 
@@ -41,6 +46,31 @@ public:
   void preferRegisters(llvm::Function &entry, unsigned blockSize, unsigned threads) const override {
     unsigned whole = unsigned(llvm::alignTo(blockSize, qd::cuda::kSubgroupSize)); // a subgroup has registers for all its threads
     entry.addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, threads / whole)));
+  }
+
+  void limitRegisters(llvm::Function &entry, unsigned registers) const override {
+    entry.addFnAttr("nvvm.maxnreg", std::to_string(std::clamp(registers, 24u, 255u))); // what calls need, and what an instruction can name
+  }
+
+  /// Copies of 4, 8 or 16 bytes are instructions from sm_80 on.
+  void copyAsync(Builder &at) const override {
+    if (!hasAsyncCopies() || at.GetInsertPoint() == at.GetInsertBlock()->begin()) return;
+    auto *store = dyn_cast<llvm::StoreInst>(&*std::prev(at.GetInsertPoint()));
+    auto *load = store ? dyn_cast<llvm::LoadInst>(store->getValueOperand()) : nullptr;
+    if (!load || load->isVolatile()) return;
+    uint64_t bytes = load->getDataLayout().getTypeStoreSize(load->getType());
+    unsigned intrinsic = bytes == 4    ? I::nvvm_cp_async_ca_shared_global_4
+                         : bytes == 8  ? I::nvvm_cp_async_ca_shared_global_8
+                         : bytes == 16 ? I::nvvm_cp_async_ca_shared_global_16
+                                       : 0;
+    auto toSpace = [&](llvm::Value *pointer, unsigned space) { return at.CreateAddrSpaceCast(pointer, at.getPtrTy(space)); };
+    if (!intrinsic || load->getAlign() < bytes || store->getAlign() < bytes) return;
+    at.CreateIntrinsic(at.getVoidTy(), intrinsic,
+                       {toSpace(store->getPointerOperand(), getAddressSpaces().shared), toSpace(load->getPointerOperand(), 1)});
+    store->eraseFromParent();
+  }
+  void waitForCopies(Builder &at) const override {
+    if (hasAsyncCopies()) at.CreateIntrinsic(at.getVoidTy(), I::nvvm_cp_async_wait_all, {});
   }
 
   llvm::Value *getNumber(Builder &at, codegen::ThreadNumber number) const override {
@@ -100,10 +130,15 @@ public:
     llvm::append_range(operands, parts);
     at.CreateCall(code, operands);
   }
+
+private:
+  bool hasAsyncCopies() const { return capability >= 80; }
+
+  unsigned capability;
 };
 
 } // namespace
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget() { return std::make_unique<CudaGrid>(); }
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned capability) { return std::make_unique<CudaGrid>(capability); }
 
 } // namespace qd::backends::cuda

@@ -7,6 +7,6 @@
 
 namespace qd::backends::cuda {
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget();
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned capability);
 
 } // namespace qd::backends::cuda

@@ -271,7 +271,7 @@ public:
 private:
   std::string capability, features;
   passes::TargetTraits traits;
-  std::unique_ptr<codegen::GridTarget> grid = makeGridTarget();
+  std::unique_ptr<codegen::GridTarget> grid = makeGridTarget(getNumber(capability));
 };
 
 } // namespace

@@ -124,6 +124,7 @@ struct CodeFunctions {
   Status (*getOccupancy)(int *, Function, int blockSize, size_t sharedBytes) = nullptr;
   Status (*launch)(Function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned, unsigned sharedBytes, Stream,
                    void **parameters, void **extra) = nullptr;
+  Status (*setFunctionAttribute)(Function, int attribute, int value) = nullptr; ///< null: no target of this driver needs it
   /// All blocks run at the same time. Null: the driver is too old.
   Status (*launchTogether)(Function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned, unsigned sharedBytes, Stream,
                            void **parameters) = nullptr;

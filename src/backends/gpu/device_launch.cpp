@@ -26,6 +26,10 @@ static constexpr int64_t kMaxCopies = 2048;
 /// iterations one after another: 98,304 blocks took 65 µs on an H100, 8,448 took 50.
 static constexpr int64_t kTinyBlock = 64, kManyReplacements = 8, kFewReplacements = 2;
 
+/// Larger dynamic memory needs this attribute of the function.
+static constexpr uint32_t kStaticBytes = 48 << 10;
+static constexpr int kDynamicBytesAttribute = 8;
+
 //--- What failed ---
 
 void GpuKernel::takeFailure(StreamState &streamState, runtime::KernelRun &run) {
@@ -63,7 +67,10 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<TaskTimer> t
         task.function = nullptr;
     if (!task.function) memory->check(status, "find a task of a compiled kernel");
     int blocks = 1;
-    memory->check(api.getOccupancy(&blocks, task.function, int(deviceTask.blockSize), 0), "compute the occupancy of a task");
+    if (deviceTask.arrayBytes > kStaticBytes)
+      memory->check(api.setFunctionAttribute(task.function, kDynamicBytesAttribute, int(deviceTask.arrayBytes)), "get shared memory");
+    memory->check(api.getOccupancy(&blocks, task.function, int(deviceTask.blockSize), deviceTask.arrayBytes),
+                  "compute the occupancy of a task");
     task.residentBlocks = std::max(1u, unsigned(blocks) * processors);
     waitsForGrids |= deviceTask.isTogether;
     tasks.push_back(std::move(task));
@@ -129,8 +136,10 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   if (sharedBytes < 0 || sharedBytes > memory->api.maxCopyBytes) sharedBytes = 0;
   if (deviceTask.blockSize <= kTinyBlock && !deviceTask.isTogether && blocks > kManyReplacements * task.residentBlocks)
     blocks = kFewReplacements * task.residentBlocks;
+  if (deviceTask.isPersistent) blocks = std::min<int64_t>(blocks, task.residentBlocks);
   if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
   if (sharedBytes) blocks = std::min(blocks, kMaxCopies);
+  sharedBytes += deviceTask.arrayBytes;
   return {task.function,    unsigned(blocks), 1,       1,      deviceTask.blockSize, 1, 1, unsigned(sharedBytes),
           kernelParameters, nullptr,          nullptr, nullptr};
 }
@@ -158,6 +167,9 @@ void GpuKernel::checkTogether(const Task &task, unsigned blocks, const uint8_t *
   std::string what = "kernel " + name + ": qd.simt.grid.sync() waits for " + std::to_string(iterations) + " threads, ";
   if (iterations % size != 0)
     throw Error(ErrorKind::Runtime, what + "which are no whole blocks of " + std::to_string(size) + ": make them a multiple of block_dim");
+  if (blocks < uint64_t(iterations / size))
+    throw Error(ErrorKind::Runtime, what + std::to_string(iterations / size) + " blocks, and the loop runs " + std::to_string(blocks) +
+                                        " at a time: make grid_dim larger or the loop shorter");
   if (blocks > task.residentBlocks)
     throw Error(ErrorKind::Runtime, what + std::to_string(blocks) + " blocks; " + std::to_string(task.residentBlocks) +
                                         " of them can run at the same time on this device: let each thread do more");

@@ -3,7 +3,9 @@
 // On the processor the runtime runs the threads in turn (runtime/block_threads.h). Emitted code calls it for everything but a thread's
 // number.
 #include "codegen/llvm/block_ops.h"
+#include "codegen/llvm/grid/target.h"
 #include "codegen/llvm/grid/threads.h"
+#include "ir/attributes.h"
 #include "runtime/kernel_abi.h"
 
 #include "llvm/IR/GlobalVariable.h"
@@ -32,7 +34,9 @@ void BlockOps::emitShared(ir::SharedOp op) {
   auto type = cast<ir::TensorType>(op.getType());
   uint32_t offset = module.getSharedOffset(op);
   llvm::Value *data;
-  if (module.traits.hasGrids) {
+  if (module.shared.isDynamic) {
+    data = in.offsetBy(GridThreads(in, launch).getDynamicShared(), offset);
+  } else if (module.traits.hasGrids) {
     std::string name = "qd_shared_" + std::to_string(op.getNumber());
     llvm::GlobalVariable *known = module.module->getNamedGlobal(name);
     data =
@@ -94,6 +98,7 @@ Components BlockOps::emitThreadOp(Operation *op) {
 
 void BlockOps::emitBlockOp(Operation *op) {
   if (auto fence = dyn_cast<ir::FenceOp>(op)) {
+    if (fence->hasAttr(ir::kAsync)) return module.grid ? module.grid->waitForCopies(builder) : void();
     if (module.traits.hasGrids) return GridThreads(in, launch).fence(fence.getBlock() ? ThreadScope::Block : ThreadScope::Device);
     builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
     return;

@@ -180,6 +180,7 @@ void BodyEmitter::emitOp(Operation *op) {
       .Case([&](ir::StoreOp op) {
         llvm::SaveAndRestore all(mask, facts->masksByCondition.contains(op) && mask ? condition : mask);
         memory.store(values.getPlace(op.getRef()), Components(values.getValue(op.getValue())), facts->divergent.contains(op));
+        if (module.grid && op->hasAttr(ir::kAsync)) module.grid->copyAsync(builder);
       })
       .Case([&](ir::MemoryAccessOpInterface op) { give(atomics.emit(op)); })
       .Case([&](ir::RandomOp op) { give({random.draw(op.getType())}); })

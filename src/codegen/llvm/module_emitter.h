@@ -85,6 +85,7 @@ public:
   /// Shared arrays of the tasks that are emitted so far.
   struct SharedArrays {
     uint32_t bytes = 0;                   ///< of all arrays
+    bool isDynamic = false;               ///< launches ask for the memory: a block has more than its static memory
     std::map<uint32_t, uint32_t> offsets; ///< key: number of the array
   } shared;
   /// What the entries of grids that are emitted so far have in common.

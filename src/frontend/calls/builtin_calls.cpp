@@ -67,8 +67,8 @@ Operand BuiltinCalls::callOrdered(llvm::StringRef name, Arguments &arguments, ll
     nb::object value = conversions.toPython(given->second);
     auto word = llvm::find(words, value && PyUnicode_Check(value.ptr()) ? toText(value) : "");
     if (word == words.end())
-      fail(error::kType,
-           "'" + keyword + "' of " + name + "() is one of " + llvm::join(words, ", ") + ", got " + conversions.describe(given->second));
+      fail(error::kType, "'" + keyword + "' of " + name + "() is one of " + llvm::join(words, ", ") + ", got " +
+                             (value ? toText(nb::repr(value)).str() : conversions.describe(given->second)));
     arguments.named.erase(given);
     return size_t(word - words.begin());
   };
@@ -258,7 +258,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
   if (name == "zip") return loopRanges().makeZip(arguments);
   if (name == "Vector" || name == "Matrix") return conversions.rounded(matrixMethods().makeMatrix(arguments, name));
   if (name == "Struct") return structs().makeAnonymousStruct(arguments);
-  if (name == "loop_config") loops().configureLoop(arguments);
+  if (name == "loop_config") loops().configureLoop(callee.object, arguments);
   if (name == "outer")
     fail(error::kType, "qd.outer(a, b) does not support composition: it stands alone on the right of `tile += ` or `tile -= `");
   if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));

@@ -4,6 +4,8 @@
 // Out:  one op, or one per component of a vector.
 // Here: only the primitives; the rest of qd.simt is written in the language.
 #include "frontend/builder.h"
+#include "ir/attributes.h"
+#include "ir/memory.h"
 
 #include <limits>
 
@@ -33,6 +35,11 @@ Operand Simt::makeSharedArray(const Operand &shape, const Operand &dtype) {
 }
 
 Operand Simt::shuffle(const Operand &value, const Operand &lane, bool again) {
+  if (auto *structure = value.find<Struct>()) {
+    Struct result = *structure;
+    for (Operand &item : result.items) item = shuffle(item, lane, again);
+    return result;
+  }
   mlir::Value given = conversions.emit(value), from = conversions.convert(lane, session.types.i32);
   auto vector = dyn_cast<VectorType>(given.getType());
   if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from, again));
@@ -40,6 +47,16 @@ Operand Simt::shuffle(const Operand &value, const Operand &lane, bool again) {
   for (int64_t i = 0; i < ir::getComponentCount(vector); ++i)
     components.push_back(create<ir::ShuffleOp>(emitter.extract(given, i), from, again));
   return makeComputed(emitter.makeVector(components, vector));
+}
+
+/// An array with an element for each thread of a block, the same one for all uses of a type in a kernel.
+Operand Simt::makeExchangeArray(const Operand &dtype) {
+  constexpr int64_t kMostThreads = 1024;
+  Type element = session.findValueType(dtype.getObject());
+  int64_t bytes = int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(element))));
+  auto [number, isNew] = session.exchangeArrays.try_emplace(element, 0);
+  if (isNew) number->second = session.tracker.addBlockArray();
+  return Tensor{nb::none(), nullptr, number->second, ir::TensorType::get(&session.ctx, element, {kMostThreads}, {}, bytes, {}, {})};
 }
 
 Operand Simt::limitOf(const Operand &value, bool isLargest) {
@@ -55,6 +72,18 @@ Operand Simt::limitOf(const Operand &value, bool isLargest) {
   return makeComputed(emitter.constant(int64_t(isLargest ? largest : isSigned ? ~largest : 0), type));
 }
 
+/// A load and a store, which the target may replace by one instruction that does not wait for the load.
+void Simt::copyAsync(const Operand &target, const Operand &source) {
+  auto *place = target.find<Place>();
+  ir::ElementOp element = place ? ir::findElement(place->ref) : ir::ElementOp();
+  if (!element || !element.getTensor().getDefiningOp<ir::SharedOp>())
+    fail(error::kType,
+         "qd.simt.block.copy_async(target, source) copies to an element of a shared array, got " + conversions.describe(target));
+  mlir::Value value = conversions.convert(source, target.getType());
+  auto store = create<ir::StoreOp>(value, place->ref);
+  if (value.getDefiningOp<ir::LoadOp>()) store->setAttr(ir::kAsync, builder.getUnitAttr());
+}
+
 Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::StringRef parameters) {
   std::string shown = "qd.simt." + name.str();
   auto bindAll = [&] { return calls().bind(shown, arguments, parameters); };
@@ -65,6 +94,16 @@ Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::S
   if (name == "block.SharedArray") {
     std::vector<Operand> given = bindAll();
     return makeSharedArray(given[0], given[1]);
+  }
+  if (name == "exchange_array") return makeExchangeArray(bindAll()[0]);
+  if (name == "block.wait_copies") {
+    create<ir::FenceOp>(/*block=*/true)->setAttr(ir::kAsync, builder.getUnitAttr());
+    return nothing();
+  }
+  if (name == "block.copy_async") {
+    std::vector<Operand> given = bindAll();
+    copyAsync(given[0], given[1]);
+    return makeObject(nb::none());
   }
   if (name.ends_with(".mem_fence")) {
     create<ir::FenceOp>(/*block=*/!name.starts_with("grid"));

@@ -14,6 +14,8 @@ public:
 private:
   Operand makeSharedArray(const Operand &shape, const Operand &dtype);
   Operand shuffle(const Operand &value, const Operand &lane, bool again);
+  Operand makeExchangeArray(const Operand &dtype);
+  void copyAsync(const Operand &target, const Operand &source);
   Operand limitOf(const Operand &value, bool isLargest);
 };
 

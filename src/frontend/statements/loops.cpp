@@ -60,7 +60,8 @@ void Loops::unroll(nb::handle at, const Operand &iterable) {
     At here(context, getAttribute(at, names().iter));
     items = collections().listItems(iterable, "loop over");
   }
-  if (session.options.unrollingLimit > 0 && int64_t(items.size()) > session.options.unrollingLimit)
+  if (session.options.unrollingLimit > 0 && int64_t(items.size()) > session.options.unrollingLimit &&
+      !session.python.isOfPackage(context.source.function.object))
     session.warn("You are unrolling more than " + std::to_string(session.options.unrollingLimit) +
                      " iterations, so the compile time may be extremely long.",
                  PyExc_SyntaxWarning);
@@ -145,32 +146,76 @@ void Loops::visitFor(nb::handle at) {
   unroll(at, iterable);
 }
 
-void Loops::configureLoop(const Arguments &arguments) {
+void Loops::configureLoop(nb::handle builtin, const Arguments &arguments) {
   if (!arguments.positional.empty()) fail(error::kType, "TypeError when calling `loop_config`: loop_config() takes keyword arguments only");
-  context.nextLoop = {};
+  LoopOptions &options = context.nextLoop = {};
+  nb::dict given;
   for (const auto &[name, value] : arguments.named) {
     nb::object object = conversions.toPython(value);
     if (!object) fail(error::kType, "TypeError when calling `loop_config`: loop_config() needs values that are known while compiling");
-    if (object.is_none() || name == "block_dim_adaptive" || name == "bit_vectorize") continue;
-    std::optional<int64_t> number = conversions.findInteger(value);
-    if (name == "block_dim") {
-      if (!number || *number < 1 || *number > 1024)
-        fail(error::kSyntax, "block_dim must be an integer between 1 and 1024, got " + toText(nb::repr(object)));
-      context.nextLoop.blockDim = int32_t(*number);
-    } else if (name == "serialize") {
-      context.nextLoop.isSerial = context.nextLoop.isSerial || conversions.isTrue(value);
-    } else if (name == "parallelize") {
-      if (!number || *number < 1) fail(error::kSyntax, "parallelize must be a positive number of threads, got " + toText(nb::repr(object)));
-      context.nextLoop.isSerial = context.nextLoop.isSerial || *number == 1;
-      context.nextLoop.maxThreads = int32_t(*number);
-    } else if (name == "_resident_blocks") { // only for the library
-      context.nextLoop.residentBlocks = int32_t(*number);
-    } else if (name == "name") {
-      context.nextLoop.name = toText(nb::str(object)).str();
-    } else {
-      fail(error::kType, "TypeError when calling `loop_config`: loop_config() got an unexpected keyword argument '" + name + "'");
-    }
+    given[name.c_str()] = object;
+    if (name == "serialize") options.isSerial = options.isSerial || conversions.isTrue(value);
+    if (name == "persistent") options.isPersistent = conversions.isTrue(value);
   }
+  builtin.attr("host")(**given); // raises for wrong names and values
+  auto read = [&](const char *name) -> std::optional<int32_t> {
+    nb::object number = nb::borrow(PyDict_GetItemString(given.ptr(), name));
+    if (!number || number.is_none()) return std::nullopt;
+    return int32_t(nb::cast<int64_t>(nb::int_(number)));
+  };
+  if (nb::object size = nb::borrow(PyDict_GetItemString(given.ptr(), "block_dim")); size && !size.is_none())
+    for (nb::handle number : isList(makeObject(size)) ? size : nb::object(nb::make_tuple(size)))
+      options.blockShape.push_back(int32_t(nb::cast<int64_t>(nb::int_(nb::borrow(number)))));
+  options.maxThreads = read("parallelize");
+  options.isSerial = options.isSerial || options.maxThreads == 1;
+  options.gridDim = read("grid_dim");
+  options.residentBlocks = read("min_blocks");
+  options.maxRegisters = read("max_registers");
+  if (nb::object name = nb::borrow(PyDict_GetItemString(given.ptr(), "name")); name && !name.is_none())
+    options.name = toText(nb::str(name)).str();
+}
+
+/// Divides the axes of a box into blocks: for each of the last axes, the blocks along it, and behind all of these the threads of a block
+/// along it. Returns what computes the indices of the box from those of the loop, and leaves out the threads beyond its end.
+std::function<SmallVector<mlir::Value>(ValueRange)> Loops::divideIntoBlocks(Box &box, ArrayRef<int32_t> shape) {
+  size_t rank = box.lower.size();
+  if (shape.size() > rank)
+    fail(error::kSyntax, "block_dim has " + llvm::Twine(shape.size()) + " numbers, the loop has " + llvm::Twine(rank) + " axes");
+  if (!box.steps.empty()) fail(error::kSyntax, "block_dim with several numbers is for loops without steps");
+  SmallVector<int32_t> sizes(rank, 1);
+  for (size_t i = 0; i < shape.size(); ++i) sizes[rank - 1 - i] = shape[i];
+  auto binary = [this](BinaryKind kind, mlir::Value lhs, mlir::Value rhs) { return mlir::Value(create<ir::BinaryOp>(kind, lhs, rhs)); };
+  std::vector<mlir::Value> lower, upper, threads;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    mlir::Type type = box.lower[axis].getType();
+    mlir::Value zero = emitter.constant(0, type), size = emitter.constant(sizes[axis], type);
+    mlir::Value extent = binary(BinaryKind::max, binary(BinaryKind::sub, box.upper[axis], box.lower[axis]), zero);
+    mlir::Value rest = binary(BinaryKind::ne, binary(BinaryKind::mod, extent, size), zero);
+    lower.push_back(zero);
+    upper.push_back(binary(BinaryKind::add, binary(BinaryKind::floor_div, extent, size), emitter.cast(rest, type)));
+    threads.push_back(size);
+  }
+  auto restore = [this, begins = box.lower, ends = box.upper, threads, binary](ValueRange indices) {
+    SmallVector<mlir::Value> result;
+    mlir::Value isInside;
+    for (size_t axis = 0, rank = begins.size(); axis < rank; ++axis) {
+      mlir::Value first = binary(BinaryKind::add, begins[axis], binary(BinaryKind::mul, indices[axis], threads[axis]));
+      result.push_back(binary(BinaryKind::add, first, indices[rank + axis]));
+      mlir::Value isBefore = binary(BinaryKind::lt, result.back(), ends[axis]);
+      isInside = isInside ? binary(BinaryKind::bit_and, isInside, isBefore) : isBefore;
+    }
+    auto op = create<ir::IfOp>(create<ir::UnaryOp>(UnaryKind::logical_not, isInside));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&op.getThenRegion());
+    create<ir::ContinueOp>();
+    return result;
+  };
+  lower.insert(lower.end(), lower.begin(), lower.end());
+  upper.insert(upper.end(), threads.begin(), threads.end());
+  box.lower = lower;
+  box.upper = upper;
+  box.mostIterations = 0;
+  return restore;
 }
 
 void Loops::loopOver(nb::handle at, Box box) {
@@ -198,22 +243,32 @@ void Loops::loopOver(nb::handle at, Box box) {
       if (!box.steps.empty()) box.steps[position] = written.steps[size_t(axis)];
     }
   }
+  std::function<SmallVector<mlir::Value>(ValueRange)> restore;
+  SmallVector<int32_t> shape(options.blockShape.begin(), options.blockShape.end());
+  while (!shape.empty() && shape.back() == 1) shape.pop_back();
+  if (isParallel && !box.visit && shape.size() > 1) restore = divideIntoBlocks(box, shape);
   mlir::Value breakFlag = isParallel ? mlir::Value() : makeBreakFlag(at);
+  std::optional<int32_t> blockDim;
+  for (int32_t size : options.blockShape) blockDim = blockDim.value_or(1) * size;
   auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
-  auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
+  auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(blockDim),
                               integer(options.maxThreads), options.name.empty() ? StringAttr() : builder.getStringAttr(options.name));
   if (options.residentBlocks) op->setAttr(ir::kResidentBlocks, integer(options.residentBlocks));
+  if (options.maxRegisters) op->setAttr(ir::kMaxRegisters, integer(options.maxRegisters));
+  if (options.gridDim) op->setAttr(ir::kGridSize, integer(options.gridDim));
+  if (options.isPersistent) op->setAttr(ir::kPersistent, builder.getUnitAttr());
   if (box.mostIterations) op->setAttr(ir::kMostIterations, builder.getI64IntegerAttr(box.mostIterations));
   mlir::Block &block = op.getBody().emplaceBlock();
-  for (mlir::Value lower : box.lower) block.addArgument(lower.getType(), loc());
+  for (mlir::Value bound : op.getLower()) block.addArgument(bound.getType(), loc());
   Branch body = statements().runBranch(op.getBody(), [&] {
     nesting.isInsideParallel |= isParallel;
     context.loops.push_back({isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential, breakFlag});
     if (box.visit) return box.visit(at, block.getArguments());
     std::vector<Operand> indices(rank);
+    SmallVector<mlir::Value> values = restore ? restore(block.getArguments()) : SmallVector<mlir::Value>(block.getArguments());
     for (size_t position = 0; position < rank; ++position) {
       size_t axis = box.axes.empty() ? position : size_t(box.axes[position]);
-      mlir::Value index = block.getArgument(unsigned(position));
+      mlir::Value index = values[position];
       indices[axis] = makeComputed(axis < box.isBiased.size() && box.isBiased[axis] ? loopRanges().biased(index) : index);
     }
     Operand value = makeTuple(indices);

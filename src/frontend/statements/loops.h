@@ -3,6 +3,8 @@
 
 #include "frontend/function_part.h"
 
+#include <functional>
+
 namespace qd::frontend {
 
 class Loops : FunctionPart {
@@ -13,7 +15,7 @@ public:
   void visitWhile(nb::handle node);
   void visitLoopControl(NodeKind kind);
   void bindLoopVariable(nb::handle target, const Operand &value);
-  void configureLoop(const Arguments &arguments);
+  void configureLoop(nb::handle builtin, const Arguments &arguments);
   void loopOver(nb::handle node, Box box);
 
 private:
@@ -29,6 +31,7 @@ private:
   void checkLoopTarget(nb::handle target);
   void visitElse(nb::handle node, mlir::Value breakFlag);
   mlir::Value makeBreakFlag(nb::handle node);
+  std::function<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> divideIntoBlocks(Box &box, llvm::ArrayRef<int32_t> shape);
 };
 
 /// Turns updates of outer variables in a parallel loop into atomic updates, and warns about other assignments to them.

@@ -36,6 +36,9 @@ unsigned emulated_block(void) { return block; }
 unsigned emulated_block_count(void) { return blocks; }
 unsigned emulated_block_size(void) { return block_size; }
 void emulated_fence(void) {}
+void emulated_copy_4(void *to, const void *from) { __builtin_memcpy(to, from, 4); }
+void emulated_copy_8(void *to, const void *from) { __builtin_memcpy(to, from, 8); }
+void emulated_copy_16(void *to, const void *from) { __builtin_memcpy(to, from, 16); }
 
 static unsigned first_block; /* of those that run */
 

@@ -32,6 +32,10 @@ ROUTINES = {
     "shfl.sync.idx.i32": "shuffle",
     "vote.ballot.sync": "ballot",
     "activemask": "active",
+    "cp.async.ca.shared.global.4": "copy_4",
+    "cp.async.ca.shared.global.8": "copy_8",
+    "cp.async.ca.shared.global.16": "copy_16",
+    "cp.async.wait.all": "fence",
     "read.ptx.sreg.lanemask.lt": "lanes_before",
     "div.full.ftz": "divide",
     "rcp.approx.ftz.f": "reciprocal",
@@ -42,7 +46,7 @@ REDUCTIONS = {
     **{"addf": "fadd", "addu": "add", "mins": "min", "maxs": "max", "minu": "umin", "maxu": "umax"},
     **{"andb": "and", "orb": "or", "xorb": "xor"},
 }
-MOST_SHARED_BYTES = 32768
+MOST_SHARED_BYTES = 227 << 10
 # Threads of a subgroup of each target: that of GPUs, and one that is unlike them (src/backends/emulated).
 SUBGROUPS = {"cuda": 32, "emulated": 64}
 

@@ -646,7 +646,7 @@ def test_edited_ptx_takes_the_place_of_the_compiled_one(tmp_path: Path) -> None:
 def test_a_loop_may_say_how_many_blocks_a_multiprocessor_holds(blocks: int, tmp_path: Path) -> None:
     @qd.kernel
     def kernel(x: qd.types.ndarray(qd.f32, 1)) -> None:
-        qd.loop_config(block_dim=256, _resident_blocks=blocks)
+        qd.loop_config(block_dim=256, min_blocks=blocks)
         for i in x:
             x[i] += 1.0
         for i in x:
@@ -654,4 +654,51 @@ def test_a_loop_may_say_how_many_blocks_a_multiprocessor_holds(blocks: int, tmp_
 
     ptx = make_ptx(kernel, qd.ndarray(qd.f32, 100))
     assert re.findall(r"\.minnctapersm (\d+)", ptx) == [str(blocks)]  # only of the loop behind the call
+    assemble(ptx, tmp_path)
+
+
+def test_a_loop_may_limit_the_registers_of_a_thread(tmp_path: Path) -> None:
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 2)) -> None:
+        qd.loop_config(block_dim=(32, 8), grid_dim=24, persistent=True, min_blocks=2, max_registers=40)
+        for i, j in x:
+            x[i, j] += 1.0
+
+    ptx = make_ptx(kernel, qd.ndarray(qd.f32, (100, 100)))
+    assert re.findall(r"\.(?:maxnreg|minnctapersm|maxntid) (\d+)", ptx)[-3:] == ["256", "2", "40"]
+    assemble(ptx, tmp_path)
+
+
+def test_copies_to_shared_memory_are_instructions(tmp_path: Path) -> None:
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 1), z: qd.types.ndarray(qd.f64, 1)) -> None:
+        qd.loop_config(block_dim=64)
+        for i in x:
+            own = qd.simt.block.SharedArray((64,), qd.f32)
+            wide = qd.simt.block.SharedArray((64,), qd.f64)
+            thread = qd.simt.block.thread_idx()
+            qd.simt.block.copy_async(own[thread], x[i])
+            qd.simt.block.copy_async(wide[thread], z[i])
+            qd.simt.block.wait_copies()
+            qd.simt.block.sync()
+            x[i] = own[63 - thread] + qd.f32(wide[thread])
+
+    ptx = make_ptx(kernel, qd.ndarray(qd.f32, 128), qd.ndarray(qd.f64, 128))
+    assert re.findall(r"cp\.async\.ca\.shared\.global \[[^]]*\], \[[^]]*\], (\d+);", ptx) == ["4", "8"]
+    assert "cp.async.wait_all" in ptx and "st.shared" not in ptx
+    assemble(ptx, tmp_path)
+
+
+def test_large_arrays_are_in_memory_that_the_launch_asks_for(tmp_path: Path) -> None:
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f64, 1)) -> None:
+        qd.loop_config(block_dim=64)
+        for i in x:
+            own = qd.simt.block.SharedArray((100, 92), qd.f64)
+            own[i % 100, i % 92] = x[i]
+            qd.simt.block.sync()
+            x[i] = own[i % 64, 63 - i % 64]
+
+    ptx = make_ptx(kernel, qd.ndarray(qd.f64, 128))
+    assert ".extern .shared .align 16 .b8 qd_dynamic_shared[]" in ptx and "st.shared" in ptx
     assemble(ptx, tmp_path)

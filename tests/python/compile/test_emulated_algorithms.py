@@ -91,7 +91,7 @@ def test_scans_and_reductions(name: str, lengths: list[int]) -> None:
         assert np.array_equal(x.to_numpy()[:length], np.maximum.accumulate(data[:length]))
 
 
-@pytest.mark.parametrize("name, end_bit", [("int32", 32), ("float32", 32), ("uint64", 16), ("float16", 16)])
+@pytest.mark.parametrize("name, end_bit", [("int32", 32), ("float32", 32), ("uint64", 16), ("float16", 16), ("int8", 8), ("uint32", 24)])
 def test_sorts(name: str, end_bit: int) -> None:
     @qd.kernel
     def sort(keys: Array, spare: Array, values: Array, other: Array, room: Array, n: qd.types.ndarray(ndim=0)) -> None:

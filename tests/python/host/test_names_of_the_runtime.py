@@ -58,7 +58,7 @@ def test_the_runtime_tells_of_resets_and_knows_the_ndarrays():
 def test_the_runtime_knows_the_default_types():
     assert qd.lang.impl.get_runtime().default_fp is qd.f32 and qd.lang.impl.get_runtime().default_ip is qd.i32
     assert qd.lang.impl.current_cfg().debug is False
-    assert qd.lang.impl.get_max_shared_memory_bytes(is_lowerbound_ok=True) == (48 << 10 if qd.cfg.arch == "cuda" else 0)
+    assert qd.lang.impl.get_max_shared_memory_bytes(is_lowerbound_ok=True) == (227 << 10 if qd.cfg.arch == "cuda" else 0)
     qd.init(default_fp=qd.f64)
     assert qd.lang.impl.get_runtime().default_fp is qd.f64
 

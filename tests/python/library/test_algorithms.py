@@ -8,7 +8,7 @@ from quadrants import algorithms
 
 Array = qd.types.ndarray(ndim=1)
 TYPES = ["i32", "u32", "f32", "i64", "u64", "f64", "i8", "u16"]
-SORTED = ["i32", "u32", "f32", "i64", "u64", "f64", "u16", "f16"]
+SORTED = ["i32", "u32", "f32", "i64", "u64", "f64", "i16", "u16", "f16", "i8", "u8"]
 LENGTHS = [0, 1, 255, 256, 257, 1024, 1025, 65537]
 
 
@@ -169,6 +169,16 @@ def test_sort_orders_floats_by_their_bits():
 def test_sort_by_the_low_bits():
     keys = np.array([0x30002, 0x10003, 0x20001], np.uint32)
     assert list(sort_arrays(keys, np.arange(3, dtype=np.int32), "u32", 16)[1]) == [2, 0, 1]
+
+
+def test_an_odd_number_of_digits():
+    keys = np.array([0x50302, 0x50301, 0x1000003], np.uint32)
+    assert list(sort_arrays(keys, np.arange(3, dtype=np.int32), "u32", 8)[1]) == [1, 0, 2]
+    found, order = sort_arrays(keys, np.arange(3, dtype=np.int32), "u32", 24)
+    assert list(order) == [2, 1, 0] and list(found) == list(keys[[2, 1, 0]])
+    for end_bit in (0, 12, 40):
+        with pytest.raises(qd.QuadrantsCompilationError, match="end_bit must be a multiple of 8 from 8 to the 32 bits"):
+            sort_arrays(keys, np.arange(3, dtype=np.int32), "u32", end_bit or -8)
 
 
 def test_select_keeps_the_order_and_the_tail(backend):

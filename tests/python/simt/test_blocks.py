@@ -103,6 +103,89 @@ def test_arrays_are_arguments_of_funcs():
     assert (out == 496).all()
 
 
+@pytest.mark.parametrize("dtype", [qd.i32, qd.f64, qd.f16, qd.u8], ids=str)
+def test_copies_to_shared_memory_may_wait_later(dtype):
+    kind = qd.types.vector(4, dtype) if dtype is qd.i32 else dtype
+
+    @qd.kernel
+    def reverse(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(x.shape[0]):
+            own = block.SharedArray((2, 64), kind)
+            thread = block.thread_idx()
+            block.copy_async(own[0, thread], x[i])
+            block.copy_async(own[1, thread], x[x.shape[0] - 1 - i])
+            block.wait_copies()
+            block.sync()
+            y[i] = own[0, 63 - thread] + own[1, thread]
+
+    shape = (128, 4) if dtype is qd.i32 else (128,)
+    x = np.arange(np.prod(shape)).reshape(shape).astype({"i32": "int32", "f64": "float64", "f16": "float16", "u8": "uint8"}[str(dtype)])
+    given, out = (qd.Vector.ndarray(4, dtype, 128) if dtype is qd.i32 else qd.ndarray(dtype, 128) for _ in range(2))
+    given.from_numpy(x)
+    reverse(given, out)
+    within = x.reshape(2, 64, *shape[1:])[:, ::-1].reshape(shape)
+    np.testing.assert_array_equal(out.to_numpy(), within + x[::-1])
+
+
+def test_copies_go_to_shared_arrays():
+    with pytest.raises(qd.QuadrantsTypeError, match="copies to an element of a shared array, got"):
+        compile_in_block("s = qd.simt.block.SharedArray((4,), qd.i32)\nt = 0\nqd.simt.block.copy_async(t, s[0])")
+
+
+@pytest.mark.parametrize("dtype", [qd.f16, qd.i8, qd.i16, qd.u1], ids=str)
+def test_small_types_in_shared_arrays(dtype):
+    @qd.kernel
+    def work(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            own = block.SharedArray((64,), dtype)
+            own[block.thread_idx()] = x[i]
+            block.sync()
+            y[0, i] = own[63 - block.thread_idx()]
+            y[1, i] = block.reduce_all_max(x[i], 64, dtype)
+            if qd.static(dtype is qd.f16):
+                y[2, i] = block.inclusive_add(x[i], 64, dtype)
+
+    x = np.arange(64) % 2 if dtype is qd.u1 else np.arange(64) - 8
+    y = np.zeros((3, 64), np.float32)
+    work(x.astype(np.float32), y)
+    np.testing.assert_array_equal(y[:2], [x[::-1], np.full(64, x.max())])
+    if dtype is qd.f16:
+        np.testing.assert_array_equal(y[2], np.cumsum(x))
+
+
+@pytest.mark.parametrize("length", [6000, 40000])
+def test_arrays_have_as_much_memory_as_the_device(length):
+    @qd.kernel
+    def work(y: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(y.shape[0]):
+            first = block.SharedArray((length,), qd.i32)
+            second = block.SharedArray((length,), qd.i32)
+            thread = block.thread_idx()
+            for k in range(thread, length, 64):
+                first[k] = k + i // 64
+                second[k] = 2 * k
+            block.sync()
+            total = 0
+            for k in range(thread, length, 64):
+                total += first[length - 1 - k] + second[length - 1 - k]
+            y[i] = block.reduce_all_add(total, 64, qd.i32)
+        for i in y:
+            y[i] += 1
+
+    y = np.zeros(128, np.int32)
+    most = qd.lang.impl.get_max_shared_memory_bytes(is_lowerbound_ok=True)
+    if 0 < most < 8 * length:
+        with pytest.raises(qd.QuadrantsCompilationError, match=f"arrays of this loop take [0-9]+ bytes, a block has {most}"):
+            work(y)
+        return
+    work(y)
+    total = np.int64(3 * sum(range(length))).astype(np.int32)
+    np.testing.assert_array_equal(y, total + np.arange(128) // 64 * length + 1)
+
+
 def test_votes_of_a_block():
     @qd.kernel
     def work(out: qd.types.ndarray()):
@@ -316,16 +399,43 @@ def test_too_many_threads_for_the_grid_are_an_error():
 @pytest.mark.host_memory  # a GPU waits for ever
 def test_threads_at_different_barriers_are_an_error():
     @qd.kernel
-    def work():
+    def work(is_odd: qd.types.ndarray()):
         qd.loop_config(block_dim=32)
         for i in range(32):
-            if i % 2 == 0:
+            if is_odd[i] == 0:
                 block.sync()
             else:
                 qd.simt.subgroup.sync()
 
     with pytest.raises(qd.QuadrantsRuntimeError, match="wait for each other at different barriers"):
-        work()
+        work(np.arange(32, dtype=np.int32) % 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ("if qd.simt.block.thread_idx() < 10:\n    qd.simt.block.sync()", "branch"),
+        ("thread = i % 32\nif thread == 0:\n    for _ in range(3):\n        qd.simt.block.sync()", "branch"),
+        ("for _ in range(qd.simt.block.thread_idx() // 8):\n    qd.simt.block.sync()", "loop"),
+        ("if not i >= 16:\n    total = qd.simt.block.reduce_all_add(i, 64, qd.i32)", "branch"),
+    ],
+)
+def test_barriers_that_some_threads_never_reach_are_refused(body, place):
+    with pytest.raises(qd.QuadrantsCompilationError, match=f"some threads of a block never reach this barrier.*out of the {place}"):
+        compile_in_block(body, loop="qd.loop_config(block_dim=64)\n    for i in range(128):")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if i // 64 == 0:\n    qd.simt.block.sync()",
+        "if qd.simt.block.thread_idx() < 64:\n    qd.simt.block.sync()",
+        "for _ in range(qd.simt.block.block_idx() + 2):\n    qd.simt.block.sync()",
+        "rounds = 0\nif i == 0:\n    rounds = 0\nif rounds == 0:\n    qd.simt.block.sync()",
+    ],
+)
+def test_barriers_that_all_threads_reach_are_not(body):
+    compile_in_block(body, loop="qd.loop_config(block_dim=64)\n    for i in range(128):")
 
 
 def compile_in_block(body, loop="qd.loop_config(block_dim=32)\n    for i in range(32):", indent=8):

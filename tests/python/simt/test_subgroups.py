@@ -86,6 +86,42 @@ def test_lane_masks():
         np.testing.assert_array_equal(on_lanes(f"subgroup.lanemask_{name}(lane)", mask), expected)
 
 
+def test_lane_masks_of_64_bits():
+    below = (np.uint64(1) << np.arange(64).astype(np.uint64)) - np.uint64(1)
+    own = below + np.uint64(1)
+    whole = np.uint64(2**64 - 1)
+    for name, expected in {"lt": below, "le": below | own, "eq": own, "gt": whole ^ (below | own), "ge": whole ^ below}.items():
+        np.testing.assert_array_equal(on_lanes(f"subgroup.lanemask_{name}_u64(i)", np.uint64), expected)
+
+
+def test_lanes_with_equal_values_find_each_other():
+    found = on_lanes("subgroup.match_any(lane % 3)", np.uint64)
+    assert found[:SIZE].tolist() == [sum(1 << other for other in range(SIZE) if other % 3 == lane % 3) for lane in range(SIZE)]
+    whole = (1 << SIZE) - 1
+    assert on_lanes(f"subgroup.match_all(i // {SIZE})", np.uint64).tolist() == [whole] * 64
+    assert (on_lanes("subgroup.match_all(lane // 4)", np.uint64) == 0).all()
+
+
+def test_structs_and_vectors_are_shuffled_as_a_whole():
+    Pair = qd.types.struct(number=qd.i32, place=qd.types.vector(2, qd.f32), inner=qd.types.struct(flag=qd.u1, half=qd.f16))
+
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            own = Pair(number=i, place=qd.Vector([i, 2.0]), inner=qd.Struct(flag=i % 2 == 0, half=i / 2))
+            got = subgroup.shuffle_xor(own, 3)
+            out[0, i] = got.number
+            out[1, i] = got.place[0] + got.place[1]
+            out[2, i] = got.inner.flag
+            out[3, i] = got.inner.half
+
+    out = np.zeros((4, 64), np.float32)
+    work(out)
+    other = np.arange(64) ^ 3
+    np.testing.assert_array_equal(out, [other, other + 2, other % 2 == 0, other / 2])
+
+
 @pytest.mark.parametrize("log2_size", [0, 1, 3, None])
 def test_reductions_and_scans_of_tiles(log2_size):
     log2_size = subgroup.log2_group_size() if log2_size is None else log2_size

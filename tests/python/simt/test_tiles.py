@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants.simt import Tile8x8, Tile16x16, Tile32x32, block
+from quadrants.simt import Tile8x8, Tile16x16, Tile32x32, Tile64x64, block
 
-TILES = (Tile8x8, Tile16x16, Tile32x32)
+TILES = (Tile8x8, Tile16x16, Tile32x32, Tile64x64)
 PRECISION = {qd.f32: (np.float32, 1e-4), qd.f64: (np.float64, 1e-10)}
 
 each_tile = pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.__name__)
@@ -51,7 +51,6 @@ def test_cholesky_and_solve(tile, dtype):
     assert a.dtype == kind
 
 
-@pytest.mark.needs(lanes=16)
 @each_type
 def test_pivots_are_not_less_than_the_root_of_the_floor(dtype):
     @qd.kernel
@@ -159,7 +158,6 @@ def test_products_and_transposition(tile, dtype):
     np.testing.assert_array_equal(out[4], np.eye(size))
 
 
-@pytest.mark.needs(lanes=16)
 @pytest.mark.parametrize("debug", [False, True])
 def test_slices_are_clipped(debug):
     qd.init(arch=qd.cpu, debug=debug, offline_cache=False, log_level="error")
@@ -194,7 +192,6 @@ def test_slices_are_clipped(debug):
         assert (out[2, r1:] == -1).all()
 
 
-@pytest.mark.needs(lanes=16)
 def test_fields_batches_and_shared_arrays():
     x = qd.field(qd.f32, (3, 20, 16))
 
@@ -222,14 +219,14 @@ def test_fields_batches_and_shared_arrays():
     np.testing.assert_allclose(out, given[:, :16] @ given[:, :16], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("tile", [Tile8x8, Tile16x16], ids=lambda tile: tile.__name__)
+@each_tile
 def test_several_tiles_in_a_block(tile):
     size = tile.SIZE
 
     @qd.kernel
     def work(a: qd.types.ndarray()):
-        qd.loop_config(block_dim=64)
-        for i in range(64):
+        qd.loop_config(block_dim=128)
+        for i in range(128):
             matrix = i // size
             factor = tile.zeros(dtype=qd.f64)
             factor[:] = a[matrix, :, :]
@@ -237,13 +234,47 @@ def test_several_tiles_in_a_block(tile):
             factor.transpose_()
             a[matrix, :, :] = factor
 
-    given = np.stack([random_definite(size, qd.f64, seed) for seed in range(64 // size)])
+    given = np.stack([random_definite(size, qd.f64, seed) for seed in range(128 // size)])
     a = given.copy()
     work(a)
     np.testing.assert_allclose(np.triu(a).transpose(0, 2, 1), np.linalg.cholesky(given), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.needs(lanes=32)
+@each_tile
+def test_open_slices_and_folds_of_rows(tile):
+    size = tile.SIZE
+
+    @qd.kernel
+    def work(x: qd.types.ndarray(), out: qd.types.ndarray(), n: qd.i32):
+        qd.loop_config(block_dim=size)
+        for _ in range(size):
+            whole = tile.zeros(dtype=qd.f64)
+            part = tile.zeros(dtype=qd.f64)
+            whole[:] = x[:, :]
+            part[:] = x[:n, n:]
+            out[0, :n, :n] = part
+            part.eye_()
+            part -= qd.outer(whole.sum_rows(), 1.0)
+            out[1, :, :] = part
+            part = tile.zeros(dtype=qd.f64)
+            part += qd.outer(whole.max_rows(), whole.min_rows())
+            out[2, :, :] = part
+            whole.broadcast_row_(n)
+            out[3, :, :] = whole
+
+    x = random_matrix(size, qd.f64)
+    out = np.full((4, size, size), -1.0)
+    n = size // 2 - 1
+    work(x, out, n)
+    first = np.full((size, size), -1.0)
+    first[:n, :n] = x[:n, n : 2 * n]
+    expected = [
+        first, np.eye(size) - np.repeat(x.sum(axis=1)[:, None], size, axis=1), np.outer(x.max(axis=1), x.min(axis=1)),
+        np.repeat(x[n : n + 1], size, axis=0),
+    ]  # fmt: skip
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_both_sizes_in_one_kernel_and_registers():
     @qd.kernel
     def work(out: qd.types.ndarray()):
@@ -264,7 +295,6 @@ def test_both_sizes_in_one_kernel_and_registers():
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.needs(lanes=32)
 @pytest.mark.parametrize(("choice", "rows", "dtype"), [(16, 92, qd.f32), (32, 76, qd.f64)])
 def test_blocked_cholesky_as_simulators_write_it(choice, rows, dtype):
 
@@ -351,7 +381,6 @@ def run(body):
     qd.kernel_from_source(source)(np.zeros((20, 20), np.float32))
 
 
-@pytest.mark.needs(lanes=16)
 @pytest.mark.parametrize(
     ("body", "kind", "text"),
     [

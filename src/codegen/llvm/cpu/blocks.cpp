@@ -36,6 +36,11 @@ llvm::Function *ParallelTask::emitThreadFunction() {
   for (llvm::Value *extent : extents) total = at.CreateMul(total, extent);
   llvm::Value *upTo = at.CreateAdd(total, at.getInt64(getBlockSize() - 1));
   in.blocks.blockCount = at.CreateTrunc(at.CreateUDiv(upTo, at.getInt64(getBlockSize())), at.getInt32Ty());
+  if (auto most = loop->getAttrOfType<IntegerAttr>(ir::kGridSize)) {
+    llvm::Value *size = at.getInt32(unsigned(most.getInt()));
+    in.blocks.blockIndex = at.CreateURem(in.blocks.blockIndex, size);
+    in.blocks.blockCount = getUnsignedMin(at, in.blocks.blockCount, size);
+  }
   for (auto [a, digit] : llvm::enumerate(unflatten(at, function->getArg(1), extents))) {
     llvm::Value *counter = at.CreateTrunc(digit, axes[a].lower.value->getType());
     in.values.setValue(loop.getBody().getArgument(unsigned(a)),

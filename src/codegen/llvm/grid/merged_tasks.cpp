@@ -104,7 +104,10 @@ void mergeTasks(ModuleEmitter &module, size_t first) {
       return isMergeable(task) && (task.blockSize == 1 || merged.blockSize == 1 || task.blockSize == merged.blockSize);
     };
     if (isMergeable(merged))
-      for (; end < tasks.size() && fits(tasks[end]); ++end) merged.blockSize = std::max(merged.blockSize, tasks[end].blockSize);
+      for (; end < tasks.size() && fits(tasks[end]); ++end) {
+        merged.blockSize = std::max(merged.blockSize, tasks[end].blockSize);
+        merged.arrayBytes = std::max(merged.arrayBytes, tasks[end].arrayBytes);
+      }
     if (end > begin + 1) {
       Merger merger(module, getEntry(merged));
       for (size_t i = begin; i < end; ++i) merger.add(getEntry(tasks[i]), tasks[i].blockSize == 1);

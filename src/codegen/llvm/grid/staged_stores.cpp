@@ -308,7 +308,7 @@ void Stager::run(uint64_t maxSharedBytes) {
 
 void stageStores(llvm::Module &module, const artifact::Artifact &artifact, const GridTarget &grid, const passes::TargetTraits &traits) {
   for (const artifact::DeviceTask &task : artifact.tasks)
-    if (llvm::Function *entry = module.getFunction(task.entry))
+    if (llvm::Function *entry = task.arrayBytes ? nullptr : module.getFunction(task.entry))
       Stager(*entry, grid, task.blockSize, traits.subgroupSize).run(traits.maxSharedBytes);
 }
 

@@ -45,6 +45,10 @@ public:
   virtual void setBlockSize(llvm::Function &entry, unsigned threads) const = 0;
   /// The entry waits for many loads at a time, which need registers: `threads` in flight on a multiprocessor suffice.
   virtual void preferRegisters(llvm::Function &, unsigned /*blockSize*/, unsigned /*threads*/) const {}
+  /// At most so many registers for a thread.
+  virtual void limitRegisters(llvm::Function &, unsigned /*registers*/) const {}
+  /// Bytes of shared memory of a block for which a launch may ask; 0: what is in the binary is all.
+  virtual unsigned getMaxDynamicBytes() const { return 0; }
   /// One instruction loads or stores 16 bytes.
   virtual bool hasWideAccesses() const { return true; }
   /// The driver gives an entry few registers so that as many threads run as possible, also if the grid has less.
@@ -63,6 +67,9 @@ public:
   virtual llvm::Value *ballot(Builder &at, llvm::Value *vote) const = 0;
   virtual llvm::Value *getActiveThreads(Builder &at) const = 0;
   virtual llvm::Value *getEarlierThreads(Builder &at) const = 0;
+  /// Turns the store to shared memory before the insertion point, of a loaded value, into copies that threads need not wait for.
+  virtual void copyAsync(Builder &) const {}
+  virtual void waitForCopies(Builder &) const {}
   /// Keeps LLVM from moving the computation of an i32 or i64 to its uses.
   virtual llvm::Value *pin(Builder &, llvm::Value *word) const { return word; }
 

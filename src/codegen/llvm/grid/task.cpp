@@ -48,6 +48,8 @@ void GridTask::emit(bool isLast) {
   module.grids.isLongTask = module.functions.getSize(task.getBody()) > kLongTask;
   deviceTask.branch = findBranch(task);
   task.getParallel() ? emitParallel() : emitSerial(isLast);
+  if (auto registers = loop ? loop->getAttrOfType<IntegerAttr>(ir::kMaxRegisters) : IntegerAttr())
+    module.grid->limitRegisters(*body->function, unsigned(registers.getInt()));
   if (unsigned threads = countUsefulThreads()) module.grid->preferRegisters(*body->function, shape.blockSize, threads);
   if (module.calls.contains(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
@@ -170,6 +172,28 @@ void GridTask::emitSerial(bool isLast) {
 
 //--- Parallel tasks ---
 
+/// Chooses where the shared arrays of a task are: in static memory, or, if that is too small, in memory for which the launch asks.
+/// Functions with arrays serve several tasks, so the arrays then stay where they are.
+static void placeArrays(ModuleEmitter &module, ir::TaskOp task) {
+  if (!module.grid->getMaxDynamicBytes()) return;
+  std::map<uint32_t, uint64_t> sizes;
+  llvm::SetVector<Operation *> regions;
+  regions.insert(task);
+  for (size_t i = 0; i < regions.size(); ++i)
+    regions[i]->walk([&](Operation *op) {
+      if (auto array = dyn_cast<ir::SharedOp>(op))
+        sizes[array.getNumber()] = uint64_t(getPackedBytes(module, cast<ir::TensorType>(array.getType())));
+      if (ir::FuncOp callee = module.calls.lookup(op)) regions.insert(callee);
+    });
+  uint64_t sum = 0;
+  for (auto [number, bytes] : sizes) sum += llvm::alignTo(bytes, 16);
+  bool isFixed = !module.calls.findFunctions(llvm::IsaPred<ir::SharedOp>).empty();
+  module.shared.isDynamic = sum > module.traits.maxSharedBytes || (isFixed && module.shared.isDynamic);
+  if (!module.shared.isDynamic || isFixed) return;
+  module.shared.bytes = 0;
+  module.shared.offsets.clear();
+}
+
 void GridTask::emitParallel() {
   loop = findLoop(module, task);
   if (!loop) return;
@@ -177,7 +201,13 @@ void GridTask::emitParallel() {
   shape = chooseShape(module, loop, reductions);
   deviceTask.iterations = countIterations(loop, shape);
   deviceTask.perThread = shape.getPerThread();
+  deviceTask.isPersistent = loop->hasAttr(ir::kPersistent);
+  if (auto size = loop->getAttrOfType<IntegerAttr>(ir::kGridSize))
+    deviceTask.maxBlocks = std::min(uint32_t(size.getInt()), deviceTask.maxBlocks ? deviceTask.maxBlocks : UINT32_MAX);
   shape.isBrief |= !deviceTask.iterations.isKnown(); // the grid has as many blocks as run at a time, however little they do
+  if (module.isOfBlock(loop) && loop.getBlockDim().value_or(0) > shape.blockSize)
+    module.reportError(loop.getLoc()) << "block_dim is " << *loop.getBlockDim() << ", a block of this device has at most "
+                                      << shape.blockSize << " threads";
   deviceTask.isTogether = module.isOfBlock(loop) && module.calls.contains(loop.getBody(), ir::isGridBarrier);
   if (deviceTask.isTogether && !deviceTask.iterations.isKnown())
     module.reportError(loop.getLoc()) << "qd.simt.grid.sync() needs a loop whose number of iterations is known before the launch";
@@ -187,7 +217,8 @@ void GridTask::emitParallel() {
   beginEntry(facts);
   threads.emplace(*body, body->launch);
   body->blocks.isInBlock = true;
-  uint32_t sharedBefore = module.shared.bytes;
+  placeArrays(module, task);
+  uint32_t sharedBefore = module.shared.isDynamic ? 0 : module.shared.bytes;
   llvm::IRBuilder<> &at = body->builder;
   artifact::LoopReport &report = module.artifact.report.loops.emplace_back();
   passes::collectLocations(loop.getLoc(), report.frames);
@@ -221,8 +252,10 @@ void GridTask::emitParallel() {
     body->emitWhen(worthCopying, "copies", [&] { emitVersions(true); }, [&] { emitVersions(false); });
   endSums();
   at.CreateRetVoid();
-  if (uint32_t bytes = module.shared.bytes - sharedBefore, most = module.traits.maxSharedBytes; bytes > most)
-    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << most;
+  if (module.shared.isDynamic && module.isOfBlock(loop)) deviceTask.arrayBytes = module.shared.bytes;
+  uint32_t room = module.shared.isDynamic ? module.grid->getMaxDynamicBytes() : module.traits.maxSharedBytes;
+  if (uint32_t bytes = module.shared.bytes - sharedBefore; bytes > room)
+    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << room;
 }
 
 /// Starts rows at a multiple of the subgroup size: if the lower bound is no such multiple, idle threads take the columns before it. The
@@ -342,7 +375,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   shape.rowAxis ? emitRows(flat) : emitIteration(flat);
   module.aliases.hasReadOnlyLoads = false;
   // A block that takes more than one round must not write to its shared arrays while some of its threads read what they held.
-  bool hasOneRound = deviceTask.iterations.isKnown() && !deviceTask.maxBlocks && !sharedCopies;
+  bool hasOneRound = deviceTask.iterations.isKnown() && !deviceTask.maxBlocks && !deviceTask.isPersistent && !sharedCopies;
   if (!hasOneRound && module.calls.contains(loop.getBody(), usesSharedArray)) threads->synchronize();
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // Do not unroll: `chooseLanes` chooses the number of iterations per round.
