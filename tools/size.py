@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_460, "python": 18_504}
+TOTALS = {"src": 47_600, "python": 18_504}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 413,  # files directly in src
@@ -33,7 +33,7 @@ BUDGETS = {
     "src/ir": 914,
     "src/launch": 7_099,
     "src/layout": 143,
-    "src/passes": 5_631,
+    "src/passes": 5_771,
     "src/runtime": 1_945,
     "src/support": 657,
     "src/tools": 201,
