@@ -107,8 +107,13 @@ void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   Id result = add(emit(Opcode::OpSLessThan, boolean, {rest, zero}), -1u, guess);
   result = add(emit(Opcode::OpSGreaterThanEqual, boolean, {rest, divisor}), 1, result);
   if (isSigned) result = negate(emit(Opcode::OpSLessThan, boolean, {emit(Opcode::OpBitwiseXor, i32, {a, b}), zero}), result);
-  if (!isQuotient) result = emit(Opcode::OpISub, i32, {a, emit(Opcode::OpIMul, i32, {result, b})});
-  define(binary, mask(type, convertInteger(result, 32, bits, isSigned && bits > 32)));
+  if (!isQuotient && bits <= 32) result = emit(Opcode::OpISub, i32, {a, emit(Opcode::OpIMul, i32, {result, b})});
+  Id whole = convertInteger(result, 32, bits, isSigned && bits > 32);
+  if (isQuotient || bits <= 32) return define(binary, mask(type, whole));
+  // Not widened again: lavapipe takes the widened remainder of a negative number for a positive one.
+  auto getWide = [&](unsigned i) { return isSigned ? getSigned(binary.getOperand(i)) : getOperand(binary.getOperand(i)); };
+  Id product = emit(Opcode::OpIMul, getType(type), {whole, getWide(1)});
+  define(binary, mask(type, emit(Opcode::OpISub, getType(type), {getWide(0), product})));
 }
 
 void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {

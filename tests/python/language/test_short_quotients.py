@@ -99,3 +99,25 @@ def test_arguments(short: Any, wide: Any) -> None:
     for x, y in zip(make_numbers(short, 24).tolist(), np.roll(make_numbers(short, 24), 5).tolist(), strict=True):
         y = y or 7
         assert [int(value) for value in divide(x, y)] == [x // y, x % y, x // 17, x % 17]
+
+
+SIGNS = {
+    "a % 17": lambda a: a % 17,
+    "a // 17": lambda a: a // 17,
+    "1 if qd.raw_div(a, 3) < 0 else 0": lambda a: int(int(a / 3) < 0),
+    "1 if qd.raw_mod(a, 3) < 0 else 0": lambda a: int(a - 3 * int(a / 3) < 0),
+    "abs(qd.raw_div(a, 7))": lambda a: abs(int(a / 7)),
+    "qd.max(qd.raw_mod(a, 7), 0)": lambda a: max(a - 7 * int(a / 7), 0),
+}
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_signs_of_widened_results(on_every_backend: Any, text: str) -> None:
+    """What follows sees the sign of a quotient or remainder of 64 bits whose operands have 16."""
+    on_every_backend(default_ip=qd.i64, fast_math=False)
+    source = f"import quadrants as qd\ndef divide(a: qd.i16, out: qd.types.ndarray(qd.i64, 1)):\n    out[0] = {text}\n"
+    divide = qd.kernel_from_source(source)
+    out = np.zeros(1, np.int64)
+    for a in (3, -7, -1, -32768, 32767, 0, 255, -17, 34):
+        divide(a, out)
+        assert out[0] == SIGNS[text](a), a
