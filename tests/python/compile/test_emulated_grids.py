@@ -477,7 +477,7 @@ def test_loops_under_an_if_keep_their_order_and_zero_steps_fail() -> None:
 
 
 def test_shared_arrays_are_no_larger_than_the_memory_of_a_block(target: str) -> None:
-    most = 64 << 10 if target in AMD_TARGETS else 48 << 10
+    most = 64 << 10 if target in AMD_TARGETS else 227 << 10 if target == "cuda" else 48 << 10
 
     @qd.kernel
     def kernel() -> None:

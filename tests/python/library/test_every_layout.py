@@ -170,7 +170,7 @@ WRONG = {
     "2-D keys": (ValueError, lambda: algorithms.parallel_sort(qd.field(qd.i32, (3, 3)))),
     "0-d keys": (ValueError, lambda: algorithms.parallel_sort(qd.field(qd.i32, ()))),
     "keys that are vectors": (ValueError, lambda: algorithms.parallel_sort(qd.Vector.field(2, qd.i32, 4))),
-    "keys that are small": (NotImplementedError, lambda: algorithms.parallel_sort(qd.field(qd.u8, 4))),
+    "keys that are truth values": (NotImplementedError, lambda: algorithms.parallel_sort(qd.field(qd.u1, 4))),
     "keys in an ndarray": (TypeError, lambda: algorithms.parallel_sort(qd.ndarray(qd.i32, 4))),
     "sum longer": (ValueError, lambda: algorithms.PrefixSumExecutor(100000).run(qd.field(qd.i32, 10))),
     "0-d sum": (ValueError, lambda: algorithms.PrefixSumExecutor(1).run(qd.field(qd.i32, ()))),
