@@ -315,11 +315,14 @@ GuardResult Specialization::runCaptured(KernelObject &kernel, Frame &frame, PyOb
     result = Py_NewRef(Py_None);
     return GuardResult::Passed;
   }
-  const bool isPlain = frame.guards.hostArrays.empty() && !frame.guards.stream && !frame.guards.fused && !hasSavedMemory &&
-                       !TapeContext::isAnyActive() && kernel.mode != support::AutodiffMode::Replay;
-  if (isPlain) return run(kernel, frame, result, graph);
-  graph->flush(currentStream);
-  return runFrame(kernel, frame, result);
+  const bool isPlain = frame.guards.hostArrays.empty() && !frame.guards.stream && !frame.guards.fused && !TapeContext::isAnyActive() &&
+                       kernel.mode != support::AutodiffMode::Replay;
+  if (!isPlain) {
+    graph->flush(currentStream);
+    return runFrame(kernel, frame, result);
+  }
+  if (hasSavedMemory && !isOfAdjoint(kernel.mode)) noteSavedWrites(guards->listAccesses(frame.guards));
+  return run(kernel, frame, result, graph);
 }
 
 GuardResult Specialization::runDirectly(KernelObject &kernel, Frame &frame, PyObject *&result) {

@@ -9,6 +9,7 @@ import pytest
 from hand_made import DYNAMIC, HandMade, Input, Task
 
 import quadrants as qd
+from quadrants import _runtime  # type: ignore[attr-defined]
 
 # A task does what the number says: sums are not commutative here, so the order of the launches shows.
 CODE = """
@@ -115,6 +116,15 @@ def test_host_arrays_stand_between_graphs(x: Any, driver: Any) -> None:
         graph()
         assert host[0] == expected
     assert x[0] == 11331133
+
+
+def test_tensors_that_torch_has_saved_do_not_divide_graphs(x: Any, driver: Any) -> None:
+    torch = pytest.importorskip("torch")
+    saved = torch.ones(3)
+    _runtime.note_saved(saved)
+    graph = capture((append, x, 1), (append, x, 2))
+    assert [count(driver, graph) for _ in range(2)] == [(0, 1, 0)] * 2
+    assert _runtime.has_saved() and x[0] == 11221122
 
 
 def test_a_member_that_was_replaced_changes_nodes(compiler: Any, driver: Any, x: Any) -> None:
