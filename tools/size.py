@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_604, "python": 18_504}
+TOTALS = {"src": 47_607, "python": 18_504}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 413,  # files directly in src
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_225,
     "src/frontend": 10_335,
     "src/ir": 914,
-    "src/launch": 7_099,
+    "src/launch": 7_102,
     "src/layout": 143,
     "src/passes": 5_771,
     "src/runtime": 1_945,
