@@ -20,18 +20,18 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_607, "python": 18_504}
+TOTALS = {"src": 47_614, "python": 18_507}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 413,  # files directly in src
     "src/artifact": 563,
-    "src/backends": 10_046,
+    "src/backends": 10_049,
     "src/bindings": 664,
     "src/codegen": 7_628,
     "src/devlib": 1_225,
     "src/frontend": 10_335,
     "src/ir": 914,
-    "src/launch": 7_102,
+    "src/launch": 7_106,
     "src/layout": 143,
     "src/passes": 5_771,
     "src/runtime": 1_945,
@@ -41,7 +41,7 @@ BUDGETS = {
     "python/quadrants/_base": 1_193,
     "python/quadrants/_values": 782,
     "python/quadrants/_containers": 2_308,
-    "python/quadrants/_language": 937,
+    "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_164,
     "python/quadrants/_library": 514,
     "python/quadrants/_solvers": 1_183,

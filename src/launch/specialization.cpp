@@ -297,11 +297,16 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
   return mode == support::AutodiffMode::Reverse || mode == support::AutodiffMode::Replay;
 }
 
+/// Torch tells by version counters whether a tensor that it has saved was overwritten.
+[[gnu::always_inline]] inline void Specialization::noteWrites(KernelObject &kernel, Frame &frame) {
+  if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
+    noteSavedWrites(guards->listAccesses(frame.guards));
+}
+
 [[gnu::always_inline]] inline GuardResult Specialization::runFrame(KernelObject &kernel, Frame &frame, PyObject *&result) {
   if (auto [isCaptured, graph] = Capture::take(&kernel); isCaptured) [[unlikely]]
     return runCaptured(kernel, frame, result, graph);
-  if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
-    noteSavedWrites(guards->listAccesses(frame.guards));
+  noteWrites(kernel, frame);
   if (TapeContext::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
     return runRecorded(kernel, frame, result);
   if (frame.guards.fused) return runFused(kernel, frame, result);
@@ -321,7 +326,7 @@ GuardResult Specialization::runCaptured(KernelObject &kernel, Frame &frame, PyOb
     graph->flush(currentStream);
     return runFrame(kernel, frame, result);
   }
-  if (hasSavedMemory && !isOfAdjoint(kernel.mode)) noteSavedWrites(guards->listAccesses(frame.guards));
+  noteWrites(kernel, frame);
   return run(kernel, frame, result, graph);
 }
 

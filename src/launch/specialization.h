@@ -66,6 +66,7 @@ private:
   void noteBinding(const Frame &frame);
   void hold(Frame &frame);
   GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph = nullptr);
+  void noteWrites(KernelObject &kernel, Frame &frame);
   GuardResult runCaptured(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph);
   GuardResult runDirectly(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteDuration(uint64_t microseconds);

@@ -92,7 +92,12 @@ class Level(NamedTuple):
 MISSING = object()
 
 
-_UNRESOLVED: Any = type("_Unresolved", (), {"__repr__": lambda _: "<computed while the kernel is compiled>"})()
+class _Unresolved:
+    def __repr__(self) -> str:
+        return "<computed while the kernel is compiled>"
+
+
+_UNRESOLVED: Any = _Unresolved()
 
 
 class Names:

@@ -80,6 +80,7 @@ private:
   void writeBinary(const llvm::BinaryOperator &binary);
   bool isShortQuotient(const llvm::BinaryOperator &quotient) const;
   void writeShortQuotient(const llvm::BinaryOperator &binary);
+  void writeRemainder(const llvm::BinaryOperator &binary, Id quotient);
   void writeFloatBinary(const llvm::BinaryOperator &binary);
   void writeComparison(const llvm::CmpInst &comparison);
   void writeCast(const llvm::CastInst &cast);

@@ -111,9 +111,15 @@ void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   Id whole = convertInteger(result, 32, bits, isSigned && bits > 32);
   if (isQuotient || bits <= 32) return define(binary, mask(type, whole));
   // Not widened again: lavapipe takes the widened remainder of a negative number for a positive one.
-  auto getWide = [&](unsigned i) { return isSigned ? getSigned(binary.getOperand(i)) : getOperand(binary.getOperand(i)); };
-  Id product = emit(Opcode::OpIMul, getType(type), {whole, getWide(1)});
-  define(binary, mask(type, emit(Opcode::OpISub, getType(type), {getWide(0), product})));
+  writeRemainder(binary, whole);
+}
+
+/// The dividend less the quotient times the divisor.
+void FunctionWriter::writeRemainder(const llvm::BinaryOperator &binary, Id quotient) {
+  llvm::Type *type = binary.getType();
+  auto get = [&](unsigned i) { return isSigned(binary) ? getSigned(binary.getOperand(i)) : getOperand(binary.getOperand(i)); };
+  Id product = emit(Opcode::OpIMul, getType(type), {quotient, get(1)});
+  define(binary, mask(type, emit(Opcode::OpISub, getType(type), {get(0), product})));
 }
 
 void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
@@ -143,10 +149,8 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   case B::Shl: return writeMasked(Opcode::OpShiftLeftLogical, getOperand(left), getOperand(right));
   case B::AShr: return writeMasked(Opcode::OpShiftRightArithmetic, getSigned(left), getOperand(right));
   case B::SDiv: return writeMasked(Opcode::OpSDiv, getSigned(left), getSigned(right));
-  case B::SRem: { // Vulkan leaves OpSRem of negative numbers undefined
-    Id a = getSigned(left), b = getSigned(right), wide = getType(type), quotient = emit(Opcode::OpSDiv, wide, {a, b});
-    return writeMasked(Opcode::OpISub, a, emit(Opcode::OpIMul, wide, {quotient, b}));
-  }
+  case B::SRem: // Vulkan leaves OpSRem of negative numbers undefined
+    return writeRemainder(binary, emit(Opcode::OpSDiv, getType(type), {getSigned(left), getSigned(right)}));
   case B::LShr: return write(Opcode::OpShiftRightLogical);
   case B::UDiv: return write(Opcode::OpUDiv);
   case B::URem: return write(Opcode::OpUMod);
