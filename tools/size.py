@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_614, "python": 18_507}
+TOTALS = {"src": 47_614, "python": 18_511}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 413,  # files directly in src
@@ -40,7 +40,7 @@ BUDGETS = {
     "python/quadrants": 1_000,  # modules directly in the package
     "python/quadrants/_base": 1_193,
     "python/quadrants/_values": 782,
-    "python/quadrants/_containers": 2_308,
+    "python/quadrants/_containers": 2_312,
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_164,
     "python/quadrants/_library": 514,

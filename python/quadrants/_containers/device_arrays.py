@@ -196,15 +196,17 @@ def _open_interface(array: dict[str, Any], value: Any) -> DeviceArray:
 def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns shape and strides in bytes of the scalars of a container; raises `BufferError` if there are no strides."""
     layout = container._qd_layout
+    if container._cells is not None:
+        raise ViewError("Zero-copy not available: a write through the array would activate no cell of the sparse field")
     if layout.tilings:
-        raise StrideError("Zero-copy not available: the field lies in tiles, along which there is no stride")
+        raise ViewError("Zero-copy not available: the field lies in tiles, along which there is no stride")
     shape = layout.element_shape
     inner = tuple(layout.component_stride * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
     return layout.extents + shape, layout.strides + inner
 
 
-class StrideError(ValueError, BufferError, QuadrantsRuntimeError):
-    """An export to another library needs strides that do not exist or that the library does not support."""
+class ViewError(ValueError, BufferError, QuadrantsRuntimeError):
+    """Another library can have no view of the memory of a container."""
 
 
 def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
@@ -230,7 +232,7 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
     shape, strides = describe_container(container)
     if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
         if not copy:  # torch aborts the process when it receives such a capsule
-            raise StrideError(
+            raise ViewError(
                 f"Zero-copy not available: the {container._noun} runs backward, and DLPack's consumers take no negative strides; "
                 "np.asarray(x) is a view, to_torch() a copy"
             )

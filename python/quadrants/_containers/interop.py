@@ -206,9 +206,10 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         wanted = view.dtype if dtype in (None, bf16) else to_numpy_dtype(dtype)
         if wanted != view.dtype and copy is False:
             raise self._need_copy(f"copy=False is incompatible with dtype conversion, and {wanted} was asked for")
-        if wanted == view.dtype and out is None and not self._has_view:
+        is_memory = self._cells is not None  # to which a write would activate no cell
+        if wanted == view.dtype and out is None and not self._has_view and not is_memory:
             return np.asarray(view, order="C")  # already a copy
-        if wanted == view.dtype and not copy and out is None:
+        if wanted == view.dtype and not copy and out is None and not is_memory:
             return view
         if out is None:
             out = new_array(view.shape, wanted)
@@ -366,13 +367,14 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         if self._dtype is bf16:
             return self._export(False, dtype, copy)
         elements = self.view() if copy is False or (self._has_view and not copy) else self._fetch()
-        return np.array(elements, dtype) if dtype is not None or (copy and self._has_view) else elements
+        is_copied = dtype is not None or (copy and self._has_view) or self._cells is not None
+        return np.array(elements, dtype) if is_copied else elements
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, version 3, of the memory."""
         if not self._has_view:
-            raise AttributeError(f"the {self._noun} is in the memory of a GPU, or in tiles")
+            raise AttributeError(f"the {self._noun} is in the memory of a GPU, in tiles, or sparse")
         return self.view().__array_interface__
 
     def __dlpack__(

@@ -567,3 +567,25 @@ def test_nodes_have_no_cells_out_of_range():
                 qd.sync()
     change("append", 2)
     assert [count(i) for i in (-1_000_000_000, -1, 2, 4, 1_000_000_000)] == [0, 0, 1, 0, 0]
+
+
+def test_arrays_of_other_libraries_are_copies_of_sparse_fields():
+    torch = pytest.importorskip("torch")
+    x, v = qd.field(qd.f32), qd.Vector.field(2, qd.f32)
+    cells = qd.root.bitmasked(qd.i, 64)
+    cells.place(x, v)
+    x[3] = 1.0
+    for field in (x, v):
+        for copied in (
+            field.to_numpy(copy=None),
+            field.to_numpy(dtype=np.float32),
+            field.to_torch(copy=None),
+            field.to_torch(dtype=torch.float32),
+            np.asarray(field),
+            np.array(field),
+        ):
+            copied[5] = 7.0
+    for export in (np.from_dlpack, torch.from_dlpack, lambda field: field.to_torch(copy=False), lambda field: field.to_numpy(copy=False)):
+        with pytest.raises((ValueError, BufferError), match="Zero-copy not available"):
+            export(x)
+    assert not qd.is_active(cells, [5]) and x[5] == 0.0 and x.to_numpy().sum() == 1.0 and v.to_numpy().sum() == 0.0
