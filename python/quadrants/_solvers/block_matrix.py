@@ -87,14 +87,14 @@ class BlockSparseMatrix(LinearOperator):
         if A.n % block or A.m % block:
             raise QuadrantsShapeError(f"a {A.n}x{A.m} matrix is not divisible into blocks of {block}x{block}")
         height, width = A.n // block, A.m // block
-        ends, parts = qd.ndarray(qd.i32, height + 1), (A.rows.offsets, A.rows.columns, A.rows.values)
+        ends = qd.ndarray(qd.i32, height + 1)
         if A.nnz:
-            _count_blocks(*parts, ends, width, block)
+            _count_blocks(*A.rows, ends, width, block)
             qd.algorithms.scan(ends, out=ends)
         count = int(ends[height])
         rows = Rows(ends, qd.ndarray(qd.i32, count), qd.ndarray(A.dtype, (count, block, block)))
         if count:
-            _fill_blocks(*parts, ends, rows.columns, rows.values, width, block)
+            _fill_blocks(*A.rows, ends, rows.columns, rows.values, width, block)
         self._set(A.shape, A.dtype, block, rows)
 
     def _set(self, shape: tuple[int, int], dtype: Any, block: int, rows: Rows) -> None:
@@ -103,7 +103,7 @@ class BlockSparseMatrix(LinearOperator):
         super().__init__(self._store_product)
 
     def _store_product(self, x: Any, product: Any) -> None:
-        _multiply_blocks(self.rows.offsets, self.rows.columns, self.rows.values, x, product, self.block)
+        _multiply_blocks(*self.rows, x, product, self.block)
 
     @classmethod
     def from_scipy(cls, matrix: Any, copy: bool = True) -> BlockSparseMatrix:
@@ -125,8 +125,7 @@ class BlockSparseMatrix(LinearOperator):
         """Return the matrix as `scipy.sparse.bsr_matrix`; with `copy` (a bool) False it shares the memory of this matrix if the device
         allows. Raises `ImportError` without SciPy.
         """
-        parts = [part.to_numpy(copy=True if copy else None) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
-        return import_scipy("BlockSparseMatrix.to_scipy").bsr_matrix(tuple(parts), shape=self.shape, copy=False)
+        return import_scipy("BlockSparseMatrix.to_scipy").bsr_matrix(self.rows.to_scipy(copy), shape=self.shape, copy=False)
 
     @property
     def nnz(self) -> int:

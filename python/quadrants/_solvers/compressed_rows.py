@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 import quadrants as qd
 
@@ -14,13 +15,21 @@ BUCKET_BITS, BUCKET_BITS_OF_GPU = 7, 10
 SHORT_ROW = 24  # rows up to this length are sorted by insertion
 
 
-@dataclasses.dataclass
-class Rows:
+class Rows(NamedTuple):
     """A matrix by rows: entries `offsets[i]` to `offsets[i + 1]` of `columns` (ascending, i32) and `values` are row i."""
 
     offsets: Any
     columns: Any
     values: Any
+
+    @classmethod
+    def empty(cls, height: int, dtype: Any) -> Rows:
+        """Returns the rows of a matrix without entries."""
+        return cls(qd.ndarray(qd.i32, height + 1), qd.ndarray(qd.i32, 0), qd.ndarray(dtype, 0))
+
+    def to_scipy(self, copy: bool) -> tuple[np.ndarray, ...]:
+        """Returns what the constructors of SciPy's matrices take: values, columns and offsets."""
+        return tuple(part.to_numpy(copy=True if copy else None) for part in reversed(self))
 
 
 @qd.kernel
@@ -173,7 +182,7 @@ def compress(rows: Any, columns: Any, values: Any, count: int, height: int, widt
     for the next call with arrays of this size; without it the result may lie in the arrays.
     """
     if count == 0:
-        return Rows(qd.ndarray(qd.i32, height + 1), qd.ndarray(qd.i32, 0), qd.ndarray(values.dtype, 0))
+        return Rows.empty(height, values.dtype)
     chunk = -(-count // CHUNKS)
     chunks = -(-count // chunk)
     shift = max((height - 1).bit_length() - (BUCKET_BITS if rows._device is None else BUCKET_BITS_OF_GPU), 0)
@@ -196,7 +205,7 @@ def compress(rows: Any, columns: Any, values: Any, count: int, height: int, widt
     if staged is None and total == columns.shape[0]:  # nothing was merged
         return Rows(offsets, columns, values)
     result = Rows(lengths, qd.ndarray(qd.i32, total), qd.ndarray(values.dtype, total))
-    _pack(offsets, columns, values, result.offsets, result.columns, result.values)
+    _pack(offsets, columns, values, *result)
     return result
 
 
@@ -257,6 +266,6 @@ def _measure_symmetry(offsets: Array, columns: Array, values: Array, found: Arra
 def measure_symmetry(rows: Rows) -> tuple[float, float, float]:
     """Returns the largest absolute value of a square matrix, of its difference from its transpose, and the number of infinities and NaN."""
     found = qd.ndarray(rows.values.dtype, 3)
-    _measure_symmetry(rows.offsets, rows.columns, rows.values, found)
+    _measure_symmetry(*rows, found)
     largest, difference, strange = found.to_numpy().tolist()
     return largest, difference, strange

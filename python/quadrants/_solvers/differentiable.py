@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import quadrants as qd
 
 from .._base.dtypes import import_torch
 from .._base.errors import QuadrantsShapeError, QuadrantsTypeError
-from .compressed_rows import Rows
 from .solvers import SparseSolver
 from .sparse_matrix import SparseMatrix, check_matrix
 
@@ -47,7 +47,7 @@ def solve_sparse(A: SparseMatrix, b: Any, values: Any = None, solver_type: str =
     if values is not None and tuple(values.shape) != (A.nnz,):
         raise QuadrantsShapeError(f"the matrix has {A.nnz} entries, got values of the shape {tuple(values.shape)}")
     if not is_array:
-        return _solve_tensors(A, b, values, solver_type)
+        return _make_operator().apply(_System(A, solver_type), b, values)
     x = qd.ndarray(A.dtype, A.n, needs_grad=any(one is not None and one.grad is not None for one in (b, values)))
     _record(_System(A, solver_type), b, values, x)
     return x
@@ -70,8 +70,7 @@ class _System:
         """Factorizes, and returns x as an ndarray."""
         matrix = self.matrix
         if values is not None:
-            rows = Rows(matrix.rows.offsets, matrix.rows.columns, self.copy(values))
-            matrix = SparseMatrix(matrix.n, matrix.m, dtype=matrix.dtype, rows=rows)
+            matrix = SparseMatrix(matrix.n, matrix.m, dtype=matrix.dtype, rows=matrix.rows._replace(values=self.copy(values)))
         self.solver = SparseSolver(matrix.dtype, self.solver_type)
         self.solver.compute(matrix)
         return self.solver.solve(self.copy(b))
@@ -119,16 +118,11 @@ def _add_elements(to: Array, added: Array):
 
 # --- Torch
 
-_operators: dict[str, Any] = {}
 
+@functools.cache
+def _make_operator() -> Any:
+    torch = import_torch()
 
-def _solve_tensors(matrix: SparseMatrix, b: Any, values: Any, solver_type: str) -> Any:
-    if not _operators:
-        _operators["solve"] = _make_operator(import_torch())
-    return _operators["solve"].apply(_System(matrix, solver_type), b, values)
-
-
-def _make_operator(torch: Any) -> Any:
     class SolveSparse(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, system: _System, b: Any, values: Any) -> Any:

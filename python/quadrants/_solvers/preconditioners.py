@@ -86,7 +86,7 @@ class BlockJacobi(LinearOperator):
         if not isinstance(size, int) or not 1 <= size <= A.n:
             raise ValueError(f"the size of blocks of a {A.n}x{A.m} matrix is between 1 and {A.n}, got {size!r}")
         blocks = qd.ndarray(A.dtype, (-(-A.n // size), size, size))
-        _copy_blocks(A.rows.offsets, A.rows.columns, A.rows.values, blocks)
+        _copy_blocks(*A.rows, blocks)
         if refused := _invert_blocks(blocks):
             raise QuadrantsRuntimeError(f"{refused} of {blocks.shape[0]} diagonal blocks are not positive definite")
         self.blocks = blocks

@@ -168,10 +168,9 @@ class SparseCG:
 
     def solve(self) -> tuple[Any, bool]:
         """Return x, an ndarray if b is one, else a NumPy array, and whether the residual is at most `atol`."""
-        rows = self._matrix.rows
 
         def apply(v: Any, product: Any) -> None:
-            multiply(rows.offsets, rows.columns, rows.values, v, product)
+            multiply(*self._matrix.rows, v, product)
 
         converged = conjugate_gradients(apply, self._b, self._x, self._atol, self._max_iter, precondition=self._precondition)
         return self._x if isinstance(self._given, qd.Ndarray) else self._x.to_numpy(), converged

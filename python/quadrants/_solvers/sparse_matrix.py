@@ -81,7 +81,7 @@ class SparseMatrix:
             n, m, rows, dtype = source.n, source.m, source.rows, source.dtype
         self.dtype = check_dtype(qd.f32 if dtype is None else dtype)
         self.n, self.m = check_extents(n, m or n)
-        self.rows = rows or Rows(qd.ndarray(qd.i32, self.n + 1), qd.ndarray(qd.i32, 0), qd.ndarray(self.dtype, 0))
+        self.rows = rows or Rows.empty(self.n, self.dtype)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,21 +142,20 @@ class SparseMatrix:
         """Return the matrix as `scipy.sparse.csr_matrix`; with `copy` (a bool) False it shares the memory of this matrix if
         the device allows. Raises `ImportError` without SciPy.
         """
-        parts = [part.to_numpy(copy=True if copy else None) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
-        return import_scipy("SparseMatrix.to_scipy").csr_matrix(tuple(parts), shape=self.shape, copy=False)
+        return import_scipy("SparseMatrix.to_scipy").csr_matrix(self.rows.to_scipy(copy), shape=self.shape, copy=False)
 
     def to_torch(self, copy: bool = True) -> Any:
         """Return the matrix as a tensor of torch in CSR layout; with `copy` (a bool) False it shares the memory of this matrix."""
         import torch
 
-        parts = [part.to_torch(copy=copy) for part in (self.rows.offsets, self.rows.columns, self.rows.values)]
+        parts = [part.to_torch(copy=copy) for part in self.rows]
         return torch.sparse_csr_tensor(*parts, size=self.shape, check_invariants=False)
 
     def to_cupy(self) -> Any:
         """Return the matrix as `cupyx.scipy.sparse.csr_matrix`, which shares the memory of this matrix on CUDA."""
         from_dlpack = importlib.import_module("cupy").from_dlpack
-        parts = [from_dlpack(part) for part in (self.rows.values, self.rows.columns, self.rows.offsets)]
-        return importlib.import_module("cupyx.scipy.sparse").csr_matrix(tuple(parts), shape=self.shape)
+        parts = tuple(from_dlpack(part) for part in reversed(self.rows))
+        return importlib.import_module("cupyx.scipy.sparse").csr_matrix(parts, shape=self.shape)
 
     def to_numpy(self) -> np.ndarray:
         """Return the dense matrix as a NumPy array."""
@@ -168,8 +167,7 @@ class SparseMatrix:
     def astype(self, dtype: Any) -> SparseMatrix:
         """Return a copy whose entries have the type `dtype`, f32 or f64."""
         kind = check_dtype(dtype)
-        parts = self.rows.offsets, self.rows.columns, self.rows.values
-        return SparseMatrix(self.n, self.m, dtype=kind, rows=make_rows(*(part.to_numpy() for part in parts), dtype=kind))
+        return SparseMatrix(self.n, self.m, dtype=kind, rows=make_rows(*(part.to_numpy() for part in self.rows), dtype=kind))
 
     def build_from_ndarray(self, ndarray: Any) -> None:
         """Replace the entries by those of `ndarray`, a 1-D array of triplets: row, column, value, row, …; equal indices add up.
@@ -299,7 +297,7 @@ class SparseMatrix:
             result = np.zeros(self.n, to_numpy_dtype(self.dtype))
         else:
             result = vector.new_zeros(self.n)
-        multiply(self.rows.offsets, self.rows.columns, self.rows.values, vector, result)
+        multiply(*self.rows, vector, result)
         return result
 
 
