@@ -7,6 +7,7 @@
 #include "devlib/integer.h"
 #include "devlib/inverse_trigonometric.h"
 #include "devlib/logarithm.h"
+#include "devlib/marks.h"
 #include "devlib/random.h"
 #include "devlib/rounding.h"
 #include "devlib/sites.h"
@@ -25,6 +26,10 @@ using namespace qd::devlib;
   }
 #define QD_DEFINE_UNARY(name, type, scalar, routine) QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x), (x))
 #define QD_DEFINE_BINARY(name, type, scalar, routine) QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x, Lanes<scalar> y), (x, y))
+#pragma clang diagnostic ignored "-Wunknown-assumption" // the compiler's passes read it, not clang
+#define QD_DEFINE_EXACT(name, type, scalar, routine)                                                                                       \
+  extern "C" [[omp::assume(QD_EXACT)]] Lanes<scalar> QD_EXPORTED(name, type, QD_DEVLIB_LANES)(Lanes<scalar>, Lanes<scalar>);               \
+  QD_DEFINE_BINARY(name, type, scalar, routine)
 #define QD_DEFINE_POWI(name, type, scalar, routine) QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x, I32 n), (x, n))
 #define QD_DEFINE_RANDOM(name, type, to)                                                                                                   \
   QD_EXPORT decltype(to(Block())) QD_EXPORTED(name, type, QD_DEVLIB_LANES)(U64 iteration, U32 call, uint64_t seed, uint64_t launch,        \
@@ -41,6 +46,7 @@ using namespace qd::devlib;
 
 #define QD_DEVLIB_UNARY(name, types, routine) QD_TYPES_##types(QD_DEFINE_UNARY, name, routine)
 #define QD_DEVLIB_BINARY(name, types, routine) QD_TYPES_##types(QD_DEFINE_BINARY, name, routine)
+#define QD_DEVLIB_EXACT(name, types, routine) QD_TYPES_##types(QD_DEFINE_EXACT, name, routine)
 #define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_DEFINE_POWI, name, routine)
 #define QD_DEVLIB_RANDOM(name, types) QD_TYPES_##types(QD_DEFINE_RANDOM, name)
 #include "devlib/exports.def"

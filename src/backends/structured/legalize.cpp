@@ -4,9 +4,11 @@
 // Out:  scalars only; of LLVM's intrinsics those of `isWritten`. legalize_parts.h lists the operations.
 #include "backends/structured/grid_target.h"
 #include "backends/structured/legalize_parts.h"
+#include "devlib/marks.h"
 #include "support/error.h"
 
 #include "llvm/Analysis/VectorUtils.h"
+#include "llvm/IR/Assumptions.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/PassInstrumentation.h"
@@ -320,10 +322,10 @@ void splitCasts(llvm::Function &function) {
 
 void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &stages, int optLevel, bool hasF64, bool hasExactQuotients) {
   module.setDataLayout(kDataLayout);
-  if (!hasExactQuotients) keepExactOperations(module, hasF64, {""});
+  if (!hasExactQuotients) keepExactOperations(module, hasF64, [](const llvm::Function &) { return true; });
   linkDeviceLibrary(module, kLocal);
-  // The other functions of the device library allow for errors.
-  if (!hasExactQuotients) keepExactOperations(module, hasF64, {"qd_floor_div_", "qd_mod_", "qd_raw_mod_"});
+  if (!hasExactQuotients)
+    keepExactOperations(module, hasF64, [](const llvm::Function &function) { return llvm::hasAssumption(function, QD_EXACT); });
   inlineEverything(module, entries);
   stages.finish("device library");
   stages.begin("optimizing");

@@ -219,10 +219,10 @@ static bool mustBeExact(const llvm::Instruction &instruction, bool hasF64) {
          !divisor->getExactInverse(nullptr);
 }
 
-void keepExactOperations(llvm::Module &module, bool hasF64, llvm::ArrayRef<llvm::StringRef> prefixes) {
+void keepExactOperations(llvm::Module &module, bool hasF64, llvm::function_ref<bool(const llvm::Function &)> isChosen) {
   llvm::SmallVector<llvm::Instruction *> exact;
   for (llvm::Function &function : module)
-    if (llvm::any_of(prefixes, [&](llvm::StringRef prefix) { return function.getName().starts_with(prefix); }))
+    if (isChosen(function))
       for (llvm::Instruction &instruction : llvm::instructions(function))
         if (mustBeExact(instruction, hasF64)) exact.push_back(&instruction);
   for (llvm::Instruction *instruction : exact) {

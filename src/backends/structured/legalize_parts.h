@@ -42,8 +42,8 @@ llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
 /// Halves are rounded away from zero.
 llvm::Value *roundAway(Builder &at, llvm::Value *value);
 /// Makes calls of the quotients and, on devices with f64, roots of f32 and f16 that must be rounded right, so that LLVM does not compute
-/// them in the narrow type again. `prefixes`: of the names of the functions where that is needed.
-void keepExactOperations(llvm::Module &module, bool hasF64, llvm::ArrayRef<llvm::StringRef> prefixes);
+/// them in the narrow type again. `isChosen`: whether that is needed in a function.
+void keepExactOperations(llvm::Module &module, bool hasF64, llvm::function_ref<bool(const llvm::Function &)> isChosen);
 /// Replaces these calls by operations of f64, whose second rounding changes nothing (Figueroa, *When is double rounding innocuous?*, 1995).
 void widenExactOperations(llvm::Module &module);
 /// Replaces arithmetic with a constant zero by choices among its few results. Mesa 22.3's processor driver takes 0 * x and 0 / x for 0,

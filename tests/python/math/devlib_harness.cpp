@@ -36,6 +36,7 @@ template <class V, class T> static void store(T *to, V value) { __builtin_memcpy
 
 #define QD_DEVLIB_UNARY(name, types, routine) QD_TYPES_##types(QD_RUN_UNARY, name, routine)
 #define QD_DEVLIB_BINARY(name, types, routine) QD_TYPES_##types(QD_RUN_BINARY, name, routine)
+#define QD_DEVLIB_EXACT QD_DEVLIB_BINARY
 #define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_RUN_POWI, name, routine)
 #define QD_DEVLIB_RANDOM(name, types) QD_RUN_TYPES_RANDOM(QD_RUN_RANDOM, name)
 #include "devlib/exports.def"
