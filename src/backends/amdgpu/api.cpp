@@ -4,11 +4,9 @@
 // Out:  the table of functions of gpu/device_api.h, or why there is no usable driver.
 #include "backends/amdgpu/api.h"
 #include "backends/amdgpu/limits.h"
-#include "backends/gpu/drivers.h"
 #include "backends/gpu/functions.h"
 
 #include <cstring>
-#include <dlfcn.h>
 #include <link.h>
 #include <vector>
 
@@ -97,13 +95,10 @@ static std::string findLoaded() {
 }
 
 static std::string load(const std::string &library, HipApi &api) {
-  void *handle = nullptr;
   std::vector<std::string> names = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
                                     "/opt/rocm/lib/libamdhip64.so"};
   if (std::string loaded = findLoaded(); !loaded.empty()) names = {loaded};
-  if (!library.empty()) names = {library};
-  for (const std::string &name : names)
-    if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void *handle = gpu::openLibrary(names, library);
   if (!handle) return "there is no AMD driver (" + names[0] + " cannot be loaded)";
   const char *missing = nullptr;
 #define QD_HIP_NEED(member, inCuda, symbol) QD_GPU_NEED(member, symbol)
@@ -139,7 +134,7 @@ static std::string load(const std::string &library, HipApi &api) {
 }
 
 const Driver &findDriver(const std::string &library) {
-  return gpu::findDriver<Driver>(library, load, [](const Driver &driver) {
+  return gpu::findDriver<HipApi>(library, load, [](const Driver &driver) {
     if (driver.absence.empty()) hip = driver.api.adapted;
   });
 }

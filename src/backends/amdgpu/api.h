@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/gpu/device_api.h"
+#include "backends/gpu/drivers.h"
 
 namespace qd::amdgpu {
 
@@ -29,11 +30,7 @@ struct HipApi : gpu::Api {
   std::string getProcessor(int ordinal) const;
 };
 
-/// Result of loading the driver.
-struct Driver {
-  HipApi api;
-  std::string absence; ///< why the driver cannot be used; empty if it can
-};
+using Driver = gpu::Driver<HipApi>;
 /// The driver, initialized. A non-empty `library` replaces the system's libamdhip64; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
 

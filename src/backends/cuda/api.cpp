@@ -4,11 +4,7 @@
 // Out:  the table of functions of gpu/device_api.h, or why there is no usable driver.
 #include "backends/cuda/api.h"
 #include "backends/cuda/limits.h"
-#include "backends/gpu/drivers.h"
 #include "backends/gpu/functions.h"
-
-#include <dlfcn.h>
-#include <vector>
 
 namespace qd::cuda {
 
@@ -70,12 +66,9 @@ static std::string formatVersion(int version) {
 }
 
 static std::string load(const std::string &library, CudaApi &api) {
-  void *handle = nullptr;
   // Windows provides the last one for Linux programs.
   std::vector<std::string> names = {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
-  if (!library.empty()) names = {library};
-  for (const std::string &name : names)
-    if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void *handle = gpu::openLibrary(names, library);
   if (!handle) return "there is no NVIDIA driver (" + names[0] + " cannot be loaded)";
   const char *missing = nullptr;
 #define QD_CUDA_NEED(member, symbol, inHip) QD_GPU_NEED(member, symbol)
@@ -105,6 +98,6 @@ static std::string load(const std::string &library, CudaApi &api) {
   return "";
 }
 
-const Driver &findDriver(const std::string &library) { return gpu::findDriver<Driver>(library, load); }
+const Driver &findDriver(const std::string &library) { return gpu::findDriver<CudaApi>(library, load); }
 
 } // namespace qd::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/gpu/device_api.h"
+#include "backends/gpu/drivers.h"
 
 namespace qd::cuda {
 
@@ -32,11 +33,7 @@ struct CudaApi : gpu::Api {
   Status (*endLinking)(Linking) = nullptr;
 };
 
-/// Result of loading the driver.
-struct Driver {
-  CudaApi api;
-  std::string absence; ///< why the driver cannot be used; empty if it can
-};
+using Driver = gpu::Driver<CudaApi>;
 /// The driver, initialized. A non-empty `library` replaces the system's libcuda; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
 

@@ -3,12 +3,10 @@
 // In:   what gpu/device_sequential.h asks of a driver.
 // Out:  calls of driver.h. All memory is shared with the host.
 #include "backends/metal/api.h"
-#include "backends/gpu/drivers.h"
 #include "backends/metal/limits.h"
 
 #include <algorithm>
 #include <cstring>
-#include <dlfcn.h>
 #include <utility>
 
 #ifdef __APPLE__
@@ -215,6 +213,6 @@ std::unique_ptr<gpu::SequentialDevice> MetalApi::open(gpu::Ordinal ordinal) cons
 /// How many blocks run at a time is a guess: Metal does not tell. There is no clock.
 int MetalApi::getAttribute(int attribute, gpu::Ordinal) const { return attribute == gpu::kMultiprocessorCount ? 32 : 0; }
 
-const Driver &findDriver(const std::string &library) { return gpu::findDriver<Driver>(library, load); }
+const Driver &findDriver(const std::string &library) { return gpu::findDriver<MetalApi>(library, load); }
 
 } // namespace qd::metal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/gpu/device_sequential.h"
+#include "backends/gpu/drivers.h"
 #include "backends/metal/driver.h"
 
 #include <vector>
@@ -16,10 +17,7 @@ struct MetalApi : gpu::Api {
   int getAttribute(int attribute, gpu::Ordinal ordinal) const;
 };
 
-struct Driver {
-  MetalApi api;
-  std::string absence; ///< why it cannot be used; empty if it can
-};
+using Driver = gpu::Driver<MetalApi>;
 /// The driver. A non-empty `library` takes the place of Metal; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
 

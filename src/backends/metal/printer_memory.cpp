@@ -125,24 +125,15 @@ void FunctionPrinter::printFence() {
 
 void FunctionPrinter::printOffset(const llvm::GetElementPtrInst &gep) {
   bool isOffset = gep.getType()->getPointerAddressSpace();
-  std::string result = get(gep.getPointerOperand());
-  uint64_t constant = 0;
-  for (auto step = llvm::gep_type_begin(gep), end = llvm::gep_type_end(gep); step != end; ++step) {
-    const llvm::Value *index = step.getOperand();
-    if (llvm::StructType *structure = step.getStructTypeOrNull()) {
-      constant += layout.getStructLayout(structure)->getElementOffset(unsigned(llvm::cast<llvm::ConstantInt>(index)->getZExtValue()));
-      continue;
-    }
-    uint64_t stride = step.getSequentialElementStride(layout);
-    if (auto *number = llvm::dyn_cast<llvm::ConstantInt>(index)) {
-      constant += uint64_t(number->getSExtValue()) * stride;
-      continue;
-    }
+  std::string result = get(gep.getPointerOperand()), suffix = isOffset ? "u" : "ul";
+  llvm::APInt constant(layout.getIndexTypeSizeInBits(gep.getType()), 0);
+  llvm::SmallMapVector<llvm::Value *, llvm::APInt, 4> strides;
+  llvm::cast<llvm::GEPOperator>(gep).collectOffset(layout, constant.getBitWidth(), strides, constant);
+  for (auto &[index, stride] : strides) {
     std::string wide = isOffset ? "uint(int(" + getSigned(index) + "))" : "ulong(long(" + getSigned(index) + "))";
-    result += " + " + wide + " * " + std::to_string(stride) + (isOffset ? "u" : "ul");
+    result += " + " + wide + " * " + std::to_string(stride.getZExtValue()) + suffix;
   }
-  if (isOffset) constant = uint32_t(constant);
-  if (constant) result += " + " + std::to_string(constant) + (isOffset ? "u" : "ul");
+  if (!constant.isZero()) result += " + " + std::to_string(constant.getZExtValue()) + suffix;
   define(gep, result);
 }
 

@@ -3,7 +3,6 @@
 // In:   a library.
 // Out:  the table of functions of gpu/device_api.h; for each device its features, or why it cannot be used.
 #include "backends/vulkan/api.h"
-#include "backends/gpu/drivers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -140,11 +139,8 @@ std::pair<int, uint32_t> rate(const PhysicalDevice &device) {
 }
 
 std::string load(const std::string &library, VulkanApi &api) {
-  void *handle = nullptr;
   std::vector<std::string> names = {"libvulkan.so.1", "libvulkan.so"};
-  if (!library.empty()) names = {library};
-  for (const std::string &name : names)
-    if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void *handle = gpu::openLibrary(names, library);
   if (!handle) return "there is no Vulkan loader (" + names[0] + " cannot be loaded)";
   auto find = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(handle, "vkGetInstanceProcAddr"));
   auto create = find ? reinterpret_cast<PFN_vkCreateInstance>(find(nullptr, "vkCreateInstance")) : nullptr;
@@ -184,6 +180,6 @@ std::string load(const std::string &library, VulkanApi &api) {
 
 } // namespace
 
-const Driver &findDriver(const std::string &library) { return gpu::findDriver<Driver>(library, load); }
+const Driver &findDriver(const std::string &library) { return gpu::findDriver<VulkanApi>(library, load); }
 
 } // namespace qd::vulkan

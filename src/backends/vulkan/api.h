@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/gpu/device_sequential.h"
+#include "backends/gpu/drivers.h"
 #include "backends/vulkan/limits.h"
 
 #define VK_NO_PROTOTYPES
@@ -88,10 +89,7 @@ struct VulkanApi : gpu::Api {
   int getAttribute(int attribute, gpu::Ordinal ordinal) const;
 };
 
-struct Driver {
-  VulkanApi api;
-  std::string absence; ///< why it cannot be used; empty if it can
-};
+using Driver = gpu::Driver<VulkanApi>;
 /// The driver, initialized. A non-empty `library` replaces the system's loader; each library is loaded once per process.
 const Driver &findDriver(const std::string &library);
 

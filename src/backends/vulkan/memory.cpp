@@ -223,23 +223,15 @@ void FunctionWriter::writeOffset(const llvm::GetElementPtrInst &gep) {
   llvm::Type *type = gep.getType();
   unsigned bits = type->getPointerAddressSpace() ? 32 : 64;
   Id whole = module.getInt(bits), result = getOperand(gep.getPointerOperand());
-  uint64_t constant = 0;
-  for (auto step = llvm::gep_type_begin(gep), end = llvm::gep_type_end(gep); step != end; ++step) {
-    const llvm::Value *index = step.getOperand();
-    if (llvm::StructType *structure = step.getStructTypeOrNull()) {
-      constant += layout.getStructLayout(structure)->getElementOffset(unsigned(llvm::cast<llvm::ConstantInt>(index)->getZExtValue()));
-      continue;
-    }
-    uint64_t stride = step.getSequentialElementStride(layout);
-    if (auto *number = llvm::dyn_cast<llvm::ConstantInt>(index)) {
-      constant += uint64_t(number->getSExtValue()) * stride;
-      continue;
-    }
+  llvm::APInt constant(bits, 0);
+  llvm::SmallMapVector<llvm::Value *, llvm::APInt, 4> strides;
+  llvm::cast<llvm::GEPOperator>(gep).collectOffset(layout, constant.getBitWidth(), strides, constant);
+  for (auto &[index, stride] : strides) {
     Id offset = convertInteger(getSigned(index), getContainerBits(index->getType()->getIntegerBitWidth()), bits, true);
-    if (stride != 1) offset = emit(Opcode::OpIMul, whole, {offset, module.getConstant(whole, stride, bits)});
+    if (!stride.isOne()) offset = emit(Opcode::OpIMul, whole, {offset, module.getConstant(whole, stride.getZExtValue(), bits)});
     result = emit(Opcode::OpIAdd, whole, {result, offset});
   }
-  if (constant) result = emit(Opcode::OpIAdd, whole, {result, module.getConstant(whole, constant, bits)});
+  if (!constant.isZero()) result = emit(Opcode::OpIAdd, whole, {result, module.getConstant(whole, constant.getZExtValue(), bits)});
   define(gep, result);
 }
 
