@@ -6,10 +6,10 @@
 
 namespace qd::codegen {
 
-class Atomics {
+class Atomics : EmitterPart {
 public:
   Atomics(LaneBuilder &in, LaunchAccess &launch, ValueMap &values, Operators &operators, Memory &memory)
-      : in(in), builder(in.builder), module(in.module), launch(launch), values(values), operators(operators), memory(memory) {}
+      : EmitterPart(in), launch(launch), values(values), operators(operators), memory(memory) {}
 
   /// Emits an access that reads and writes in one step; returns the old value.
   Components emit(ir::MemoryAccessOpInterface op);
@@ -32,9 +32,6 @@ private:
   bool canAddAsVector(ir::AtomicOp op, const MemoryPlace &place);
   Components addAsVector(const MemoryPlace &place, Components parts, bool isDifference);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   LaunchAccess &launch;
   ValueMap &values;
   Operators &operators;

@@ -6,10 +6,9 @@
 
 namespace qd::codegen {
 
-class BlockOps {
+class BlockOps : EmitterPart {
 public:
-  BlockOps(LaneBuilder &in, LaunchAccess &launch, ValueMap &values)
-      : in(in), builder(in.builder), module(in.module), launch(launch), values(values) {}
+  BlockOps(LaneBuilder &in, LaunchAccess &launch, ValueMap &values) : EmitterPart(in), launch(launch), values(values) {}
 
   void emitBlockOp(mlir::Operation *op);
   void emitShared(ir::SharedOp op);
@@ -25,9 +24,6 @@ private:
   Components emitThreadOp(mlir::Operation *op);
   llvm::Value *emitShuffle(llvm::Value *value, llvm::Value *lane, bool again);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   LaunchAccess &launch;
   ValueMap &values;
 };

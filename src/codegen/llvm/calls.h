@@ -8,10 +8,10 @@
 
 namespace qd::codegen {
 
-class Calls {
+class Calls : EmitterPart {
 public:
   Calls(LaneBuilder &in, LaunchAccess &launch, ValueMap &values, Sites &sites, ControlFlow &control)
-      : in(in), builder(in.builder), module(in.module), launch(launch), values(values), sites(sites), control(control) {}
+      : EmitterPart(in), launch(launch), values(values), sites(sites), control(control) {}
 
   void emitCall(ir::CallOp op);
   void emitReturn(ir::ReturnOp op);
@@ -38,9 +38,6 @@ private:
   Components loadResults(const LocalStorage &results);
   void emitFunctionBody(ir::FuncOp callee, Returns into, llvm::BasicBlock *exit);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   LaunchAccess &launch;
   ValueMap &values;
   Sites &sites;

@@ -19,8 +19,7 @@ constexpr int64_t kCheapComponents = 12;
 constexpr int64_t kTwiceSize = 256;
 
 ControlFlow::ControlFlow(BodyEmitter &body)
-    : body(body), in(body), builder(body.builder), module(body.module), launch(body.launch), values(body.values),
-      operators(body.operators) {}
+    : EmitterPart(body), body(body), launch(body.launch), values(body.values), operators(body.operators) {}
 
 //--- Masks ---
 

@@ -8,7 +8,7 @@ namespace qd::codegen {
 
 class BodyEmitter;
 
-class ControlFlow {
+class ControlFlow : EmitterPart {
 public:
   explicit ControlFlow(BodyEmitter &body);
 
@@ -51,9 +51,6 @@ private:
   void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
 
   BodyEmitter &body;
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   LaunchAccess &launch;
   ValueMap &values;
   Operators &operators;

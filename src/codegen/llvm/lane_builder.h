@@ -79,4 +79,14 @@ public:
   llvm::Value *condition = nullptr; ///< of the innermost divergent `if`, for all lanes
 };
 
+/// Base of the classes that emit code into a function, each for one subject (body.h).
+class EmitterPart {
+protected:
+  explicit EmitterPart(LaneBuilder &in) : in(in), builder(in.builder), module(in.module) {}
+
+  LaneBuilder &in;
+  llvm::IRBuilder<> &builder;
+  ModuleEmitter &module;
+};
+
 } // namespace qd::codegen

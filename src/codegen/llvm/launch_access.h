@@ -5,9 +5,9 @@
 
 namespace qd::codegen {
 
-class LaunchAccess {
+class LaunchAccess : EmitterPart {
 public:
-  explicit LaunchAccess(LaneBuilder &in) : context(in.function->getArg(0)), in(in), builder(in.builder), module(in.module) {}
+  explicit LaunchAccess(LaneBuilder &in) : EmitterPart(in), context(in.function->getArg(0)) {}
 
   llvm::Value *getField(ContextField field);
   /// Loads an address in memory that all threads share.
@@ -28,9 +28,6 @@ public:
 private:
   llvm::Value *getGridField(ContextField field);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   llvm::Value *singleThreaded = nullptr; ///< see isSingleThreaded
 };
 

@@ -257,10 +257,9 @@ private:
 };
 
 /// Finds the lanes that have not reached their ends, if the ends differ (head of this file).
-class LaneCounter {
+class LaneCounter : EmitterPart {
 public:
-  LaneCounter(LaneBuilder &in, Operators &operators, AxisRange &range, bool mayWrap)
-      : in(in), builder(in.builder), operators(operators), range(range) {
+  LaneCounter(LaneBuilder &in, Operators &operators, AxisRange &range, bool mayWrap) : EmitterPart(in), operators(operators), range(range) {
     if (mayWrap && (!range.isUnitStep || !range.kind.isUniform())) counts = range.isUnitStep ? Rounds : Distance;
   }
 
@@ -294,8 +293,6 @@ public:
   }
 
 private:
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
   Operators &operators;
   AxisRange &range;
   enum { Nothing, Rounds, Distance } counts = Nothing;
@@ -308,10 +305,10 @@ private:
 } // namespace
 
 /// Emits the loop of one axis, with those of the axes inside it.
-class AxisLoop {
+class AxisLoop : EmitterPart {
 public:
   AxisLoop(ControlFlow &control, ir::ForOp op, unsigned axis, llvm::BasicBlock *done)
-      : control(control), in(control.in), builder(control.builder), op(op), axis(axis), done(done),
+      : EmitterPart(control.in), control(control), op(op), axis(axis), done(done),
         isShort(control.nestVersion == ControlFlow::NestVersion::Short), live(control.scopes.back().live), before(control.in.mask),
         range(control.in, control.values, control.operators, op, axis),
         counter(control.in, control.operators, range, /*mayWrap=*/!range.isUniform() && !isShort) {}
@@ -321,7 +318,7 @@ public:
     slot = in.makeSlot(in.widen(range.llvmType, range.kind), "index");
     builder.CreateStore(asKind(range.lower), slot);
     counter.begin();
-    const Polling polling = in.module.traits.hasGrids || isShort ? Polling() : in.module.functions.getPolling(op, axis);
+    const Polling polling = module.traits.hasGrids || isShort ? Polling() : module.functions.getPolling(op, axis);
     if (range.isUniform() && polling.roundsBetween > 1)
       if ((stripLength = range.getStripLength(polling.roundsBetween))) beginStrips(polling);
     polls = polling.roundsBetween > 0 && !stripLength;
@@ -369,7 +366,7 @@ private:
     builder.CreateStore(builder.CreateSelect(range.isLonger(at, stripLength), end, range.upper.value), stopSlot);
   }
 
-  llvm::MDNode *rarely() { return llvm::MDBuilder(in.module.ctx).createUnlikelyBranchWeights(); }
+  llvm::MDNode *rarely() { return llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights(); }
 
   void beginRound() {
     index = {builder.CreateLoad(in.widen(range.llvmType, range.kind), slot), range.kind};
@@ -402,7 +399,7 @@ private:
     llvm::Instruction *back = ended ? endRoundOfStrip(next, ended) : builder.CreateBr(header);
     if (unsigned rounds = axis + 1 == op.getRank() ? control.chooseUnrolling(op) : 0) {
       in.setUnrolling(back, rounds);
-      in.module.grids.needsManyRegisters |=
+      module.grids.needsManyRegisters |=
           rounds > 1 && ir::containsOp(op, [](Operation *inner) { return loads(inner, /*orShared=*/false); });
     }
     if (!ended) return;
@@ -418,8 +415,6 @@ private:
   }
 
   ControlFlow &control;
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
   ir::ForOp op;
   unsigned axis;
   llvm::BasicBlock *done, *header = nullptr, *nextStrip = nullptr;

@@ -9,9 +9,9 @@
 
 namespace qd::codegen {
 
-class Memory {
+class Memory : EmitterPart {
 public:
-  Memory(LaneBuilder &in, Operators &operators) : in(in), builder(in.builder), module(in.module), operators(operators) {}
+  Memory(LaneBuilder &in, Operators &operators) : EmitterPart(in), operators(operators) {}
 
   //--- Places ---
   LocalStorage *makeLocal(mlir::Type pointee, llvm::ArrayRef<LaneKind> kinds, llvm::StringRef name = "");
@@ -63,9 +63,6 @@ private:
   void storeLocal(const LocalPlace &place, const Components &value, bool masked);
   llvm::Value *getLocalPointers(const LocalStorage &local, const Component &index);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   Operators &operators;
   std::deque<LocalStorage> storages;
 };

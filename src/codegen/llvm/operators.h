@@ -8,9 +8,9 @@
 
 namespace qd::codegen {
 
-class Operators {
+class Operators : EmitterPart {
 public:
-  Operators(LaneBuilder &in, ValueMap &values) : in(in), builder(in.builder), module(in.module), values(values) {}
+  Operators(LaneBuilder &in, ValueMap &values) : EmitterPart(in), values(values) {}
 
   Components emitConstant(mlir::TypedAttr value);
   Components emitElementwise(mlir::Operation *op);
@@ -48,9 +48,6 @@ private:
   llvm::Value *emitOverflows(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   ValueMap &values;
 };
 

@@ -33,13 +33,11 @@ static uint32_t findNumber(Operation *task) {
   return (2 * count + cast<ir::TaskOp>(task).getParallel()) ^ read(ir::kGate) << 20 ^ read(ir::kStreamBlock) << 12;
 }
 
-void RandomNumbers::makeCounter() { calls = in.makeSlot(in.widen(in.builder.getInt32Ty()), "random.calls"); }
+void RandomNumbers::makeCounter() { calls = in.makeSlot(in.widen(builder.getInt32Ty()), "random.calls"); }
 
-void RandomNumbers::reset() { in.builder.CreateStore(llvm::Constant::getNullValue(calls->getAllocatedType()), calls); }
+void RandomNumbers::reset() { builder.CreateStore(llvm::Constant::getNullValue(calls->getAllocatedType()), calls); }
 
 Component RandomNumbers::draw(Type type) {
-  llvm::IRBuilder<> &builder = in.builder;
-  ModuleEmitter &module = in.module;
   Type drawn = type;
   MLIRContext *ctx = type.getContext();
   support::ScalarType scalar = ir::getScalarType(type);

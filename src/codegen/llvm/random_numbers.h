@@ -6,9 +6,9 @@
 
 namespace qd::codegen {
 
-class RandomNumbers {
+class RandomNumbers : EmitterPart {
 public:
-  RandomNumbers(LaneBuilder &in, LaunchAccess &launch, Operators &operators) : in(in), launch(launch), operators(operators) {}
+  RandomNumbers(LaneBuilder &in, LaunchAccess &launch, Operators &operators) : EmitterPart(in), launch(launch), operators(operators) {}
 
   /// Philox numbers: the key is seed and launch, the counter is iteration, call and task. They do not depend on lanes or threads.
   Component draw(mlir::Type type);
@@ -22,7 +22,6 @@ public:
   mlir::Operation *task = nullptr; ///< the code belongs to this task
 
 private:
-  LaneBuilder &in;
   LaunchAccess &launch;
   Operators &operators;
   llvm::AllocaInst *calls = nullptr;

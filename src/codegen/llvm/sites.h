@@ -6,10 +6,9 @@
 
 namespace qd::codegen {
 
-class Sites {
+class Sites : EmitterPart {
 public:
-  Sites(LaneBuilder &in, LaunchAccess &launch, ValueMap &values)
-      : in(in), builder(in.builder), module(in.module), launch(launch), values(values) {}
+  Sites(LaneBuilder &in, LaunchAccess &launch, ValueMap &values) : EmitterPart(in), launch(launch), values(values) {}
 
   void emitPrint(ir::PrintOp op);
   void emitAssert(ir::AssertOp op);
@@ -23,9 +22,6 @@ private:
   llvm::Value *packOperands(mlir::ValueRange operands, llvm::Value *lane);
   void callSite(ApiField field, int site, mlir::ValueRange operands, llvm::Value *lane);
 
-  LaneBuilder &in;
-  llvm::IRBuilder<> &builder;
-  ModuleEmitter &module;
   LaunchAccess &launch;
   ValueMap &values;
 };

@@ -35,13 +35,13 @@ llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane, llvm::V
 /// after a failed check, because blocks may then be missing.
 llvm::Function *GridThreads::getGridBarrier() {
   constexpr char kName[] = "qd_grid_barrier";
-  if (llvm::Function *known = in.module.module->getFunction(kName)) return known;
-  llvm::Type *pointer = in.module.getParameterType(in.module.spaces.global), *i32 = builder.getInt32Ty();
-  llvm::Function *function = in.module.makeFunction(builder.getVoidTy(), {pointer, pointer, i32}, kName);
+  if (llvm::Function *known = module.module->getFunction(kName)) return known;
+  llvm::Type *pointer = module.getParameterType(module.spaces.global), *i32 = builder.getInt32Ty();
+  llvm::Function *function = module.makeFunction(builder.getVoidTy(), {pointer, pointer, i32}, kName);
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::Convergent);
   llvm::IRBuilder<>::InsertPointGuard guard(builder);
-  auto makeBlock = [&](const char *name) { return llvm::BasicBlock::Create(in.module.ctx, name, function); };
+  auto makeBlock = [&](const char *name) { return llvm::BasicBlock::Create(module.ctx, name, function); };
   llvm::BasicBlock *start = makeBlock("start"), *first = makeBlock("first"), *wait = makeBlock("wait"), *end = makeBlock("end");
   builder.SetInsertPoint(start);
   builder.SetCurrentDebugLocation({});
@@ -54,7 +54,7 @@ llvm::Function *GridThreads::getGridBarrier() {
   llvm::Value *step =
       builder.CreateSelect(builder.CreateIsNull(getBlock()), builder.CreateSub(builder.getInt32(1u << 31), others), builder.getInt32(1));
   llvm::Value *before = builder.CreateAtomicRMW(llvm::AtomicRMWInst::Add, function->getArg(0), step, llvm::Align(4),
-                                                llvm::AtomicOrdering::Monotonic, in.module.getAtomicScope());
+                                                llvm::AtomicOrdering::Monotonic, module.getAtomicScope());
   builder.CreateBr(wait);
 
   builder.SetInsertPoint(wait);
@@ -100,7 +100,7 @@ llvm::Value *GridThreads::makeShared(llvm::Type *type, llvm::StringRef name) {
 
 llvm::Value *GridThreads::getDynamicShared() {
   constexpr char kName[] = "qd_dynamic_shared";
-  if (llvm::GlobalVariable *known = in.module.module->getNamedGlobal(kName)) return in.toGeneric(known);
+  if (llvm::GlobalVariable *known = module.module->getNamedGlobal(kName)) return in.toGeneric(known);
   return declareShared(in, llvm::ArrayType::get(builder.getInt8Ty(), 0), kName, nullptr);
 }
 

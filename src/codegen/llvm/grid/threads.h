@@ -6,9 +6,9 @@
 
 namespace qd::codegen {
 
-class GridThreads {
+class GridThreads : EmitterPart {
 public:
-  GridThreads(LaneBuilder &in, LaunchAccess &launch) : in(in), launch(launch), target(*in.module.grid), builder(in.builder) {}
+  GridThreads(LaneBuilder &in, LaunchAccess &launch) : EmitterPart(in), launch(launch), target(*module.grid) {}
 
   /// Number of the thread in its block, threads per block, number of the block in the grid, blocks per grid; i32.
   llvm::Value *getThread() { return target.getNumber(builder, ThreadNumber::Thread); }
@@ -37,10 +37,8 @@ private:
   llvm::Function *getGridBarrier();
   llvm::Value *exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord);
 
-  LaneBuilder &in;
   LaunchAccess &launch;
   const GridTarget &target;
-  llvm::IRBuilder<> &builder;
 };
 
 } // namespace qd::codegen
