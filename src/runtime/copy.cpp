@@ -58,31 +58,16 @@ static size_t getChunk(size_t bytes) {
 }
 
 static void copyInParts(void *to, const void *from, size_t bytes, bool isPastCaches) {
-  struct Copy {
-    char *to;
-    const char *from;
-    size_t bytes, chunk;
-    bool isPastCaches;
-  };
-  const size_t chunk = getChunk(bytes);
-  Copy copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, chunk, isPastCaches};
-  const volatile int32_t stop = 0;
-  ChunkedWork work{};
-  work.run = [](void *data, int64_t number) {
-    const Copy &copy = *static_cast<Copy *>(data);
-    size_t begin = size_t(number) * copy.chunk;
-    const size_t size = std::min(copy.chunk, copy.bytes - begin);
-    if (!copy.isPastCaches) {
-      memcpy(copy.to + begin, copy.from + begin, size);
+  auto *target = static_cast<char *>(to);
+  auto *source = static_cast<const char *>(from);
+  forEachChunk(int64_t(bytes), int64_t(getChunk(bytes)), [=](int64_t begin, int64_t size) {
+    if (!isPastCaches) {
+      memcpy(target + begin, source + begin, size_t(size));
       return;
     }
-    copyPastCaches(copy.to + begin, copy.from + begin, size);
+    copyPastCaches(target + begin, source + begin, size_t(size));
     orderStoresPastCaches();
-  };
-  work.data = &copy;
-  work.chunks = int64_t((bytes + chunk - 1) / chunk);
-  work.stop = &stop;
-  runChunks(work, 0);
+  });
 }
 
 /// Copies a block for which alone threads are not woken. They take part if they are awake. Copies in quick succession wake them, but only
@@ -116,21 +101,8 @@ void clearMemory(void *to, size_t bytes) {
     memset(to, 0, bytes);
     return;
   }
-  struct Clear {
-    char *to;
-    size_t bytes;
-  } clear{static_cast<char *>(to), bytes};
-  const volatile int32_t stop = 0;
-  ChunkedWork work{};
-  work.run = [](void *data, int64_t number) {
-    const Clear &clear = *static_cast<Clear *>(data);
-    size_t begin = size_t(number) * kMinChunk;
-    memset(clear.to + begin, 0, std::min(kMinChunk, clear.bytes - begin));
-  };
-  work.data = &clear;
-  work.chunks = int64_t((bytes + kMinChunk - 1) / kMinChunk);
-  work.stop = &stop;
-  runChunks(work, 0);
+  auto *target = static_cast<char *>(to);
+  forEachChunk(int64_t(bytes), int64_t(kMinChunk), [=](int64_t begin, int64_t size) { memset(target + begin, 0, size_t(size)); });
 }
 
 } // namespace qd::runtime

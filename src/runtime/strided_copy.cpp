@@ -33,8 +33,7 @@ namespace {
 struct Box {
   unsigned char *to;
   const unsigned char *from;
-  size_t size; ///< bytes of an item that is contiguous in both arrays
-  std::vector<CopiedAxis> axes;
+  size_t size;  ///< bytes of an item that is contiguous in both arrays
   size_t bytes; ///< size of the whole copy
 };
 
@@ -180,7 +179,7 @@ void mergeAxes(std::vector<CopiedAxis> &axes) {
 } // namespace
 
 void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis> axes) {
-  Box box{static_cast<unsigned char *>(to), static_cast<const unsigned char *>(from), size, {}, size};
+  Box box{static_cast<unsigned char *>(to), static_cast<const unsigned char *>(from), size, size};
   for (const CopiedAxis &axis : axes) box.bytes *= size_t(axis.extent);
   if (box.bytes == 0) return;
   mergeAxes(axes);
@@ -192,30 +191,17 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
   if (box.bytes < kLargeBytes) return copyBox(box.to, box.from, box, std::move(axes));
   // Threads take parts of the longest axis.
   auto longest = std::max_element(axes.begin(), axes.end(), [](auto &a, auto &b) { return a.extent < b.extent; });
-  struct Shared {
-    Box box;
-    size_t cut;
-    int64_t rows;
-  } shared{std::move(box), size_t(longest - axes.begin()), 0};
-  const size_t chunk = shared.box.bytes < kUncachedBytes ? kChunk : kHugeChunk;
-  shared.rows = std::max<int64_t>(1, int64_t(chunk * size_t(longest->extent) / shared.box.bytes));
-  ChunkedWork work{};
+  const auto cut = size_t(longest - axes.begin());
+  const size_t chunk = box.bytes < kUncachedBytes ? kChunk : kHugeChunk;
+  auto rows = std::max<int64_t>(1, int64_t(chunk * size_t(longest->extent) / box.bytes));
   // Parts of whole cache lines, whatever the size of a number: no line is stored in two parts, of which one would read it first.
-  if (shared.rows > int64_t(kLine)) shared.rows -= shared.rows % int64_t(kLine);
-  work.chunks = (longest->extent + shared.rows - 1) / shared.rows;
-  shared.box.axes = std::move(axes);
-  const volatile int32_t stop = 0;
-  work.run = [](void *data, int64_t number) {
-    const Shared &shared = *static_cast<Shared *>(data);
-    std::vector<CopiedAxis> axes = shared.box.axes;
-    CopiedAxis &axis = axes[shared.cut];
-    int64_t first = number * shared.rows;
-    axis.extent = std::min(shared.rows, axis.extent - first);
-    copyBox(shared.box.to + first * axis.to, shared.box.from + first * axis.from, shared.box, std::move(axes));
-  };
-  work.data = &shared;
-  work.stop = &stop;
-  runChunks(work, 0);
+  if (rows > int64_t(kLine)) rows -= rows % int64_t(kLine);
+  forEachChunk(longest->extent, rows, [&](int64_t first, int64_t count) {
+    std::vector<CopiedAxis> own = axes;
+    CopiedAxis &axis = own[cut];
+    axis.extent = count;
+    copyBox(box.to + first * axis.to, box.from + first * axis.from, box, std::move(own));
+  });
 }
 
 void fillMemory(void *to, const void *item, size_t size, size_t bytes) {

@@ -1,6 +1,7 @@
 // thread_pool.h: the threads that run the chunks of parallel loops.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace qd::runtime {
@@ -17,6 +18,25 @@ struct ChunkedWork {
 /// Runs all chunks and returns when they are done. The caller takes chunks too, and never waits for a thread that has not begun one. At
 /// most `maxThreads` threads take part, the caller included (0: all).
 void runChunks(const ChunkedWork &work, int maxThreads);
+
+/// Calls `body(first, size)` for each chunk of `count` items, on all threads.
+template <typename Body> void forEachChunk(int64_t count, int64_t chunk, const Body &body) {
+  struct Loop {
+    const Body &body;
+    int64_t count, chunk;
+  } loop{body, count, chunk};
+  const volatile int32_t stop = 0;
+  ChunkedWork work{};
+  work.run = [](void *data, int64_t number) {
+    const Loop &loop = *static_cast<Loop *>(data);
+    int64_t first = number * loop.chunk;
+    loop.body(first, std::min(loop.chunk, loop.count - first));
+  };
+  work.data = &loop;
+  work.chunks = (count + chunk - 1) / chunk;
+  work.stop = &stop;
+  runChunks(work, 0);
+}
 
 /// Whether a thread of the pool has nothing to do and does not sleep: it joins within a microsecond.
 bool isHelperAwake();
