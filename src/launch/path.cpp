@@ -121,6 +121,16 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   return found ? unbind(Ref::adopt(found), object) : missing();
 }
 
+Ref takeSteps(PyObject *root, std::span<const PathStep> steps) {
+  Ref object = Ref::borrow(root);
+  for (const PathStep &step : steps) {
+    if (!object) break;
+    Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
+    object = takeStep(object.get(), step, name.get());
+  }
+  return object;
+}
+
 std::string describe(const artifact::Path &path) {
   std::string text = path.root == artifact::Path::Root::Argument ? "argument " + std::to_string(path.argument) : "";
   for (const PathStep &step : path.steps) {

@@ -4,6 +4,8 @@
 #include "artifact/artifact.h"
 #include "launch/python.h"
 
+#include <span>
+
 namespace qd::launch {
 
 /// Objects where paths begin: the kernel's function and the arguments of one call.
@@ -33,6 +35,8 @@ PyObject *findEntry(PyObject *dict, int64_t position, PyObject **value);
 /// Takes one step from `object`; empty when the object is missing. `name` is the step's name, null for an index; of an entry, the key if
 /// it is known. Throws on all other errors.
 Ref takeStep(PyObject *object, const artifact::PathStep &step, PyObject *name);
+/// Takes steps from `object`; empty when one leads nowhere.
+Ref takeSteps(PyObject *object, std::span<const artifact::PathStep> steps);
 /// The path as text such as "self.x[3]", for messages.
 std::string describe(const artifact::Path &path);
 

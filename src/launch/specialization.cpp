@@ -199,12 +199,8 @@ void Specialization::hold(Frame &frame) {
 /// The object whose member is at the end of a path; empty for paths without members.
 static Ref findOwner(const artifact::Path &path, PyObject *function, PyObject *const *arguments) {
   if (path.steps.empty() || path.steps.back().kind != artifact::PathStep::Kind::Attribute) return Ref();
-  Ref object = Ref::borrow(path.root == artifact::Path::Root::Argument ? arguments[path.argument] : function);
-  for (const artifact::PathStep &step : std::span(path.steps).first(path.steps.size() - 1)) {
-    Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_FromString(step.name.c_str()));
-    if (object) object = takeStep(object.get(), step, name.get());
-  }
-  return object;
+  PyObject *root = path.root == artifact::Path::Root::Argument ? arguments[path.argument] : function;
+  return takeSteps(root, std::span(path.steps).first(path.steps.size() - 1));
 }
 
 void Specialization::requireStableMembers(KernelObject &kernel, PyObject *const *arguments) {

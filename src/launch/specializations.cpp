@@ -73,11 +73,7 @@ static uint64_t hashObject(PyObject *object) {
 static uint64_t computeHash(const std::vector<artifact::Path> &discriminators, PyObject *const *arguments) {
   uint64_t hash = 1;
   for (const artifact::Path &path : discriminators) {
-    Ref object = Ref::borrow(arguments[path.argument]);
-    for (const artifact::PathStep &step : path.steps) {
-      Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
-      if (!(object = takeStep(object.get(), step, name.get()))) break;
-    }
+    Ref object = takeSteps(arguments[path.argument], path.steps);
     hash = support::mixHash(hash, object ? hashObject(object.get()) : 0);
   }
   return hash;

@@ -14,13 +14,7 @@ using artifact::Input;
 
 /// The object at the end of a path; empty when it leads nowhere.
 static Ref resolve(const artifact::Path &path, const Roots &roots) {
-  Ref object = Ref::borrow(path.root == artifact::Path::Root::Argument ? roots.arguments[path.argument] : roots.function);
-  for (const artifact::PathStep &step : path.steps) {
-    if (!object) break;
-    Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
-    object = takeStep(object.get(), step, name.get());
-  }
-  return object;
+  return takeSteps(path.root == artifact::Path::Root::Argument ? roots.arguments[path.argument] : roots.function, path.steps);
 }
 
 /// Formats numbers as a tuple. The bits of `manyAxes` and `fewAxes` mark axes of which only that is known.

@@ -136,7 +136,7 @@ bool fillWithNumber(PyObject *self, PyObject *value) {
   if (!isNumber(value)) return false;
   requireAlive(self);
   // Only active cells are filled.
-  if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self))) return false;
+  if (tensorObject(self).isSparse || isQuantized(getTensor(self))) return false;
   uint64_t number = 0;
   writeScalar(getTensor(self).layout.element.scalar, &number, value);
   return fillElements(self, reinterpret_cast<unsigned char *>(&number), 1);
@@ -149,7 +149,7 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
     if (isNumber(value)) return PyBool_FromLong(fillWithNumber(self, value));
     if (!PyArray_CheckExact(value)) Py_RETURN_FALSE;
     requireAlive(self);
-    if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self))) Py_RETURN_FALSE;
+    if (tensorObject(self).isSparse || isQuantized(getTensor(self))) Py_RETURN_FALSE;
     const layout::ValueType &element = getTensor(self).layout.element;
     size_t size = getByteSize(element.scalar), count = size_t(element.componentCount());
     auto *array = reinterpret_cast<PyArrayObject *>(value);
@@ -163,7 +163,7 @@ bool copyPlainContainer(PyObject *self, PyObject *other) {
   if (!isTensor(other)) return false;
   for (PyObject *container : {self, other}) requireAlive(container); // from then on a field is known to be sparse
   for (PyObject *container : {self, other})
-    if (reinterpret_cast<TensorObject *>(container)->isSparse || isQuantized(getTensor(container))) return false;
+    if (tensorObject(container).isSparse || isQuantized(getTensor(container))) return false;
   const Tensor &to = getTensor(self), &from = getTensor(other);
   runtime::DeviceMemory *memory = to.buffer->getMemory();
   bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
@@ -222,9 +222,7 @@ static bool copyBytes(PyObject *self, const ExternalArray &array) {
 bool copyUnconverted(PyObject *self, PyObject *given) {
   requireAlive(self);
   PyObject *other = unwrap(given);
-  if (reinterpret_cast<TensorObject *>(self)->isSparse || isQuantized(getTensor(self)) ||
-      (isTensor(other) && isQuantized(getTensor(other))))
-    return false;
+  if (tensorObject(self).isSparse || isQuantized(getTensor(self)) || (isTensor(other) && isQuantized(getTensor(other)))) return false;
   if (getTensor(self).buffer->getMemory()) return copyPlainContainer(self, other);
   Elements source;
   runtime::BufferRef heldSource;

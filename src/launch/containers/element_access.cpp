@@ -142,7 +142,7 @@ static bool isPart(const TensorObject &object, const Key &key) { return key.rank
 
 PyObject *getElement(PyObject *self, PyObject *keyObject) {
   return guard([&]() -> PyObject * {
-    const auto &object = *reinterpret_cast<TensorObject *>(self);
+    const auto &object = tensorObject(self);
     if (!object.tensor.data) {
       provideMemory(self);
     } else if (!Capture::isRecording() && object.tensor.layout.element.rank == 0 && !isQuantized(object.tensor) &&
@@ -167,7 +167,7 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
 
 int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
   return guard(-1, [&] {
-    const auto &object = *reinterpret_cast<TensorObject *>(self);
+    const auto &object = tensorObject(self);
     if (!value) throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
     if (!object.tensor.data || Capture::isRecording()) requireAlive(self);
     if (!object.tensor.buffer->isWritable()) throw support::Error(support::ErrorKind::Value, "the memory of the container is read-only");

@@ -84,7 +84,7 @@ static bool callFromNumpy(PyObject *self, PyObject *const *arguments, PyObject *
 }
 
 static bool callToNumpy(PyObject *self, PyObject *const *, PyObject *&result) {
-  if (reinterpret_cast<TensorObject *>(self)->isSparse) return false; // lists of different lengths give a warning
+  if (tensorObject(self).isSparse) return false; // lists of different lengths give a warning
   // A matrix of one column is exported as a vector.
   const layout::ValueType &element = getTensor(self).layout.element;
   if (element.rank == 2 && element.columns == 1) return false;

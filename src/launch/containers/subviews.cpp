@@ -101,7 +101,7 @@ void setAttribute(PyObject *object, PyObject *name, const Ref &value) {
 static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
   static PyObject *const kArray = getName("arr"), *const kOffset = getName("offset"), *const kStrides = getName("strides"),
                          *const kParent = getName("_parent"), *const kKey = getName("_key");
-  const auto &object = *reinterpret_cast<TensorObject *>(container);
+  const auto &object = tensorObject(container);
   const Tensor &whole = object.tensor;
   if (whole.data && isQuantized(whole)) throw support::Error(support::ErrorKind::Value, "a quantized field has no views; slice to_numpy()");
   std::vector<AxisChoice> choices = chooseAxes(object, key);
@@ -128,7 +128,7 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
     layout.strides.push_back(whole.layout.strides[axis] * choice.step);
     strides.push_back(steps[axis] * choice.step);
   }
-  if (reinterpret_cast<TensorObject *>(container)->isSparse)
+  if (tensorObject(container).isSparse)
     throw support::Error(support::ErrorKind::Value, "Zero-copy not available: a write through a part of a sparse field would activate no "
                                                     "cell; index its elements, or slice to_numpy()");
   for (const layout::Tiling &tiling : whole.layout.tilings)
@@ -140,10 +140,10 @@ static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
   int64_t byteOffset = whole.byteOffset;
   // An empty subview has no elements, so its offset does not matter.
   if (!std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset += layout::computeOffset(whole.layout, starts.data());
-  auto &subview = *reinterpret_cast<TensorObject *>(made);
+  auto &subview = tensorObject(made);
   subview.tensor.layout.element = layout.element;
   subview.isSubview = true;
-  subview.program = reinterpret_cast<TensorObject *>(container)->program;
+  subview.program = tensorObject(container).program;
   subview.tensor.place(std::move(layout), whole.buffer, byteOffset);
   setAttribute(made, kArray, isOfSubview ? Ref::adopt(PyObject_GetAttr(container, kArray)) : Ref::borrow(container));
   setAttribute(made, kOffset, Ref::adopt(PyLong_FromLongLong(number)));

@@ -46,7 +46,8 @@ inline bool isTensor(PyObject *object) {
 }
 /// Whether the elements are parts of words of another container: no memory has this layout (`_quantized/fields.py`).
 inline bool isQuantized(const runtime::Tensor &tensor) { return tensor.layout.componentStride == 0; }
-inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<TensorObject *>(object)->tensor; }
+inline TensorObject &tensorObject(PyObject *object) { return *reinterpret_cast<TensorObject *>(object); }
+inline runtime::Tensor &getTensor(PyObject *object) { return tensorObject(object).tensor; }
 
 /// A Python object for a block of memory; a new reference.
 PyObject *wrapBuffer(const runtime::BufferRef &buffer);
@@ -62,8 +63,6 @@ bool mayOverlap(PyObject *a, PyObject *b);
 
 /// The first of all containers, which are linked by `next`.
 TensorObject *getFirstTensor();
-/// Whether every byte between the first element and the last belongs to an element.
-bool isPacked(const runtime::Tensor &tensor);
 
 // shadows.cpp: methods of containers and functions of the module about gradients and tangents.
 /// Must be called before Python writes to the element at `index`; Py_None: to any element.
@@ -81,6 +80,14 @@ PyObject *giveBack(PyObject *self, PyObject *args);
 void materializeZeros(TensorObject &object);
 /// Whether only this container refers to its memory, so that it may be lazily zeroed.
 bool isUniqueOwner(const TensorObject &object);
+
+// array_views.cpp
+PyObject *makeView(PyObject *self, PyObject *);
+PyObject *fetchElements(PyObject *self, PyObject *arguments);
+PyObject *flushElements(PyObject *self, PyObject *arguments);
+int exportBuffer(PyObject *self, Py_buffer *out, int flags);
+/// Whether every byte between the first element and the last belongs to an element.
+bool isPacked(const runtime::Tensor &tensor);
 
 // data_methods.cpp
 PyObject *tryFill(PyObject *self, PyObject *value);

@@ -104,11 +104,11 @@ GuardResult ArgumentWriter::writeTensor(TensorInput &input, PyObject *&object, G
     input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
   }
   const runtime::Tensor &tensor = getTensor(object);
-  if (frame.fused && input.isWritten) frame.fused->note(*reinterpret_cast<TensorObject *>(object), *input.input);
+  if (frame.fused && input.isWritten) frame.fused->note(tensorObject(object), *input.input);
   if (tensor.typeKey != input.key) {
     if (tensor.state != runtime::Tensor::State::LazilyZeroed) return GuardResult::Failed;
     if (frame.isTrial) return GuardResult::Passed;
-    materializeZeros(*reinterpret_cast<TensorObject *>(object));
+    materializeZeros(tensorObject(object));
     if (tensor.typeKey != input.key) return GuardResult::Failed;
   }
   if (input.isWritten) {

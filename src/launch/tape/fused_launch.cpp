@@ -89,7 +89,7 @@ bool TapeContext::commit() {
   bool isCommitted = std::all_of(uncommitted.begin(), uncommitted.end(), isAsLeft);
   for (const Uncommitted &entry : uncommitted) {
     if (!isCommitted) break;
-    auto &object = *reinterpret_cast<TensorObject *>(entry.object.get());
+    auto &object = tensorObject(entry.object.get());
     object.tensor.markAlive();
     object.isReplaced = entry.isReplaced;
   }

@@ -35,7 +35,7 @@ private:
     Ref object;
     bool isReplaced, wasLazilyZeroed;
   };
-  static TensorObject &getObject(const Gradient &gradient) { return *reinterpret_cast<TensorObject *>(gradient.object.get()); }
+  static TensorObject &getObject(const Gradient &gradient) { return tensorObject(gradient.object.get()); }
   void restoreLazyZeros();
 
   TapeContext &tape;

@@ -16,8 +16,6 @@ namespace qd::launch {
 
 using runtime::Buffer;
 
-static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<TensorObject *>(self); }
-
 static uint8_t readKind(PyObject *kind) {
   long value = PyLong_AsLong(kind);
   if (value == -1 && PyErr_Occurred()) throw PythonError{};

@@ -44,7 +44,7 @@ std::optional<Bytes> findBytes(PyObject *object) {
   if (isTensor(object)) {
     const runtime::Tensor &tensor = getTensor(object);
     // All memory of a sparse field is its own.
-    if (!tensor.buffer || !(isPacked(tensor) || reinterpret_cast<TensorObject *>(object)->isSparse)) return std::nullopt;
+    if (!tensor.buffer || !(isPacked(tensor) || tensorObject(object).isSparse)) return std::nullopt;
     return Bytes{tensor.data + tensor.range.begin, size_t(tensor.range.end - tensor.range.begin), tensor.buffer,
                  tensor.buffer->getMemory()};
   }
@@ -134,7 +134,7 @@ bool isEqual(const Bytes &bytes, const BufferRef &copy) {
 
 } // namespace
 
-bool isShadow(PyObject *object) { return isTensor(object) && reinterpret_cast<TensorObject *>(object)->shadow != 0; }
+bool isShadow(PyObject *object) { return isTensor(object) && tensorObject(object).shadow != 0; }
 
 //--- Which elements ---
 
