@@ -27,15 +27,7 @@ namespace {
 /// Nesting depth at which the search in expressions ends.
 constexpr unsigned kMaxDepth = 64;
 
-std::optional<AtomicKind> findUpdateKind(BinaryKind kind) {
-  static constexpr std::pair<BinaryKind, AtomicKind> kKinds[] = {
-      {BinaryKind::add, AtomicKind::add},       {BinaryKind::sub, AtomicKind::sub},        {BinaryKind::mul, AtomicKind::mul},
-      {BinaryKind::min, AtomicKind::min},       {BinaryKind::max, AtomicKind::max},        {BinaryKind::bit_and, AtomicKind::bit_and},
-      {BinaryKind::bit_or, AtomicKind::bit_or}, {BinaryKind::bit_xor, AtomicKind::bit_xor}};
-  for (auto [binary, atomic] : kKinds)
-    if (binary == kind) return atomic;
-  return std::nullopt;
-}
+std::optional<AtomicKind> findUpdateKind(BinaryKind kind) { return ir::findKind<AtomicKind>(ir::getOpInfo(kind).name); }
 
 bool isExtremum(AtomicKind kind) { return kind == AtomicKind::min || kind == AtomicKind::max; }
 

@@ -64,8 +64,7 @@ FuncOp DerivedFunctions::getAdjoint(FuncOp function) {
 
 void AdjointBuilder::buildEffectFree(FuncOp source, FuncOp target) {
   entry = &target.getBody().front();
-  Run run;
-  run.block = entry;
+  Run run{.block = entry};
   run.values.map(source.getBody().getArguments(), target.getBody().getArguments());
   builder.setInsertionPointToStart(entry);
   sweepForward(source.getBody().front(), run, false);
@@ -76,8 +75,7 @@ void AdjointBuilder::buildEffectFree(FuncOp source, FuncOp target) {
 void AdjointBuilder::buildAdjoint(FuncOp source, FuncOp target) {
   entry = &target.getBody().front();
   Block &body = source.getBody().front();
-  Run run;
-  run.block = entry;
+  Run run{.block = entry};
   builder.setInsertionPointToStart(entry);
   auto given = target.getBody().getArguments();
   size_t next = body.getNumArguments();
@@ -100,8 +98,7 @@ void AdjointBuilder::buildAdjoint(FuncOp source, FuncOp target) {
 
 void AdjointBuilder::buildKernel(KernelOp source, KernelOp target) {
   entry = &target.getBody().front();
-  Run run;
-  run.block = entry;
+  Run run{.block = entry};
   builder.setInsertionPointToStart(entry);
   sweepForward(source.getBody().front(), run, true);
   declareShadows(source.getBody().front(), run);

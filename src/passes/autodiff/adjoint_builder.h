@@ -65,10 +65,10 @@ private:
   struct Run {
     Run *outer = nullptr;
     mlir::Block *block = nullptr;
-    mlir::IRMapping values;                           ///< values of the original → values of this run
-    llvm::DenseMap<mlir::Value, mlir::Value> spilled; ///< values of inner blocks of this run → the local that they are spilled to
-    llvm::DenseMap<mlir::Operation *, LoopCheckpoints> checkpoints;
-    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> savedPlaces; ///< call → copies of its places from before the call
+    mlir::IRMapping values{};                           ///< values of the original → values of this run
+    llvm::DenseMap<mlir::Value, mlir::Value> spilled{}; ///< values of inner blocks of this run → the local that they are spilled to
+    llvm::DenseMap<mlir::Operation *, LoopCheckpoints> checkpoints{};
+    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> savedPlaces{}; ///< call → copies of its places from before the call
     mlir::Operation *lastLocal = nullptr;
     int parallelDepth = 0;
   };

@@ -194,8 +194,7 @@ void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool takesCheckpoi
   Operation *copy = copyWithoutRegions(op, run);
   for (auto [source, target] : llvm::zip(op->getRegions(), copy->getRegions())) {
     OpBuilder::InsertionGuard guard(builder);
-    Run inner;
-    inner.outer = &run;
+    Run inner{.outer = &run};
     openBlock(target, inner);
     for (Value argument : source.getArguments())
       inner.values.map(argument, inner.block->addArgument(argument.getType(), argument.getLoc()));
@@ -212,9 +211,7 @@ void AdjointBuilder::emitCheckpointingLoop(Operation *op, Run &run) {
   if (checkpoints.count) code.store(zero, checkpoints.count);
   const Spacing spacing = checkpoints.begin(code, upper, zero, one);
   code.loop(zero, upper, [&](Value number) {
-    Run inner;
-    inner.outer = &run;
-    inner.block = builder.getInsertionBlock();
+    Run inner{.outer = &run, .block = builder.getInsertionBlock()};
     SmallVector<Value> state = readState(code, checkpoints, inner);
     if (loop) {
       setIndices(loop, number, inner);
@@ -268,9 +265,7 @@ void AdjointBuilder::recomputeTo(Operation *op, const LoopCheckpoints &checkpoin
   code.when(code.binary(BinaryKind::lt, from, number), [&] {
     const Spacing spacing = checkpoints.spread(code, one, slot, from, number);
     code.loop(from, number, [&](Value passed) {
-      Run passedRun;
-      passedRun.outer = &inner;
-      passedRun.block = builder.getInsertionBlock();
+      Run passedRun{.outer = &inner, .block = builder.getInsertionBlock()};
       checkpoints.saveIfFree(code, readState(code, checkpoints, passedRun), passed, spacing);
       emitIteration(op, passed, passedRun, false);
     });
@@ -286,10 +281,7 @@ void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
   Code code = at(op);
   Value count = checkpoints.count ? code.load(checkpoints.count) : countIterations(loop, run), last = code.sub(count, code.integer(1));
   ForOp back = code.loop(code.integer(0), count, [&](Value done) {
-    Run inner;
-    inner.outer = &run;
-    inner.block = builder.getInsertionBlock();
-    inner.parallelDepth = run.parallelDepth;
+    Run inner{.outer = &run, .block = builder.getInsertionBlock(), .parallelDepth = run.parallelDepth};
     Value number = code.sub(last, done);
     enterIteration(op, checkpoints, inner);
     restoreIteration(op, checkpoints, number, inner);
@@ -304,9 +296,7 @@ void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
 void AdjointBuilder::emitBackwardParallel(ForOp op, Run &run) {
   auto copy = cast<ForOp>(copyWithoutRegions(op, run));
   OpBuilder::InsertionGuard guard(builder);
-  Run inner;
-  inner.outer = &run;
-  inner.parallelDepth = run.parallelDepth + 1;
+  Run inner{.outer = &run, .parallelDepth = run.parallelDepth + 1};
   openBlock(copy.getBody(), inner);
   for (Value argument : op.getBody().getArguments())
     inner.values.map(argument, inner.block->addArgument(argument.getType(), argument.getLoc()));

@@ -4,7 +4,7 @@
 // Out:  code for its partial derivatives.
 // Here: both modes of differentiation use this table. The switches name every operation, so that a new one does not compile without an
 //       entry here.
-#include "passes/autodiff/derivatives.h"
+#include "passes/autodiff/code.h"
 
 #include <cmath>
 #include <numbers>
@@ -30,15 +30,12 @@ Value makeInteger(OpBuilder &builder, Location loc, Type type, int64_t value) {
 namespace {
 
 /// Writes formulas on values of one type.
-class Formula {
+class Formula : public Code {
 public:
-  Formula(OpBuilder &builder, Location loc, Type type) : builder(builder), loc(loc), type(type) {}
+  Formula(OpBuilder &builder, Location loc, Type result) : Code(builder, loc), result(result) {}
 
-  Value constant(double value) { return makeFloat(builder, loc, type, value); }
+  Value constant(double value) { return makeFloat(builder, loc, result, value); }
   Value unary(UnaryKind kind, Value x) { return UnaryOp::create(builder, loc, kind, x); }
-  Value binary(BinaryKind kind, Value x, Value y) { return BinaryOp::create(builder, loc, kind, x, y); }
-  Value add(Value x, Value y) { return binary(BinaryKind::add, x, y); }
-  Value sub(Value x, Value y) { return binary(BinaryKind::sub, x, y); }
   Value mul(Value x, Value y) { return binary(BinaryKind::mul, x, y); }
   Value div(Value x, Value y) { return binary(BinaryKind::div, x, y); }
   Value neg(Value x) { return unary(UnaryKind::neg, x); }
@@ -46,12 +43,9 @@ public:
   Value onePlusSquare(Value x) { return add(constant(1), mul(x, x)); }
   Value reciprocal(Value x) { return div(constant(1), x); }
   Value isZero(Value x) { return binary(BinaryKind::eq, x, constant(0)); }
-  Value select(Value condition, Value x, Value y) { return SelectOp::create(builder, loc, condition, x, y); }
 
 private:
-  OpBuilder &builder;
-  Location loc;
-  Type type;
+  Type result;
 };
 
 Partial bounded(Value value) { return {Partial::Kind::Factor, value, false}; }
