@@ -20,21 +20,21 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_614, "python": 18_511}
+TOTALS = {"src": 47_528, "python": 18_507}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 413,  # files directly in src
     "src/artifact": 563,
-    "src/backends": 10_049,
+    "src/backends": 10_023,
     "src/bindings": 664,
-    "src/codegen": 7_628,
-    "src/devlib": 1_225,
-    "src/frontend": 10_335,
+    "src/codegen": 7_598,
+    "src/devlib": 1_234,
+    "src/frontend": 10_327,
     "src/ir": 914,
-    "src/launch": 7_106,
+    "src/launch": 7_118,
     "src/layout": 143,
-    "src/passes": 5_771,
-    "src/runtime": 1_945,
+    "src/passes": 5_752,
+    "src/runtime": 1_921,
     "src/support": 657,
     "src/tools": 201,
     "python/quadrants": 1_000,  # modules directly in the package
@@ -44,7 +44,7 @@ BUDGETS = {
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_164,
     "python/quadrants/_library": 514,
-    "python/quadrants/_solvers": 1_183,
+    "python/quadrants/_solvers": 1_179,
     "python/quadrants/_quantized": 421,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
