@@ -66,6 +66,20 @@ static bool hasSerialLoops(Block &block) {
   });
 }
 
+/// The memory of sparse fields has margins, of the size of the field, which Buffer::reserve leaves on each side.
+void Session::markMargins() {
+  constexpr int64_t kMost = 1 << 30; // less than Buffer::kMaxMargin, and farther than lanes are apart
+  llvm::DenseMap<uint32_t, int64_t> margins;
+  for (const DependencyTracker::Container &container : tracker.getContainers()) {
+    nb::object cells = findAttribute(unwrapTensor(container.object), nb::str("_cells"));
+    if (!cells || cells.is_none()) continue;
+    layout::ByteRange range = layout::computeByteRange(tracker.getInput(container.input).layout);
+    margins[container.input] = std::min(range.end - range.begin, kMost);
+  }
+  for (auto [op, input] : tensorArguments)
+    if (auto found = margins.find(input); found != margins.end()) op->setAttr(ir::kMargin, Builder(&ctx).getI64IntegerAttr(found->second));
+}
+
 void Session::addSpecializationFacts() {
   if (llvm::any_of(artifact.inputs, [](const artifact::Input &input) { return input.layout.hasWideStrides; }))
     (*module)->setAttr(ir::kWideStrides, UnitAttr::get(&ctx));

@@ -80,6 +80,7 @@ OwningOpRef<ModuleOp> Session::run() {
     dropUnchecked(*module);
     addShadows();
     markWrittenInputs();
+    markMargins();
     addSpecializationFacts();
   } catch (nb::python_error &problem) { failFromPython(problem); } // here, because `builder` knows the line of the kernel
   return std::move(module);

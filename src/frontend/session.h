@@ -160,6 +160,7 @@ private:
   std::vector<Diagnostic> mistakes;
   artifact::SourceLocation currentLocation() const;
   void markWrittenInputs();      ///< input_effects.cpp
+  void markMargins();            ///< input_effects.cpp
   void addSpecializationFacts(); ///< input_effects.cpp
   void addShadows();             ///< shadows.cpp
   LanguageOptions readOptions(nb::handle options) const;

@@ -184,6 +184,45 @@ qd.kernel @several_rows [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
+// The same neighbors under a condition, in memory with a margin: their loads have no masks, and begin at whole vectors of the block.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: masked:
+// CHECK-NOT: masked.load
+// CHECK: %[[OWN:.*]] = load <4 x float>, ptr %[[BLOCK:.*]], align 4
+// CHECK: %[[AFTER:.*]] = getelementptr i8, ptr %[[BLOCK]], i64 16
+// CHECK: %[[NEXT:.*]] = load <4 x float>, ptr %[[AFTER]], align 4
+// CHECK: call void @llvm.masked.store.v4f32
+qd.kernel @rows_with_margin [] attributes {argument_bytes = 24 : i32} {
+  %list = qd.tensor_argument field "list" at 0 position 0 : !qd.tensor<si32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 8 position 0 {qd.margin = 160 : i64} : !qd.tensor<f32, [2, 16], [8, 4], 4 tiles [1, 2, 8]>
+  %y = qd.tensor_argument field "y" at 16 position 0 : !qd.tensor<f32, [8, 2, 2], [16, 8, 4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %count = qd.constant 8 : si32
+  %two = qd.constant 2 : si32
+  %limit = qd.constant 0.5 : f32
+  qd.for parallel (%zero, %zero, %zero) to (%count, %two, %two) : (si32, si32, si32) to (si32, si32, si32) {
+  ^body(%n: si32, %row: si32, %column: si32):
+    %listed = qd.element %list[%n] : !qd.tensor<si32, [8], [4], 4>, si32 -> !qd.ref<si32>
+    %block = qd.load %listed {qd.distinct} : !qd.ref<si32>
+    %place = qd.element %y[%block, %row, %column] : !qd.tensor<f32, [8, 2, 2], [16, 8, 4], 4>, si32, si32, si32 -> !qd.ref<f32>
+    %own = qd.load %place : !qd.ref<f32>
+    %is_large = qd.binary gt %own, %limit : f32, f32 -> i1
+    qd.if %is_large {
+      %start = qd.binary mul %block, %two : si32, si32 -> si32
+      %index = qd.binary add %start, %column : si32, si32 -> si32
+      %right = qd.binary add %index, %one : si32, si32 -> si32
+      %neighbor = qd.element %x[%row, %right] : !qd.tensor<f32, [2, 16], [8, 4], 4 tiles [1, 2, 8]>, si32, si32 -> !qd.ref<f32>
+      %value = qd.load %neighbor : !qd.ref<f32>
+      qd.store %value, %place : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
 // A counter that assigns positions: the active lanes add at once, and each gets the old value and what the lanes before it added.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %[[ADDED:.*]] = select <4 x i1> %{{.*}}, <4 x i64> splat (i64 2), <4 x i64> zeroinitializer

@@ -169,8 +169,8 @@ public:
       addOffset(in.builder.CreateMul(in.builder.getInt64(count), stride));
   }
 
-  /// Moves the place by the sum. `hasTwoRuns`: between the lanes, the varying part changes once at most.
-  void finish(MemoryPlace &place, bool hasTwoRuns = false) {
+  /// Moves the place by the sum. `jump`: how much the varying part changes between the lanes, once at most; 0: it changes in other ways.
+  void finish(MemoryPlace &place, int64_t jump = 0) {
     llvm::IRBuilder<> &builder = in.builder;
     llvm::Value *before = place.findOffsets();
     std::optional<RowLanes> inRows;
@@ -194,7 +194,7 @@ public:
         keepMultiple(step);
         place.lanes = LinearLanes{step};
       } else {
-        place.lanes = GatheredLanes{varying, hasTwoRuns && !before && laneStride == place.componentStride};
+        place.lanes = GatheredLanes{varying, !before && laneStride == place.componentStride ? jump : 0};
       }
     } else {
       place.lanes = LinearLanes{stride};
@@ -315,6 +315,7 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
   place.scope = tensor.scope;
   place.isPrivate = tensor.isPrivate;
   place.isShared = tensor.isShared;
+  place.margin = tensor.margin;
   place.alignment = tensor.alignment;
   AddressSum sum(in, hasSmallOffsets(type) ? builder.getInt32Ty() : builder.getInt64Ty(), tensor.rowAlignment, columns);
   llvm::SmallVector<llvm::Value *, 4> strides = getStrides(tensor);
@@ -332,20 +333,20 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
     sum.add(indices[axis], types[axis], strides[axis]);
     if (int64_t first = type.getFirst(int64_t(axis))) sum.addConstant(-first, strides[axis]);
   }
-  bool hasTwoRuns = false;
+  int64_t jump = 0;
   const bool hasOneAxis = llvm::count_if(indices, [](const Component &index) { return !index.kind.isUniform(); }) == 1;
   for (const layout::Tiling &tiling : tilings) {
     Type indexType = types[size_t(tiling.axis)];
     const Component &index = indices[size_t(tiling.axis)];
-    hasTwoRuns |= hasOneAxis && index.kind.isScalar() && !index.kind.isUniform() && index.kind.getStride() == 1 &&
-                  tiling.length + 1 >= in.usedLanes && tiling.jump > 0;
+    if (hasOneAxis && index.kind.isScalar() && !index.kind.isUniform() && index.kind.getStride() == 1 && tiling.length + 1 >= in.usedLanes)
+      jump += tiling.jump;
     SplitTile parts = split(size_t(tiling.axis), tiling.length);
     if (parts.tiles) sum.add({parts.tiles}, indexType, builder.getInt64(uint64_t(tiling.jump)));
     Component rest = parts.tiles ? Component{parts.rest, index.kind} : index;
     Component tile = getTile(rest, indexType, parts.tiles ? 0 : type.getFirst(tiling.axis), tiling.length, parts.tiles);
     sum.add(tile, indexType, builder.getInt64(uint64_t(tiling.jump)));
   }
-  sum.finish(place, hasTwoRuns);
+  sum.finish(place, jump);
   return place;
 }
 

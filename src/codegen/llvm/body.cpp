@@ -144,7 +144,9 @@ void BodyEmitter::emitOp(Operation *op) {
       .Case([&](ir::TensorArgumentOp argument) {
         llvm::Value *descriptor = offsetBy(launch.getField(kArguments), argument.getOffset());
         llvm::Value *data = launch.loadAddress(descriptor);
-        values.setTensor(argument, {cast<ir::TensorType>(argument.getType()), descriptor, data, module.aliases.getScope(argument)});
+        Tensor tensor{cast<ir::TensorType>(argument.getType()), descriptor, data, module.aliases.getScope(argument)};
+        if (auto margin = argument->getAttrOfType<IntegerAttr>(ir::kMargin)) tensor.margin = margin.getInt();
+        values.setTensor(argument, tensor);
       })
       .Case([&](ir::SharedOp shared) { blocks.emitShared(shared); })
       .Case<ir::BarrierOp, ir::FenceOp, ir::ThreadOp, ir::BlockOp, ir::ShuffleOp, ir::PinOp, ir::BallotOp>(

@@ -71,6 +71,7 @@ public:
   llvm::Function *function;
   const unsigned lanes;
   unsigned usedLanes = lanes;   ///< the mask never has lanes from this one on
+  bool takesRows = false;       ///< emitting vectors of several rows of a block
   bool isPartialVector = false; ///< emitting the masked copy of an iteration for the ends of a run
   const LaneKind manyLanes;     ///< kind of a value that differs between lanes: uniform if there is only one lane
   const BodyFacts *facts;       ///< of the body that is being emitted

@@ -275,10 +275,11 @@ llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Ac
   llvm::Value *lanes =
       in.toVector({llvm::ConstantInt::get(offsets->getType()->getScalarType(), 0), LaneKind::linear(place.componentStride)});
   llvm::Value *isFirst = builder.CreateICmpEQ(offsets, builder.CreateAdd(in.splat(first), lanes));
+  const bool isMasked = in.mask && place.margin < std::get<GatheredLanes>(place.lanes).jump + kTail;
   auto load = [&](llvm::Value *at, int64_t lanesBefore, llvm::Value *chosen, llvm::Value *others) -> llvm::Value * {
     llvm::Value *pointer = in.offsetBy(builder.CreateGEP(builder.getInt8Ty(), base, at), -lanesBefore * place.componentStride);
     llvm::Instruction *run;
-    if (in.mask)
+    if (isMasked)
       run = builder.CreateMaskedLoad(type, pointer, access.align, builder.CreateAnd(in.mask, chosen), others);
     else
       run = builder.CreateAlignedLoad(type, pointer, access.align);
@@ -287,7 +288,7 @@ llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Ac
   };
   llvm::Value *firstRun = load(first, 0, isFirst, llvm::Constant::getNullValue(type));
   llvm::Value *lastRun = load(last, in.usedLanes - 1, builder.CreateNot(isFirst), firstRun);
-  return in.mask ? builder.CreateFreeze(lastRun) : builder.CreateSelect(isFirst, firstRun, lastRun); // frozen as in loadWide
+  return isMasked ? builder.CreateFreeze(lastRun) : builder.CreateSelect(isFirst, firstRun, lastRun); // frozen as in loadWide
 }
 
 /// A few wide loads in place of a gather whose offsets are constants, such as one of neighbors in the rows of a block; null if a gather is
@@ -308,12 +309,17 @@ llvm::Value *Memory::loadWindows(const MemoryPlace &place, int64_t offset, const
     places.emplace_back(cast<llvm::ConstantInt>(offsets->getAggregateElement(lane))->getSExtValue(), lane);
   }
   llvm::sort(places);
+  // With a margin, several rows are read as whole vectors of their block, so loads of several neighbors are the same ones. (The neighbors
+  // of one row are two loads from elements in use, which are joined without a permutation.)
+  const int64_t unit = size * lanes, spread = places.empty() ? 0 : places.back().first - places.front().first;
+  const bool hasMargin = place.margin >= spread + 2 * kTail;
+  auto getStart = [&](int64_t at) { return hasMargin && in.takesRows && at % size == 0 ? llvm::divideFloorSigned(at, unit) * unit : at; };
   llvm::SmallVector<Window, 4> windows;
   for (auto [k, found] : llvm::enumerate(places)) {
     auto [at, lane] = found;
     if (k > 0 && at == places[k - 1].first) return nullptr;
     if (windows.empty() || at - windows.back().first >= size * lanes || (at - windows.back().first) % size != 0)
-      windows.push_back({at, llvm::SmallVector<int, 16>(size_t(lanes), -1)});
+      windows.push_back({getStart(at), llvm::SmallVector<int, 16>(size_t(lanes), -1)});
     windows.back().positions[lane] = int((at - windows.back().first) / size);
   }
   if (windows.empty() || windows.size() > kMaxWindows) return nullptr;
@@ -328,7 +334,7 @@ llvm::Value *Memory::loadWindows(const MemoryPlace &place, int64_t offset, const
       chosen[size_t(lane)] = window.positions[size_t(lane)] + (joined ? int(lanes) : 0);
     }
     llvm::Instruction *loaded;
-    if (in.mask && !knownMask) {
+    if (in.mask && !knownMask && !hasMargin) {
       llvm::Value *own = builder.CreateShuffleVector(in.mask, llvm::Constant::getNullValue(in.mask->getType()), inverse);
       loaded = builder.CreateMaskedLoad(type, pointer, access.align, own, llvm::Constant::getNullValue(type));
     } else {

@@ -129,6 +129,7 @@ Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data) {
   result.type = ir::TensorType::get(element.getContext(), element, target.type.getExtents(), {},
                                     in.module.getByteSize(ir::getScalar(element)), target.type.getOrigin(), {});
   result.data = data;
+  result.margin = 0;
   result.scope = -1;
   return result;
 }

@@ -31,6 +31,7 @@ struct Tensor {
   bool isPrivate = false;   ///< no other thread accesses the data: atomics need not be atomic
   bool isShared = false;    ///< the data lie in the shared memory of a block
   int64_t alignment = 0;    ///< every element lies at a multiple of this many bytes, and consists of parts of that size; 0: unknown
+  int64_t margin = 0;       ///< bytes before the data and after them that may be read
   int64_t rowAlignment = 0; ///< the data and all strides but the last are multiples of this many bytes; 0: unknown
 };
 
@@ -70,7 +71,7 @@ struct LinearLanes {
 /// Lane i is at base + offsets[i] bytes; the offsets are a <W x i32> or <W x i64>.
 struct GatheredLanes {
   llvm::Value *offsets = nullptr;
-  bool hasTwoRuns = false; ///< the lanes are neighbors, except that between two of them may be a jump to a higher address
+  int64_t jump = 0; ///< not 0: the lanes are neighbors, except that between two of them may be a jump of at most so many bytes upward
 };
 
 /// Gathered lanes that are rows whose stride is known at launch only: lane i is also at rows + (firstRow + i * rowStep) * rowStride +
@@ -89,6 +90,7 @@ struct MemoryPlace {
   int scope = -1; ///< as in Tensor; so are the following three
   bool isPrivate = false;
   bool isShared = false;
+  int64_t margin = 0;    ///< an active lane's place and so many bytes around it may be read
   int64_t alignment = 0; ///< 0 also if this is no whole element
   int64_t multiple = 0;  ///< the address is a multiple of this many bytes in all lanes; 0: of a scalar's size
 
@@ -101,7 +103,7 @@ struct MemoryPlace {
   }
   bool hasTwoRuns() const {
     const auto *gathered = std::get_if<GatheredLanes>(&lanes);
-    return gathered && gathered->hasTwoRuns;
+    return gathered && gathered->jump > 0;
   }
   /// Bytes from lane to lane, if lanes are linear.
   int64_t getLaneStride() const { return std::get<LinearLanes>(lanes).stride; }

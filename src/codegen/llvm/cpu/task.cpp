@@ -16,6 +16,7 @@
 #include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -310,6 +311,7 @@ void ParallelTask::emitRowGroups(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
   llvm::IRBuilder<> &at = in.builder;
   const int64_t length = cast<llvm::ConstantInt>(axes.back().extent)->getSExtValue();
   const int64_t rows = cast<llvm::ConstantInt>(axes[axes.size() - 2].extent)->getSExtValue();
+  llvm::SaveAndRestore rowsOfBlock(in.takesRows, true);
   for (int64_t row = 0; row < rows; row += schedule.rows) {
     llvm::Value *column = at.getInt64(uint64_t(row * length));
     emitRow(in, axes, at.CreateAdd(first, column), column, at.getInt64(uint64_t(std::min(schedule.rows, rows - row) * length)));
@@ -340,6 +342,15 @@ void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     emitVector(at.getInt64(0), in.usedLanes < schedule.lanes ? known : nullptr);
     in.usedLanes = in.lanes;
     return;
+  }
+  // Where a vector is in a short row is a constant, too, so which block a neighbor is in is known when code is made.
+  constexpr unsigned kMaxVectors = 4;
+  if (known && schedule.wholeAxes > 0 && schedule.isEven && known->getZExtValue() <= kMaxVectors * schedule.lanes) {
+    for (unsigned number = 0; number * schedule.lanes < known->getZExtValue(); ++number) {
+      useSums(in, number % sumCount);
+      emitVector(at.getInt64(number * schedule.lanes), nullptr);
+    }
+    return useSums(in, 0);
   }
   llvm::Value *peeled = countPeeled(in, axes, column, length);
   if (peeled) in.emitWhen(at.CreateIsNotNull(peeled), "head", [&] { emitVector(at.getInt64(0), peeled); });
