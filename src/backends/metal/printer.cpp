@@ -229,10 +229,7 @@ std::string FunctionPrinter::getConstant(const llvm::Constant &constant) const {
   // Any value will do for poison.
   if (llvm::isa<llvm::UndefValue, llvm::ConstantPointerNull>(constant)) return getType(type) + "(0)";
   unsigned bits = unsigned(layout.getTypeSizeInBits(type));
-  if (type->isPointerTy())
-    if (std::optional<uint64_t> number = structured::readPointer(constant, layout)) return printNumber(bits, *number);
-  if (auto *cast = llvm::dyn_cast<llvm::ConstantExpr>(&constant); cast && cast->getOpcode() == llvm::Instruction::PtrToInt)
-    return printNumber(bits, 0);
+  if (std::optional<uint64_t> number = structured::readAddress(constant, layout)) return printNumber(bits, *number);
   std::string name;
   llvm::raw_string_ostream(name) << constant;
   refuse("the constant " + name);

@@ -101,7 +101,10 @@ static void writeBytes(const llvm::Constant &constant, const llvm::DataLayout &l
   }
 }
 
-std::optional<uint64_t> readPointer(const llvm::Constant &pointer, const llvm::DataLayout &layout) {
+std::optional<uint64_t> readAddress(const llvm::Constant &constant, const llvm::DataLayout &layout) {
+  auto *number = llvm::dyn_cast<llvm::ConstantExpr>(&constant);
+  const llvm::Constant &pointer = number && number->getOpcode() == llvm::Instruction::PtrToInt ? *number->getOperand(0) : constant;
+  if (!pointer.getType()->isPointerTy()) return std::nullopt;
   llvm::APInt offset(layout.getIndexTypeSizeInBits(pointer.getType()), 0);
   const llvm::Value *base = pointer.stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
   if (llvm::isa<llvm::GlobalVariable>(base)) return offset.getZExtValue();

@@ -36,8 +36,9 @@ private:
   llvm::DenseMap<const llvm::Value *, const llvm::Value *> roots;
 };
 
-/// The number that stands for a constant pointer: an offset in an array, or an address of the device. Empty: it is another expression.
-std::optional<uint64_t> readPointer(const llvm::Constant &pointer, const llvm::DataLayout &layout);
+/// The number that stands for a constant pointer, or for one as an integer: an offset in an array, or an address of the device. Empty: it
+/// is another expression.
+std::optional<uint64_t> readAddress(const llvm::Constant &constant, const llvm::DataLayout &layout);
 
 /// The elements of a constant table, as their bits.
 std::vector<uint64_t> listElements(const llvm::GlobalVariable &table, const ArrayShape &shape);

@@ -251,6 +251,16 @@ void expandDoubleIntrinsics(llvm::Module &module) {
   }
 }
 
+/// Results of compare-exchanges are pairs, of which only the parts exist.
+void dropFrozenPairs(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function)))
+    if (auto *frozen = llvm::dyn_cast<llvm::FreezeInst>(&instruction);
+        frozen && llvm::isa<llvm::AtomicCmpXchgInst>(frozen->getOperand(0))) {
+      frozen->replaceAllUsesWith(frozen->getOperand(0));
+      frozen->eraseFromParent();
+    }
+}
+
 void scalarize(llvm::Function &function) {
   llvm::FunctionAnalysisManager analyses;
   analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
@@ -348,12 +358,14 @@ void prepare(llvm::Module &module, llvm::ArrayRef<std::string> entries, Stages &
 void legalize(llvm::Module &module, const Abilities &device) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;
+    dropFrozenPairs(function);
     scalarize(function);
     splitCasts(function);
     splitWideIntegers(function);
     expandIntrinsics(function, device);
     narrowComparisons(function);
     chooseResultsOfZeros(function);
+    if (!device.roundsHalves) roundHalves(function);
   }
   legalizeAtomics(module, device);
 }

@@ -208,9 +208,10 @@ void chooseResultsOfZeros(llvm::Function &function) {
 
 constexpr llvm::StringLiteral kExactCall = "exact.";
 
-/// Whether it is a quotient or a root of less than 64 bits that must be rounded right; a division by a power of two always is.
+/// Whether it is a quotient or a root that must be rounded right; a division by a power of two always is. LLVM computes those of f64 as f32
+/// where only that is used, but not calls.
 static bool mustBeExact(const llvm::Instruction &instruction, bool hasF64) {
-  if (!instruction.getType()->isFPOrFPVectorTy() || instruction.getType()->getScalarType()->isDoubleTy()) return false;
+  if (!instruction.getType()->isFPOrFPVectorTy() || (!hasF64 && instruction.getType()->getScalarType()->isDoubleTy())) return false;
   if (auto *root = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction))
     return hasF64 && root->getIntrinsicID() == I::sqrt && !root->hasApproxFunc();
   if (instruction.getOpcode() != llvm::Instruction::FDiv || instruction.hasAllowReciprocal()) return false;
@@ -237,8 +238,46 @@ void keepExactOperations(llvm::Module &module, bool hasF64, llvm::function_ref<b
     call->setDoesNotAccessMemory();
     call->setDoesNotThrow();
     call->addFnAttr(llvm::Attribute::WillReturn);
+    call->addFnAttr(llvm::Attribute::Speculatable);
     instruction->replaceAllUsesWith(call);
     instruction->eraseFromParent();
+  }
+}
+
+/// The nearest number that f16 has, in the type of `value`; an infinity above those.
+static llvm::Value *roundToHalf(Builder &at, llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  llvm::Value *bits = toBits(at, value);
+  llvm::Type *whole = bits->getType();
+  unsigned width = whole->getIntegerBitWidth(), dropped = width == 32 ? 13 : 42; // of the fraction
+  auto number = [&](double one) { return llvm::ConstantFP::get(type, one); };
+  auto mask = llvm::APInt::getLowBitsSet(width, dropped - 1);
+  llvm::Value *isOdd = at.CreateAnd(at.CreateLShr(bits, dropped), 1);
+  llvm::Value *raised = at.CreateAdd(at.CreateAdd(bits, llvm::ConstantInt::get(whole, mask)), isOdd);
+  llvm::Value *kept = at.CreateAnd(raised, llvm::ConstantInt::get(whole, llvm::APInt::getHighBitsSet(width, width - dropped)));
+  llvm::Value *rounded = at.CreateUnaryIntrinsic(I::fabs, at.CreateBitCast(kept, type)), *size = at.CreateUnaryIntrinsic(I::fabs, value);
+  rounded = at.CreateSelect(at.CreateFCmpOGE(rounded, number(0x1p16)), llvm::ConstantFP::getInfinity(type), rounded);
+  // Below, the numbers of f16 are multiples of 2^-24, as those of `value` from `step` on are.
+  llvm::Value *step = number(width == 32 ? 0x1p-1 : 0x1p28);
+  rounded = at.CreateSelect(at.CreateFCmpOLT(size, number(0x1p-14)), at.CreateFSub(at.CreateFAdd(size, step), step), rounded);
+  return at.CreateSelect(at.CreateFCmpUNO(value, value), value, copySign(at, rounded, value));
+}
+
+/// Whether a value, perhaps after a choice, is widened.
+static bool isWidened(const llvm::Value &value, llvm::SmallPtrSetImpl<const llvm::Value *> &seen) {
+  return llvm::any_of(value.users(), [&](const llvm::User *user) {
+    if (llvm::isa<llvm::FPExtInst>(user)) return true;
+    bool isChoice = llvm::isa<llvm::PHINode, llvm::SelectInst, llvm::FreezeInst>(user);
+    return isChoice && seen.insert(user).second && isWidened(*user, seen);
+  });
+}
+
+void roundHalves(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::instructions(function)) {
+    llvm::SmallPtrSet<const llvm::Value *, 8> seen;
+    if (!llvm::isa<llvm::FPTruncInst>(instruction) || !instruction.getType()->isHalfTy() || !isWidened(instruction, seen)) continue;
+    Builder at(&instruction);
+    instruction.setOperand(0, roundToHalf(at, instruction.getOperand(0)));
   }
 }
 
@@ -249,9 +288,9 @@ void widenExactOperations(llvm::Module &module) {
       auto *call = llvm::cast<llvm::CallInst>(user);
       Builder at(call);
       llvm::Type *wide = call->getType()->getWithNewType(at.getDoubleTy());
-      auto widen = [&](unsigned i) { return at.CreateFPExt(call->getArgOperand(i), wide); };
+      auto widen = [&](unsigned i) { return at.CreateFPCast(call->getArgOperand(i), wide); };
       llvm::Value *result = call->arg_size() == 1 ? at.CreateUnaryIntrinsic(I::sqrt, widen(0)) : at.CreateFDiv(widen(0), widen(1));
-      call->replaceAllUsesWith(at.CreateFPTrunc(result, call->getType()));
+      call->replaceAllUsesWith(at.CreateFPCast(result, call->getType()));
       call->eraseFromParent();
     }
     function.eraseFromParent();

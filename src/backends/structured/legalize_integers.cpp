@@ -15,11 +15,14 @@ llvm::Value *countBits(Builder &at, I::ID kind, llvm::Value *value) {
     return kind == I::ctpop ? at.CreateUnaryIntrinsic(kind, word) : at.CreateBinaryIntrinsic(kind, word, at.getFalse());
   };
   llvm::Value *result;
-  if (bits <= 32) {
+  if (bits < 32) {
+    // The others are shifted out: NVIDIA's driver counts signs above bytes that were loaded. The last bit ends the count.
     llvm::Value *word = at.CreateZExt(value, i32);
-    if (kind == I::cttz && bits < 32) word = at.CreateOr(word, at.getInt32(1u << bits));
+    if (kind != I::cttz) word = at.CreateShl(word, 32 - bits);
+    if (kind != I::ctpop) word = at.CreateOr(word, at.getInt32(1u << (kind == I::cttz ? bits : 31 - bits)));
     result = count(word);
-    if (kind == I::ctlz && bits < 32) result = at.CreateSub(result, at.getInt32(32 - bits));
+  } else if (bits == 32) {
+    result = count(value);
   } else {
     value = at.CreateZExt(value, at.getInt64Ty());
     llvm::Value *low = count(at.CreateTrunc(value, i32)), *high = count(at.CreateTrunc(at.CreateLShr(value, 32), i32));

@@ -41,8 +41,10 @@ llvm::Value *roundBySums(Builder &at, I::ID kind, llvm::Value *value);
 llvm::Value *testClass(Builder &at, llvm::Value *value, unsigned classes);
 /// Halves are rounded away from zero.
 llvm::Value *roundAway(Builder &at, llvm::Value *value);
-/// Makes calls of the quotients and, on devices with f64, roots of f32 and f16 that must be rounded right, so that LLVM does not compute
-/// them in the narrow type again. `isChosen`: whether that is needed in a function.
+/// Rounds what is narrowed to f16 and widened again before, for devices that leave out both.
+void roundHalves(llvm::Function &function);
+/// Makes calls of the quotients and, on devices with f64, roots that must be rounded right, so that LLVM does not compute them in a
+/// narrower type. `isChosen`: whether that is needed in a function.
 void keepExactOperations(llvm::Module &module, bool hasF64, llvm::function_ref<bool(const llvm::Function &)> isChosen);
 /// Replaces these calls by operations of f64, whose second rounding changes nothing (Figueroa, *When is double rounding innocuous?*, 1995).
 void widenExactOperations(llvm::Module &module);

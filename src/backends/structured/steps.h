@@ -15,6 +15,7 @@ struct Abilities {
   bool hasF64 = false;
   bool hasFma = true;           ///< rounded once
   bool hasRounding64 = true;    ///< f64 can be rounded to integers
+  bool roundsHalves = true;     ///< where a number is narrowed to f16 and widened again
   bool hasF32Add = false;       ///< atomic additions of f32 to memory of the device
   bool hasSharedF32Add = false; ///< and of a block
 };

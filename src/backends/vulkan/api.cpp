@@ -85,6 +85,8 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
   device.features.hasFma = device.features.hasRounding64 = driver.driverID != VK_DRIVER_ID_MESA_LLVMPIPE;
   // Vulkan allows quotients of f32 an error of 2.5 ulp.
   device.features.hasExactQuotients = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+  // f32 -> f16 -> f32 is f32 there.
+  device.features.roundsHalves = driver.driverID != VK_DRIVER_ID_NVIDIA_PROPRIETARY;
   device.features.savesRegisters = driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
   const VkPhysicalDeviceLimits &limits = device.properties.limits;
   Features &has = device.features;

@@ -10,7 +10,7 @@ static StorageClass getStorage(unsigned space) {
 void FunctionWriter::declareArrays() {
   for (auto &[root, shape] : shapes.shapes) {
     Array array{shape, getStorage(shape.space)};
-    Id type = module.getArray(getType(shape.element), shape.count);
+    Id type = module.getArray(getMemoryType(shape.element), shape.count);
     if (array.storage == StorageClass::Function) {
       array.variable = module.makeId();
       localVariables.push_back(array.variable);
@@ -26,8 +26,8 @@ void FunctionWriter::declareArrays() {
 Id FunctionWriter::getInitializer(const llvm::GlobalVariable &table, const ArrayShape &shape) {
   std::vector<uint32_t> elements;
   for (uint64_t bits : listElements(table, shape))
-    elements.push_back(module.getConstant(getType(shape.element), bits, shape.elementBytes * 8));
-  return module.declareTyped(Opcode::OpConstantComposite, module.getArray(getType(shape.element), shape.count), elements);
+    elements.push_back(module.getConstant(getMemoryType(shape.element), bits, shape.elementBytes * 8));
+  return module.declareTyped(Opcode::OpConstantComposite, module.getArray(getMemoryType(shape.element), shape.count), elements);
 }
 
 Id FunctionWriter::getElement(const Array &array, const llvm::Value *pointer, unsigned index) {
@@ -35,7 +35,7 @@ Id FunctionWriter::getElement(const Array &array, const llvm::Value *pointer, un
   if (array.elementBytes > 1)
     number = emit(Opcode::OpShiftRightLogical, u32, {number, module.getNumber(llvm::Log2_32(array.elementBytes))});
   if (index) number = emit(Opcode::OpIAdd, u32, {number, module.getNumber(index)});
-  return emit(Opcode::OpAccessChain, module.getPointer(array.storage, getType(array.element)), {array.variable, number});
+  return emit(Opcode::OpAccessChain, module.getPointer(array.storage, getMemoryType(array.element)), {array.variable, number});
 }
 
 } // namespace qd::backends::vulkan

@@ -13,6 +13,13 @@
 
 namespace qd::backends::vulkan {
 
+/// Bits of the word that holds an integer of some width.
+inline unsigned getWordBits(unsigned bits) { return std::max(32u, getContainerBits(bits)); }
+/// Integers that are shorter in memory than as a value.
+inline bool isShortInteger(const llvm::Type *type) {
+  return type->isIntegerTy() && !type->isIntegerTy(1) && type->getIntegerBitWidth() <= 16;
+}
+
 /// An array in memory of a thread or a block, or a constant table.
 struct Array : ArrayShape {
   StorageClass storage;
@@ -38,6 +45,8 @@ private:
 
   //--- values.cpp ---
   Id getType(llvm::Type *type);
+  /// The type that values of a type have in memory.
+  Id getMemoryType(llvm::Type *type);
   Id getConstant(const llvm::Constant &constant);
   Id getNumber(llvm::Type *type, uint64_t value);
   Id getOperand(const llvm::Value *value);
@@ -49,10 +58,13 @@ private:
   /// The result of `value` is this id.
   void define(const llvm::Value &value, Id id);
   Id emitGlsl(Glsl number, Id type, llvm::ArrayRef<uint32_t> operands);
-  /// Clears the bits of a container beyond the width of a type that SPIR-V does not have.
+  /// Clears the bits of a word beyond the width of a type.
   Id mask(llvm::Type *type, Id value);
   Id convertInteger(Id value, unsigned fromBits, unsigned toBits, bool isSigned = false);
   Id bitcast(Id value, llvm::Type *from, llvm::Type *to);
+  /// From a value to what is stored, and back.
+  Id narrow(Id value, llvm::Type *type);
+  Id widen(Id value, llvm::Type *type);
 
   //--- arrays.cpp ---
   void declareArrays();

@@ -85,7 +85,7 @@ bool FunctionWriter::isShortQuotient(const llvm::BinaryOperator &quotient) const
 /// knows the ranges. The quotient of f32 may be off by 2.5 units, so that its whole part is at most one off. The remainder tells.
 void FunctionWriter::writeShortQuotient(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
-  unsigned bits = getContainerBits(type->getIntegerBitWidth());
+  unsigned bits = getWordBits(type->getIntegerBitWidth());
   auto kind = binary.getOpcode();
   bool isSigned = vulkan::isSigned(binary);
   bool isQuotient = kind == llvm::Instruction::SDiv || kind == llvm::Instruction::UDiv;
@@ -220,7 +220,7 @@ void FunctionWriter::writeCast(const llvm::CastInst &cast) {
   const llvm::Value *source = cast.getOperand(0);
   llvm::Type *from = source->getType(), *to = cast.getType();
   auto getBits = [](llvm::Type *type) {
-    return type->isPointerTy() ? (type->getPointerAddressSpace() ? 32u : 64u) : getContainerBits(type->getScalarSizeInBits());
+    return type->isPointerTy() ? (type->getPointerAddressSpace() ? 32u : 64u) : getWordBits(type->getScalarSizeInBits());
   };
   bool fromTruth = from->isIntegerTy(1), toTruth = to->isIntegerTy(1);
   switch (cast.getOpcode()) {

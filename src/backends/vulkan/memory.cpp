@@ -30,11 +30,12 @@ Id FunctionWriter::getPlace(const llvm::Value *pointer, llvm::Type *type, bool i
   if (bits == 16) module.require(Capability::StorageBuffer16BitAccess);
   Id address = getOperand(pointer);
   if (isConstant) {
-    Id block = module.getConstantBlock(getType(type));
+    Id block = module.getConstantBlock(getMemoryType(type));
     Id whole = emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, block), {address});
-    return emit(Opcode::OpAccessChain, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {whole, module.getNumber(0)});
+    return emit(Opcode::OpAccessChain, module.getPointer(StorageClass::PhysicalStorageBuffer, getMemoryType(type)),
+                {whole, module.getNumber(0)});
   }
-  return emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {address});
+  return emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getMemoryType(type)), {address});
 }
 
 std::vector<uint32_t> FunctionWriter::describeAccess(const llvm::Instruction &access, const llvm::Value *pointer, llvm::Type *type,
@@ -67,8 +68,10 @@ void FunctionWriter::writeParameter(const llvm::LoadInst &load) {
   if (isKnown) offset = module.getNumber(uint32_t(known.getZExtValue()));
   if (parametersAddress) {
     Id u64 = module.getInt(64), address = emit(Opcode::OpIAdd, u64, {parametersAddress, convertInteger(offset, 32, 64)});
-    Id place = emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getType(type)), {address});
-    return define(load, Opcode::OpLoad, {place, uint32_t(spirv::MemoryAccess::Aligned), uint32_t(load.getAlign().value())});
+    Id place = emit(Opcode::OpConvertUToPtr, module.getPointer(StorageClass::PhysicalStorageBuffer, getMemoryType(type)), {address});
+    auto aligned = uint32_t(spirv::MemoryAccess::Aligned);
+    Id held = emit(Opcode::OpLoad, getMemoryType(type), {place, aligned, uint32_t(load.getAlign().value())});
+    return define(load, widen(held, type));
   }
   auto loadWord = [&](uint32_t index) {
     Id word = isKnown ? module.getNumber(uint32_t(known.getZExtValue() / 4 + index))
@@ -86,7 +89,7 @@ void FunctionWriter::writeParameter(const llvm::LoadInst &load) {
     Id byte = emit(Opcode::OpBitwiseAnd, u32, {offset, module.getNumber(3)});
     word = emit(Opcode::OpShiftRightLogical, u32, {word, emit(Opcode::OpShiftLeftLogical, u32, {byte, module.getNumber(3)})});
   }
-  define(load, bitcast(convertInteger(word, 32, bits), whole, type));
+  define(load, bitcast(mask(whole, word), whole, type));
 }
 
 void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
@@ -106,19 +109,19 @@ void FunctionWriter::writeLoad(const llvm::LoadInst &load) {
   std::vector<uint32_t> access = describeAccess(load, pointer, type, load.getAlign());
   if (!isArray(pointer)) {
     access.insert(access.begin(), getPlace(pointer, type, load.hasMetadata(llvm::LLVMContext::MD_invariant_load)));
-    return define(load, Opcode::OpLoad, access);
+    return define(load, widen(emit(Opcode::OpLoad, getMemoryType(type), access), type));
   }
   const Array &array = getArray(pointer);
   auto loadElement = [&](unsigned index) {
     std::vector<uint32_t> operands = access;
     operands.insert(operands.begin(), getElement(array, pointer, index));
-    return emit(Opcode::OpLoad, getType(array.element), operands);
+    return widen(emit(Opcode::OpLoad, getMemoryType(array.element), operands), array.element);
   };
   auto count = unsigned(layout.getTypeStoreSize(type) / array.elementBytes);
   if (count == 1) return define(load, bitcast(loadElement(0), array.element, type));
   Id result = getNumber(whole, 0);
   for (unsigned i = 0; i < count; ++i) {
-    Id part = convertInteger(loadElement(i), array.elementBytes * 8, bits);
+    Id part = convertInteger(loadElement(i), getWordBits(array.elementBytes * 8), getWordBits(bits));
     if (i) part = emit(Opcode::OpShiftLeftLogical, getType(whole), {part, module.getNumber(i * array.elementBytes * 8)});
     result = emit(Opcode::OpBitwiseOr, getType(whole), {result, part});
   }
@@ -137,21 +140,22 @@ void FunctionWriter::writeStore(const llvm::StoreInst &store) {
                  {place, module.getNumber(uint32_t(spirv::Scope::Device)), module.getNumber(isOrdered ? kOut : 0), getOperand(value)});
     return;
   }
-  auto write = [&](Id place, Id part) {
-    std::vector<uint32_t> operands{place, part};
+  auto write = [&](Id place, Id part, llvm::Type *held) {
+    std::vector<uint32_t> operands{place, narrow(part, held)};
     operands.insert(operands.end(), access.begin(), access.end());
     module.write(Opcode::OpStore, operands);
   };
-  if (!isArray(pointer)) return write(getPlace(pointer, type), getOperand(value));
+  if (!isArray(pointer)) return write(getPlace(pointer, type), getOperand(value), type);
   const Array &array = getArray(pointer);
   auto count = unsigned(layout.getTypeStoreSize(type) / array.elementBytes);
-  if (count == 1) return write(getElement(array, pointer, 0), bitcast(getOperand(value), type, array.element));
+  if (count == 1) return write(getElement(array, pointer, 0), bitcast(getOperand(value), type, array.element), array.element);
   auto *whole = llvm::IntegerType::get(type->getContext(), unsigned(layout.getTypeStoreSizeInBits(type)));
   Id bits = bitcast(getOperand(value), type, whole);
   for (unsigned i = 0; i < count; ++i) {
     Id part = bits;
     if (i) part = emit(Opcode::OpShiftRightLogical, getType(whole), {part, module.getNumber(i * array.elementBytes * 8)});
-    write(getElement(array, pointer, i), convertInteger(part, whole->getBitWidth(), array.elementBytes * 8));
+    part = convertInteger(part, getWordBits(whole->getBitWidth()), getWordBits(array.elementBytes * 8));
+    write(getElement(array, pointer, i), part, array.element);
   }
 }
 
@@ -227,7 +231,7 @@ void FunctionWriter::writeOffset(const llvm::GetElementPtrInst &gep) {
   llvm::SmallMapVector<llvm::Value *, llvm::APInt, 4> strides;
   llvm::cast<llvm::GEPOperator>(gep).collectOffset(layout, constant.getBitWidth(), strides, constant);
   for (auto &[index, stride] : strides) {
-    Id offset = convertInteger(getSigned(index), getContainerBits(index->getType()->getIntegerBitWidth()), bits, true);
+    Id offset = convertInteger(getSigned(index), getWordBits(index->getType()->getIntegerBitWidth()), bits, true);
     if (!stride.isOne()) offset = emit(Opcode::OpIMul, whole, {offset, module.getConstant(whole, stride.getZExtValue(), bits)});
     result = emit(Opcode::OpIAdd, whole, {result, offset});
   }

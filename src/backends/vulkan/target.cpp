@@ -58,6 +58,7 @@ public:
     legalize(module, {.hasF64 = features.hasF64,
                       .hasFma = features.hasFma,
                       .hasRounding64 = features.hasRounding64,
+                      .roundsHalves = features.roundsHalves,
                       .hasF32Add = features.hasF32Add,
                       .hasSharedF32Add = features.hasSharedF32Add});
     gpu::Entries binary;

@@ -1,7 +1,8 @@
 // values.cpp: types, constants and operands of the function
 //
-// SPIR-V has integers of 8, 16, 32 and 64 bits. Others are in the next larger one, with zeros above their own bits. Pointers are integers:
-// addresses of the device of 64 bits, offsets in arrays of 32.
+// Integers are in words of 32 or 64 bits, with zeros above their own bits; those of 8 and 16 bits exist in memory only. NVIDIA's driver
+// loses the wrap and the sign of shorter ones where it knows ranges. Pointers are integers: addresses of the device of 64 bits, offsets in
+// arrays of 32.
 #include "backends/vulkan/function_writer.h"
 
 #include "llvm/IR/Constants.h"
@@ -12,7 +13,7 @@ namespace qd::backends::vulkan {
 Id FunctionWriter::getType(llvm::Type *type) {
   if (type->isVoidTy()) return module.getVoid();
   if (type->isIntegerTy(1)) return module.getBool();
-  if (type->isIntegerTy()) return module.getInt(getContainerBits(type->getIntegerBitWidth()));
+  if (type->isIntegerTy()) return module.getInt(getWordBits(type->getIntegerBitWidth()));
   if (type->isPointerTy()) return module.getInt(type->getPointerAddressSpace() ? 32 : 64);
   if (type->isHalfTy() || type->isFloatTy() || type->isDoubleTy()) return module.getFloat(type->getScalarSizeInBits());
   if (auto *pair = llvm::dyn_cast<llvm::StructType>(type)) {
@@ -25,10 +26,13 @@ Id FunctionWriter::getType(llvm::Type *type) {
   refuse("values of the type " + text);
 }
 
+Id FunctionWriter::getMemoryType(llvm::Type *type) {
+  return isShortInteger(type) ? module.getInt(getContainerBits(type->getIntegerBitWidth())) : getType(type);
+}
+
 Id FunctionWriter::getNumber(llvm::Type *type, uint64_t value) {
   return module.getConstant(getType(type), value,
-                            type->isPointerTy() ? (type->getPointerAddressSpace() ? 32 : 64)
-                                                : getContainerBits(type->getIntegerBitWidth()));
+                            type->isPointerTy() ? (type->getPointerAddressSpace() ? 32 : 64) : getWordBits(type->getIntegerBitWidth()));
 }
 
 Id FunctionWriter::getConstant(const llvm::Constant &constant) {
@@ -41,12 +45,7 @@ Id FunctionWriter::getConstant(const llvm::Constant &constant) {
     return module.getConstant(getType(type), number->getValueAPF().bitcastToAPInt().getZExtValue(), type->getScalarSizeInBits());
   // Any value will do for poison.
   if (llvm::isa<llvm::UndefValue, llvm::ConstantPointerNull, llvm::ConstantAggregateZero>(constant)) return module.getNull(getType(type));
-  if (llvm::isa<llvm::GlobalVariable>(constant)) return getNumber(type, 0);
-  if (type->isPointerTy())
-    if (std::optional<uint64_t> number = structured::readPointer(constant, layout)) return getNumber(type, *number);
-  if (auto *expression = llvm::dyn_cast<llvm::ConstantExpr>(&constant);
-      expression && expression->getOpcode() == llvm::Instruction::PtrToInt)
-    return getNumber(type, 0);
+  if (std::optional<uint64_t> number = structured::readAddress(constant, layout)) return getNumber(type, *number);
   if (auto *aggregate = llvm::dyn_cast<llvm::ConstantStruct>(&constant)) {
     std::vector<uint32_t> members;
     for (const llvm::Use &member : aggregate->operands()) members.push_back(getConstant(*llvm::cast<llvm::Constant>(member.get())));
@@ -92,7 +91,7 @@ Id FunctionWriter::emitGlsl(Glsl number, Id type, llvm::ArrayRef<uint32_t> opera
 
 Id FunctionWriter::mask(llvm::Type *type, Id value) {
   unsigned bits = type->getIntegerBitWidth();
-  if (bits == getContainerBits(bits)) return value;
+  if (bits == getWordBits(bits)) return value;
   return emit(Opcode::OpBitwiseAnd, getType(type), {value, getNumber(type, llvm::maskTrailingOnes<uint64_t>(bits))});
 }
 
@@ -100,7 +99,7 @@ Id FunctionWriter::getSigned(const llvm::Value *value) {
   llvm::Type *type = value->getType();
   Id id = getOperand(value);
   if (!type->isIntegerTy() || type->isIntegerTy(1)) return id;
-  unsigned bits = type->getIntegerBitWidth(), free = getContainerBits(bits) - bits;
+  unsigned bits = type->getIntegerBitWidth(), free = getWordBits(bits) - bits;
   if (!free) return id;
   Id raised = emit(Opcode::OpShiftLeftLogical, getType(type), {id, module.getNumber(free)});
   return emit(Opcode::OpShiftRightArithmetic, getType(type), {raised, module.getNumber(free)});
@@ -108,19 +107,22 @@ Id FunctionWriter::getSigned(const llvm::Value *value) {
 
 Id FunctionWriter::convertInteger(Id value, unsigned fromBits, unsigned toBits, bool isSigned) {
   if (fromBits == toBits) return value;
-  if (fromBits < 32 && isSigned) {
-    // NVIDIA's driver drops the wrap of the negative of -128 or -32768 where it knows that a sign is extended.
-    Id u32 = module.getInt(32), sign = module.getNumber(1u << (fromBits - 1));
-    Id flipped = emit(Opcode::OpBitwiseXor, u32, {emit(Opcode::OpUConvert, u32, {value}), sign});
-    return convertInteger(emit(Opcode::OpISub, u32, {flipped, sign}), 32, toBits, true);
-  }
   return emit(isSigned ? Opcode::OpSConvert : Opcode::OpUConvert, module.getInt(toBits), {value});
 }
 
-/// Between types of one size, as they are in memory.
+/// Between types of one size.
 Id FunctionWriter::bitcast(Id value, llvm::Type *from, llvm::Type *to) {
-  Id type = getType(to);
-  return getType(from) == type ? value : emit(Opcode::OpBitcast, type, {value});
+  if (getType(from) == getType(to)) return value;
+  Id own = narrow(value, from), type = getMemoryType(to);
+  return widen(getMemoryType(from) == type ? own : emit(Opcode::OpBitcast, type, {own}), to);
+}
+
+Id FunctionWriter::narrow(Id value, llvm::Type *type) {
+  return isShortInteger(type) ? emit(Opcode::OpUConvert, getMemoryType(type), {value}) : value;
+}
+
+Id FunctionWriter::widen(Id value, llvm::Type *type) {
+  return isShortInteger(type) ? emit(Opcode::OpUConvert, getType(type), {value}) : value;
 }
 
 } // namespace qd::backends::vulkan

@@ -333,3 +333,18 @@ def test_and_or_of_matrices_and_of_truths():
 def test_and_or_of_float_vectors_are_refused(expression):
     with pytest.raises(qd.QuadrantsTypeError, match="unsupported operand type"):
         run(f"v = qd.Vector([1.0, 0.0])\nw = qd.Vector([1, n])\nx = {expression}", None, n=("qd.i32", 1))
+
+
+@pytest.mark.parametrize("dtype", [qd.i8, qd.u8, qd.i16, qd.u16, qd.i64], ids=str)
+def test_components_of_one_element_are_updated_by_all_threads(dtype):
+    """On GPUs in copies in shared memory, where short components are parts of words at known places."""
+
+    @qd.kernel
+    def tally(x: qd.types.ndarray(qd.types.vector(3, dtype), 1), values: qd.types.ndarray(qd.i32, 1)):
+        for i in values:
+            x[i % 1] += qd.cast(qd.Vector([values[i], 1, -values[i]]), dtype)
+
+    x = qd.Vector.ndarray(3, dtype, shape=(1,))
+    x.fill(100)
+    tally(x, np.arange(40, dtype=np.int32))
+    assert x.to_numpy()[0].tolist() == np.array([100 + 780, 140, 100 - 780]).astype(x.to_numpy().dtype).tolist()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import quadrants as qd
-from tests.python.vulkan.vulkan_device import find_absence, watch_modules
+from quadrants import _compiler  # type: ignore[attr-defined]
+from tests.python.vulkan.vulkan_device import find_absence, needs_validator, validate, watch_modules
 
 pytestmark = pytest.mark.skipif(bool(find_absence()), reason="no Vulkan device")
 
 S_REM, S_MOD = 138, 139
+TYPE_INT, TYPE_FLOAT, F_DIV = 21, 22, 136
+ARITHMETIC = {*range(128, 145), *range(194, 202), 205}  # with sums, products, quotients, shifts, words of bits, counts of bits
 LOAD, STORE, MEMBER_DECORATE, ACCESS_CHAIN, VARIABLE = 61, 62, 72, 65, 59
 NON_PRIVATE, NON_WRITABLE, PUSH_CONSTANT = 0x20, 24, 9
 
@@ -25,6 +29,22 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     found: list[bytes] = []
     watch_modules(monkeypatch, found.append)
     qd.init(arch=qd.vulkan, offline_cache=False, log_level="error")
+    yield found
+    qd.reset()
+
+
+@pytest.fixture
+def modules_of_careless_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """The same, made for a device whose driver rounds neither quotients nor f16 as it should."""
+    found: list[bytes] = []
+    watch_modules(monkeypatch, found.append)
+    compile_plain = _compiler.compile
+
+    def compile_for_it(*arguments: Any) -> Any:
+        return compile_plain(*(one.replace(",quotients", "").replace(",halves", "") if isinstance(one, str) else one for one in arguments))
+
+    monkeypatch.setattr(_compiler, "compile", compile_for_it)
+    qd.init(arch=qd.vulkan, offline_cache=False, fast_math=False, log_level="error")
     yield found
     qd.reset()
 
@@ -163,3 +183,87 @@ def test_no_remainder_is_left_to_the_driver(modules: list[bytes], dtype: Any) ->
     np.testing.assert_array_equal(rests, np.stack([a % b, np.fmod(a, b), a % 17], axis=1))
     (module,) = modules
     assert not {S_REM, S_MOD} & {number for number, _ in read(module)}
+
+
+def test_short_integers_exist_in_memory_only(modules: list[bytes]) -> None:
+    """NVIDIA's driver loses the wrap and the sign of values of 8 and 16 bits."""
+
+    @qd.kernel
+    def mix(a: qd.types.ndarray(qd.i8, 1), b: qd.types.ndarray(qd.u16, 1), results: qd.types.ndarray(qd.i32, 2)):
+        for i in a:
+            a[i] = (a[i] * a[i] - a[i]) >> 1
+            b[i] += qd.cast(a[i], qd.u16) << 3
+            results[i, 0], results[i, 1] = a[i], b[i]
+            results[i, 2], results[i, 3] = qd.math.popcnt(a[i]), qd.math.clz(b[i])
+
+    a, b = np.arange(-128, 128, dtype=np.int8), np.arange(65280, 65536).astype(np.uint16)
+    results = np.zeros((256, 4), np.int32)
+    expected = (a * a - a) >> 1
+    raised = b + (expected.astype(np.uint16) << 3)
+    mix(a, b, results)
+    ones = [bin(value & 255).count("1") for value in expected.tolist()]
+    zeros = [16 - value.bit_length() for value in raised.tolist()]
+    np.testing.assert_array_equal(results, np.stack([expected, raised, ones, zeros], axis=1))
+    (module,) = modules
+    short = {operands[0] for number, operands in read(module) if number == TYPE_INT and operands[1] < 32}
+    assert len(short) == 2
+    assert not any(number in ARITHMETIC and operands[0] in short for number, operands in read(module))
+
+
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64], ids=str)
+def test_numbers_that_were_f16_are_rounded(modules_of_careless_driver: list[bytes], dtype: Any) -> None:
+    """Also where the driver leaves out that f16 came between."""
+
+    @qd.kernel
+    def quantize(values: qd.types.ndarray(dtype, 1), out: qd.types.ndarray(dtype, 1)):
+        for i in values:
+            half = qd.cast(values[i], qd.f16)
+            if values[i] > 3:
+                half = qd.cast(-values[i], qd.f16)
+            out[i] = half
+
+    random = np.random.default_rng(0)
+    element = np.dtype(str(dtype).replace("f", "float"))
+    spread = random.standard_normal(20000) * 10.0 ** random.integers(-9, 7, 20000)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, 2**-14, 2**-24, 2**-25, 3 * 2**-25, 1 + 2**-11, 1 + 3 * 2**-11]
+    values = np.concatenate([spread, ends, -np.array(ends)]).astype(element)
+    out = np.zeros_like(values)
+    quantize(values, out)
+    with np.errstate(over="ignore"):
+        expected = np.where(values > 3, -values, values).astype(np.float16).astype(element)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
+
+
+def test_quotients_of_f64_are_not_narrowed(modules_of_careless_driver: list[bytes]) -> None:
+    """LLVM computes a quotient of numbers that were f32, and become f32 again, as f32."""
+
+    @qd.kernel
+    def divide(a: qd.types.ndarray(qd.f32, 1), out: qd.types.ndarray(qd.f32, 1)):
+        for i in a:
+            out[i] = qd.cast(qd.cast(7, qd.f64) / qd.cast(a[i], qd.f64), qd.f32)
+
+    a = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    out = np.zeros_like(a)
+    divide(a, out)
+    np.testing.assert_array_equal(out, (7 / a.astype(np.float64)).astype(np.float32))
+    (module,) = modules_of_careless_driver
+    wide = {operands[0] for number, operands in read(module) if number == TYPE_FLOAT and operands[1] == 64}
+    quotients = [operands[0] for number, operands in read(module) if number == F_DIV]
+    assert quotients and set(quotients) <= wide
+
+
+@needs_validator
+def test_what_a_compare_exchange_found_is_an_index(modules: list[bytes], tmp_path: Path) -> None:
+    """LLVM freezes the pair of what was found and whether it was replaced."""
+
+    @qd.kernel
+    def exchange(x: qd.types.ndarray(qd.i32, 1), n: qd.i32) -> qd.i32:
+        found = qd.atomic_cas(x[n % 3], x[0], 7)
+        return x[found % 3] + found
+
+    x = np.arange(3, dtype=np.int32)
+    assert exchange(x, 1) == 2 and x.tolist() == [0, 1, 2]
+    assert exchange(x, 3) == 7 and x.tolist() == [7, 1, 2]
+    for module in modules:
+        validate(module, tmp_path)
