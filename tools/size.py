@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_564, "python": 18_507}
+TOTALS = {"src": 47_623, "python": 18_507}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 413,  # files directly in src
     "src/artifact": 563,
-    "src/backends": 10_023,
+    "src/backends": 10_082,
     "src/bindings": 664,
     "src/codegen": 7_619,
     "src/devlib": 1_234,
