@@ -91,12 +91,15 @@ def TaskOp : QdOp<"task", [SingleBlock, NoTerminator]> {
 }
 
 // Runs its body once, and repeats it while `condition` is true at the end of the body. Its parent is a kernel or another `qd.repeat`; its
-// body is split into tasks like the kernel's. After `split_tasks` the condition is a place in the scratch block.
+// body is split into tasks like the kernel's. `rounds`, where the body draws random numbers, counts its rounds, also over those of a
+// repeat around it. After `split_tasks` both are places in the scratch block.
 def RepeatOp : QdOp<"repeat", [SingleBlock, NoRegionArguments, NoTerminator,
     Needs<"the condition is a u1", "::llvm::cast<RefType>($condition.getType()).getPointee().isInteger(1)">]> {
-  let arguments = (ins AnyPlace:$condition);
+  let arguments = (ins AnyPlace:$condition, Optional<AnyPlace>:$rounds);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`while` $condition attr-dict-with-keyword $body `:` type($condition)";
+  let assemblyFormat = [{
+    `while` $condition (`counting` $rounds^)? attr-dict-with-keyword $body `:` type($condition) (`,` type($rounds)^)?
+  }];
 }
 
 // Calls an instance of a function.

@@ -100,7 +100,8 @@ private:
     return failure(walked.wasInterrupted());
   }
 
-  /// Replaces each gate by its operations, which keep its number: a parallel loop in a gate becomes a task, too.
+  /// Replaces each gate with a parallel loop by its operations, which keep its number: the loop becomes a task, too. The other ones remain
+  /// branches of the serial tasks around them.
   void flattenGates(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto repeat = dyn_cast<RepeatOp>(op)) flattenGates(repeat.getBody().front());
@@ -108,6 +109,10 @@ private:
       Attribute number = op.getAttr(kGate), streamBlock = op.getAttr(kStreamBlock);
       if (!gate || !number) continue;
       Block &inside = gate.getThenRegion().front();
+      if (llvm::none_of(inside, isParallelLoop)) {
+        gate->removeAttr(kGate);
+        continue;
+      }
       inside.back().erase();
       for (Operation &inner : inside) {
         inner.setAttr(kGate, number);

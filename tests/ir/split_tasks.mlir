@@ -162,24 +162,48 @@ qd.kernel @variable_assigned_once [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// Operations in a gate become tasks with its number; equal numbers share a serial task. The position gets a slot even if only one task
-// stores it, and the comparison of the gate goes.
+// A repeat that draws random numbers counts its rounds in the scratch block, like its condition.
+// CHECK-LABEL: qd.kernel @counted_rounds
+// CHECK: qd.repeat while %{{.*}} counting %[[ROUNDS:.*]] {
+// CHECK: %[[SAME:.*]] = qd.scratch [[SLOT:.*]] : !qd.ref<ui32>
+// CHECK: qd.store %{{.*}}, %[[SAME]]
+qd.kernel @counted_rounds [] attributes {argument_bytes = 4 : i32} {
+  %one = qd.constant 1 : ui32
+  %rounds = qd.local : !qd.ref<ui32>
+  qd.store %one, %rounds : !qd.ref<ui32>
+  %again = qd.local : !qd.ref<i1>
+  qd.repeat while %again counting %rounds {
+    %false = qd.constant false
+    qd.store %false, %again : !qd.ref<i1>
+    %before = qd.load %rounds : !qd.ref<ui32>
+    %after = qd.binary add %before, %one : ui32, ui32 -> ui32
+    qd.store %after, %rounds : !qd.ref<ui32>
+  } : !qd.ref<i1>, !qd.ref<ui32>
+}
+
+// -----
+
+// Operations in a gate with a parallel loop become tasks with its number; other gates stay branches of serial tasks. The position gets a
+// slot even if only one task stores it, and the comparison of a gate that became tasks goes.
 // CHECK-LABEL: qd.kernel @gates
 // CHECK-SAME: qd.position = 0 : i32
 // CHECK: qd.task {
 // CHECK: %[[POSITION:.*]] = qd.scratch 0 : !qd.ref<si32>
 // CHECK: qd.store %{{.*}}, %[[POSITION]]
-// CHECK: }
-// CHECK: qd.task attributes {qd.gate = 0 : i32} {
+// CHECK: %[[RUNS:.*]] = qd.binary le
+// CHECK-NEXT: qd.if %[[RUNS]] {
 // CHECK-NEXT: qd.print ["first"]
+// CHECK-NEXT: qd.yield
+// CHECK-NEXT: }
 // CHECK-NEXT: }
 // CHECK: qd.task parallel attributes {qd.gate = 1 : i32} {
 // CHECK: }
 // CHECK: qd.task attributes {qd.gate = 1 : i32} {
 // CHECK-NEXT: qd.print ["second"]
-// CHECK-NEXT: qd.print ["third"]
 // CHECK-NEXT: }
-// CHECK-NOT: qd.binary
+// CHECK-NEXT: qd.task {
+// CHECK: qd.if
+// CHECK-NEXT: qd.print ["third"]
 qd.kernel @gates [] attributes {argument_bytes = 4 : i32} {
   %start = qd.argument 0 : si32
   %position = qd.local {qd.position} : !qd.ref<si32>

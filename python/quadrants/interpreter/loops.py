@@ -29,17 +29,19 @@ class Loops(Accesses):
         return self.truth(value) and not self.dry
 
     def rounds(self, flag: Any) -> Iterator[None]:
-        """Yields the iterations of `while qd.graph.do_while(flag)`: one, and further ones while the flag is not zero after an iteration."""
-        self.random.enter(first := self.random.count + 1)
+        """Yields the iterations of `while qd.graph.do_while(flag)`."""
+        return self.random.repeat(self._rounds(flag))
+
+    def _rounds(self, flag: Any) -> Iterator[None]:
+        """Yields the iterations of a do_while: one, and further ones while the flag is not zero after an iteration."""
         yield
         most = _options.get("graph_max_iterations") if options.debug else 0
         for number in itertools.count(1):
             if self.dry or not self.runs() or not self.tensor(flag).data[()]:  # type: ignore[union-attr]
-                return self.random.enter(self.random.count + 1)
+                return
             if number == most:
                 advice = "set the option graph_max_iterations where it needs more"
                 raise QuadrantsAssertionError(f"qd.graph.do_while() has run {most} rounds, and its flag is not zero: {advice}")
-            self.random.enter(first)
             yield
 
     def runs(self, loops: int = 0) -> bool:
@@ -49,6 +51,10 @@ class Loops(Accesses):
         if (runs := self.awaited is None and self.suspended is None) is False and loops:
             self.random.enter(self.random.count + loops)
         return runs
+
+    def section(self) -> None:
+        """Begins or ends statements that run beside others."""
+        self.random.enter(self.random.count + 1)
 
     def nest(self, change: int) -> None:
         """Begins (1) or ends (-1) a run-time branch or loop whose inner loops are serial."""

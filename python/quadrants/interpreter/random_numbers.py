@@ -1,10 +1,12 @@
 """The random numbers of interpreted kernels: the same as those of compiled ones (src/codegen/llvm/random_numbers.cpp).
 
-A number depends on the seed, the launch, the task, the iteration of its parallel loop, and how many numbers that iteration has drawn.
+A number depends on the seed, the launch, the rounds of the innermost do_while before this one, the task, the iteration of its parallel
+loop, and how many numbers that iteration has drawn.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +29,7 @@ class RandomNumbers:
     def begin(self, draws: bool = False) -> None:
         """Begins a launch; `draws` is whether it draws numbers that later launches do not draw again."""
         self.launch = self.launches
+        self.round, self.rounds = 0, collections.Counter[int]()  # of the innermost do_while, and of each one
         self.launches += draws
         self.nested = 0  # number of run-time branches and loops around the current statement: at 0, loops are parallel
         self.is_serial = False  # the next loop
@@ -35,6 +38,17 @@ class RandomNumbers:
     def enter(self, count: int, iteration: int = 0, is_parallel: bool = False) -> None:
         """Begins an iteration of a parallel loop, or statements between two of them; `count` parallel loops have ended before."""
         self.count, self.task, self.iteration, self.call = count, 2 * count + is_parallel, iteration, 0
+
+    def repeat(self, rounds: Iterator[None]) -> Iterator[None]:
+        """Yields the rounds of a do_while."""
+        outer, first = self.round, self.count + 1
+        for _ in rounds:
+            self.round = self.rounds[first]
+            self.enter(first)
+            yield
+            self.rounds[first] += 1
+        self.round = outer
+        self.enter(self.count + 1)
 
     def loop(self, iterator: Iterator[Any]) -> Iterator[Any]:
         """Yields the same items, the values of a loop's variable."""
@@ -52,7 +66,8 @@ class RandomNumbers:
 
     def draw(self, dtype: np.dtype) -> Any:
         """Returns a float in [0, 1), or an integer over the full range of its type."""
-        bits, single, double = _runtime.draw_random(self.iteration, self.call, self.key, self.launch, self.task)
+        launch = self.launch + (self.round << 32) & 2**64 - 1
+        bits, single, double = _runtime.draw_random(self.iteration, self.call, self.key, launch, self.task)
         self.call += 1
         if dtype.kind != "f":
             return np.bool_(bits & 1) if dtype.kind == "b" else np.frombuffer(bits.to_bytes(8, "little"), dtype)[0]

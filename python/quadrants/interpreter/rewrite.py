@@ -262,7 +262,9 @@ class Rewriter(ExpressionRewriter):
             body, declared = self.block(node.body)
             self.scopes[-1].update(declared)
             return [label, self.statement("resume_at", load(name), at=node), *body, self.statement("suspend", load(name), flag, at=node)]
-        return place(ast.If(literal(True), self.block(node.body)[0], []), node)
+        body, end = self.block(node.body)[0], self.statement("section", at=node)
+        is_section = not (isinstance(call, ast.Call) and self.builtin_name(call.func) == "graph_parallel_context")
+        return place(ast.If(literal(True), [self.statement("section", at=node), *body, end] if is_section else body, []), node)
 
     def visit_Return(self, node: ast.Return) -> Any:
         keeps_numbers = self.keeps_numbers and not self.function_depth

@@ -10,32 +10,61 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-/// Counts the parallel tasks and the ends of repeats before a task. Serial tasks do not count: which of them exist depends on options.
-static bool countBefore(Block &block, Operation *task, uint32_t &count) {
-  for (Operation &op : block) {
-    if (&op == task) return true;
-    if (auto other = dyn_cast<ir::TaskOp>(op)) count += other.getParallel();
-    if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
-      ++count;
-      if (countBefore(repeat.getBody().front(), task, count)) return true;
-      ++count;
-    }
-  }
-  return false;
-}
+namespace {
+/// Numbers the tasks of a kernel as the interpreter does: it counts the parallel loops that have ended, and the beginnings and ends of
+/// repeats and of blocks that run concurrently. Serial tasks do not count: which of them exist depends on options.
+struct TaskCounter {
+  Operation *task;
+  uint32_t count = 0, block = 0; ///< block: number of the last one that began
 
-/// The number of a task for its random numbers: even for serial tasks, odd for parallel ones. Tasks of gates and stream blocks follow each
-/// other without parallel tasks between them.
+  static uint32_t readBlock(Operation &op) {
+    auto number = op.getAttrOfType<IntegerAttr>(ir::kStreamBlock);
+    return number ? uint32_t(number.getInt()) : 0;
+  }
+
+  /// Whether the task was found.
+  bool visit(Block &body) {
+    for (Operation &op : body) {
+      block = std::max(block, readBlock(op));
+      if (&op == task) return true;
+      if (auto other = dyn_cast<ir::TaskOp>(op)) count += other.getParallel();
+      if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
+        ++count;
+        if (visit(repeat.getBody().front())) return true;
+        ++count;
+      }
+    }
+    return false;
+  }
+};
+} // namespace
+
+/// The number of a task for its random numbers: even for serial tasks, odd for parallel ones. A gate with a parallel loop has tasks for the
+/// statements around it, which follow other serial tasks.
 static uint32_t findNumber(Operation *task) {
-  uint32_t count = 0;
-  countBefore(task->getParentOfType<ir::KernelOp>().getBody().front(), task, count);
-  auto read = [&](llvm::StringRef name) { return task->hasAttr(name) ? uint32_t(task->getAttrOfType<IntegerAttr>(name).getInt()) : 0; };
-  return (2 * count + cast<ir::TaskOp>(task).getParallel()) ^ read(ir::kGate) << 20 ^ read(ir::kStreamBlock) << 12;
+  TaskCounter counter{task};
+  counter.visit(task->getParentOfType<ir::KernelOp>().getBody().front());
+  bool isInBlock = TaskCounter::readBlock(*task) != 0, isParallel = cast<ir::TaskOp>(task).getParallel();
+  uint32_t number = 2 * (counter.count + 2 * counter.block - isInBlock) + isParallel;
+  auto gate = task->getAttrOfType<IntegerAttr>(ir::kGate);
+  return gate && !isParallel ? number ^ (uint32_t(gate.getInt()) + 1) << 20 : number;
 }
 
 void RandomNumbers::makeCounter() { calls = in.makeSlot(in.widen(builder.getInt32Ty()), "random.calls"); }
 
 void RandomNumbers::reset() { builder.CreateStore(llvm::Constant::getNullValue(calls->getAllocatedType()), calls); }
+
+/// The number of the launch; its upper half has the rounds of the innermost do_while before this one.
+llvm::Value *RandomNumbers::getLaunchNumber() {
+  llvm::Value *number = launch.getField(kLaunchIndex);
+  auto repeat = dyn_cast<ir::RepeatOp>(task->getParentOp());
+  if (!repeat || !repeat.getRounds()) return number;
+  auto slot = repeat.getRounds().getDefiningOp<ir::ScratchOp>();
+  llvm::Value *pointer = in.offsetBy(launch.getField(kScratch), slot.getOffset());
+  llvm::LoadInst *rounds = builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4));
+  module.aliases.mark(rounds, module.aliases.getScratchScope());
+  return builder.CreateAdd(number, builder.CreateShl(builder.CreateZExt(rounds, builder.getInt64Ty()), 32));
+}
 
 Component RandomNumbers::draw(Type type) {
   Type drawn = type;
@@ -55,7 +84,7 @@ Component RandomNumbers::draw(Type type) {
   builder.CreateStore(builder.CreateAdd(call, step), calls);
 
   llvm::Value *index = iteration.value ? in.toVector(iteration) : in.splat(builder.getInt64(0));
-  llvm::SmallVector<llvm::Value *, 5> operands = {index, call, launch.getField(kRandomSeed), launch.getField(kLaunchIndex),
+  llvm::SmallVector<llvm::Value *, 5> operands = {index, call, launch.getField(kRandomSeed), getLaunchNumber(),
                                                   builder.getInt32(findNumber(task))};
   llvm::SmallVector<llvm::Type *, 5> types;
   for (llvm::Value *operand : operands) types.push_back(operand->getType());

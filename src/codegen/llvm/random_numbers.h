@@ -22,6 +22,8 @@ public:
   mlir::Operation *task = nullptr; ///< the code belongs to this task
 
 private:
+  llvm::Value *getLaunchNumber();
+
   LaunchAccess &launch;
   Operators &operators;
   llvm::AllocaInst *calls = nullptr;

@@ -456,15 +456,10 @@ Operand Functions::unifyReturns(ir::FuncOp op) {
     at.getValuesMutable().assign(operands);
   }
   bool isWanted = llvm::any_of(context.results.returns, [](const auto &made) { return !made.second.isNone(); });
-  // Annotated funcs may end with a loop, which may always return. Real funcs may not.
-  nb::object statements = getAttribute(context.source.tree, names().body);
-  NodeKind last = kindOf(nb::object(statements[nb::len(statements) - 1]));
-  bool mayFallThrough = !context.role.isReal && !context.results.types.is_none() && (last == NodeKind::For || last == NodeKind::While);
-  if (isWanted && !context.isTerminated && !mayFallThrough)
-    fail(error::kReturnType, "'" + context.source.name + "' does not return a value on every path");
+  if (isWanted && !context.isTerminated) fail(error::kReturnType, "'" + context.source.name + "' does not return a value on every path");
   builder.setInsertionPointToEnd(context.body->entry);
   if (context.body->entry->empty() || !context.body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
-    // This point is unreachable if every path returns a value; otherwise the result is unspecified, and zero here.
+    // Unreachable if the function returns values.
     SmallVector<mlir::Value> zeros;
     for (Type type : types) zeros.push_back(emitter.convert(emitter.constant(0, session.types.i32), type));
     create<ir::ReturnOp>(zeros);

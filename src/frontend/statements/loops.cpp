@@ -344,6 +344,20 @@ void Loops::checkRounds(const Operand &rounds, const Operand &flag) {
                        fragments.values);
 }
 
+/// Counts the rounds of a do_while whose body draws random numbers, which are others in each round.
+void Loops::countRounds(ir::RepeatOp repeat) {
+  mlir::Value rounds;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&repeat->getParentOfType<ir::KernelOp>().getBody().front());
+    rounds = create<ir::LocalOp>(ir::RefType::get(session.types.u32));
+    create<ir::StoreOp>(emitter.constant(0, session.types.u32), rounds);
+  }
+  mlir::Value count = create<ir::LoadOp>(session.types.u32, rounds), one = emitter.constant(1, session.types.u32);
+  create<ir::StoreOp>(emitter.binaryTyped(BinaryKind::add, count, one, "+"), rounds);
+  repeat.getRoundsMutable().assign(rounds);
+}
+
 void Loops::visitRepeat(nb::handle at, nb::handle callee) {
   Tensor flag = visitRepeatFlag(getAttribute(at, names().test), callee);
   mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
@@ -352,7 +366,7 @@ void Loops::visitRepeat(nb::handle at, nb::handle callee) {
     rounds = Place{create<ir::LocalOp>(ir::RefType::get(session.types.i64))};
     variables().storeTyped(rounds, emitter.constant(0, session.types.i64));
   }
-  auto op = create<ir::RepeatOp>(again);
+  auto op = create<ir::RepeatOp>(again, mlir::Value());
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&op.getBody());
@@ -367,6 +381,7 @@ void Loops::visitRepeat(nb::handle at, nb::handle callee) {
     mlir::Value goesOn = emitter.nonZero(conversions.emit(left));
     create<ir::StoreOp>(session.checkpoints ? checkpoints().endRound(goesOn) : goesOn, again);
     if (rounds.isGiven()) checkRounds(rounds, left);
+    if (session.artifact.drawsRandom) countRounds(op);
   }
   statements().visitBlock(getAttribute(at, names().orelse));
 }

@@ -25,6 +25,7 @@ private:
   void visitRepeat(nb::handle node, nb::handle callee);
   /// Counts the rounds of a do_while and fails the launch above the limit.
   void checkRounds(const Operand &rounds, const Operand &flag);
+  void countRounds(ir::RepeatOp repeat);
   void unroll(nb::handle node, const Operand &iterable);
   /// Like bindLoopVariable, with a variable for each index that the body assigns.
   void bindIndices(nb::handle target, const Operand &value, nb::handle body);

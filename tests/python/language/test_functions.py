@@ -571,35 +571,26 @@ def test_endless_loops_of_real_functions_need_no_return_after_them(body, n, expe
     assert run(body.replace("\n    ", "\n"), n=("qd.i32", n)) == expected
 
 
-def test_a_func_whose_loop_returns_needs_no_return_after_it():
-    @qd.func
-    def find(x: qd.template(), value) -> qd.i32:
-        for i in range(8):
-            if x[i] == value:
-                return i
+@pytest.mark.parametrize("result", ["", " -> qd.i32"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if n > 3:\n        return 7",
+        "for i in range(n):\n        if i == 2:\n            return i",
+        "while n > 0:\n        return n",
+        "for i in range(n):\n        if i == 2:\n            return i\n    else:\n        n += 1",
+        "while True:\n        if n > 5:\n            break\n        return n",
+    ],
+)
+def test_a_func_that_misses_a_return_on_a_path_is_refused(body, result):
+    with pytest.raises(qd.QuadrantsCompilationError, match="'f' does not return a value on every path"):
+        run("return f(n)", preamble=f"@qd.func\ndef f(n){result}:\n    {body}\n", n=("qd.i32", 1))
 
-    x = qd.field(qd.i32, shape=8)
-    x[5] = 3
 
-    @qd.kernel
-    def k(value: qd.i32) -> qd.i32:
-        return find(x, value)
-
-    assert [k(3), k(0)] == [5, 0]
-
-
-def test_a_func_that_misses_a_return_on_a_path_is_refused():
-    @qd.func
-    def f(n) -> qd.i32:
-        if n > 3:
-            return 7
-
-    @qd.kernel
-    def k(n: qd.i32) -> qd.i32:
-        return f(n)
-
-    with pytest.raises(qd.QuadrantsCompilationError, match="does not return a value on every path"):
-        k(1)
+@pytest.mark.parametrize("result", ["", " -> qd.i32"])
+def test_a_func_may_end_with_an_endless_loop_that_returns(result):
+    body = "while True:\n        for i in range(9):\n            if i > n:\n                break\n        n += 3\n        if n > 7:\n            return n"
+    assert run("return f(n)", preamble=f"@qd.func\ndef f(n){result}:\n    {body}\n", n=("qd.i32", 2)) == 8
 
 
 @pytest.mark.parametrize(

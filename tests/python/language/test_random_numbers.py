@@ -167,6 +167,114 @@ def test_numbers_of_repeated_tasks_are_the_same_when_interpreted(compare):
     assert len(set(compare(make)[0].tolist())) == 5
 
 
+NESTED = """
+@qd.real_func
+def several(n: qd.i32) -> qd.f32:
+    total = qd.random()
+    for _ in range(n):
+        total += qd.random()
+    return total
+
+@qd.kernel(graph=True)
+def rounds(x: qd.types.ndarray(), n: qd.types.ndarray(), outer: qd.types.ndarray(), inner: qd.types.ndarray()):
+    x[11, 0] = qd.random()
+    while qd.graph.do_while(outer):
+        for i in range(4):
+            x[n[()], i] = qd.random()
+        x[n[()], 4] = qd.random()
+        inner[()] = 2
+        while qd.graph.do_while(inner):
+            for i in range(5, 8):
+                x[n[()], i] = qd.random()
+            x[n[()], 8] = several(2)
+            n[()] += 1
+            inner[()] -= 1
+        x[n[()] - 1, 9] = qd.random()
+        outer[()] -= 1
+    x[11, 1] = qd.random()
+"""
+
+
+def test_each_round_of_a_do_while_draws_other_numbers(compare):
+    def make():
+        rounds = define(NESTED)["rounds"]
+        results = []
+        for count in (4, 2):
+            x, n, outer, inner = qd.ndarray(qd.f32, (12, 10)), *(qd.ndarray(qd.i32, ()) for _ in range(3))
+            outer.fill(count)
+            rounds(x, n, outer, inner)
+            results.append(x.to_numpy())
+        return results
+
+    drawn = np.concatenate([found[found != 0] for found in compare(make)])
+    assert len(drawn) == 2 * 2 + 6 * (5 + 2 * 4 + 1) == len(set(drawn.tolist()))
+
+
+def test_statements_between_checkpoints_draw_different_numbers(compare):
+    def make():
+        x, flag = qd.ndarray(qd.f32, 10), qd.ndarray(qd.i32, ())
+
+        @qd.kernel(graph=True, checkpoints=True)
+        def draw(x: qd.types.ndarray(), flag: qd.types.ndarray()):
+            with qd.checkpoint(1, yield_on=flag):
+                first = qd.random()
+                x[0] = qd.random()
+                second = qd.random()
+                x[1] = first
+                x[2] = second
+            for i in range(3, 5):
+                x[i] = qd.random()
+            with qd.checkpoint(2, yield_on=flag):
+                x[5] = qd.random()
+            x[6] = qd.random()
+
+        draw(x, flag)
+        before = x.to_numpy()
+        flag.fill(1)
+        draw(x, flag)
+        draw.resume(x, flag, from_checkpoint=2)
+        flag.fill(0)
+        draw.resume(x, flag, from_checkpoint=2)
+        return before, x.to_numpy()
+
+    drawn = np.concatenate([found[:7] for found in compare(make)])
+    assert 0 not in drawn and len(set(drawn.tolist())) == 12  # no launch that was resumed behind the loop ran it
+
+
+@pytest.mark.parametrize("section", ["qd.graph.parallel", "qd.stream_parallel"])
+def test_statements_around_and_in_sections_draw_different_numbers(compare, section):
+    is_graph = section == "qd.graph.parallel"
+    around = "with qd.graph.parallel_context():" if is_graph else "if qd.static(True):"
+    alone = "{} = qd.random()" if is_graph else "pass"
+    source = f"""
+@qd.kernel(graph={is_graph})
+def draw(x: qd.types.ndarray(), y: qd.types.ndarray()):
+    {alone.format("x[0]")}
+    {around}
+        with {section}():
+            x[1] = qd.random()
+        with {section}():
+            for i in range(2, 4):
+                x[i] = qd.random()
+            x[4] = qd.random()
+    {alone.format("x[5]")}
+    {around}
+        with {section}():
+            y[0] = qd.random()
+            for i in range(1, 3):
+                y[i] = qd.random()
+    {alone.format("y[3]")}
+"""
+
+    def make():
+        x, y = qd.ndarray(qd.f32, 6), qd.ndarray(qd.f32, 4)
+        define(source)["draw"](x, y)
+        return x.to_numpy(), y.to_numpy()
+
+    drawn = np.concatenate(compare(make))
+    assert len(set(drawn[drawn != 0].tolist())) == (10 if is_graph else 7)
+
+
 def test_launches_without_random_numbers_do_not_change_those_of_others(on_every_backend):
     @qd.kernel
     def draw() -> qd.u64:
