@@ -8,7 +8,6 @@
 
 #include "launch/capture.h"
 #include "launch/containers/data_type.h"
-#include "launch/containers/external_array.h"
 #define QD_IMPORT_NUMPY
 #include "launch/containers/transfer.h"
 #include "launch/numpy.h"
@@ -21,7 +20,6 @@
 #include <cstring>
 #include <frameobject.h>
 #include <new>
-#include <set>
 #include <string>
 #include <structmember.h>
 
@@ -295,70 +293,6 @@ static PyObject *getStateName(TensorObject &object) {
   return PyUnicode_InternFromString(names[size_t(object.tensor.state)]);
 }
 
-MemoryRange getMemoryRange(PyObject *object) {
-  if (isTensor(object)) {
-    const Tensor &tensor = getTensor(object);
-    if (!tensor.data) return {}; // its program has ended
-    return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
-  }
-  ExternalArray array;
-  return readExternal(object, array) ? array.getRange() : std::pair<unsigned char *, unsigned char *>();
-}
-
-bool mayOverlap(PyObject *a, PyObject *b) {
-  auto first = getMemoryRange(a), second = getMemoryRange(b);
-  if (first.first >= second.second || second.first >= first.second) return false;
-  return !isTensor(a) || !isTensor(b) || mayOverlap(getTensor(a), getTensor(b));
-}
-
-static PyObject *overlap(PyObject *, PyObject *args) {
-  return guard([&]() -> PyObject * {
-    PyObject *objects[2];
-    if (!PyArg_ParseTuple(args, "OO:may_overlap", &objects[0], &objects[1])) return nullptr;
-    Ref arrays[2];
-    for (int i = 0; i < 2; ++i) {
-      if (isTensor(objects[i]) && !getTensor(objects[i]).data) Py_RETURN_FALSE;
-      ExternalArray array;
-      bool isSeen = isTensor(objects[i]) || readExternal(objects[i], array);
-      arrays[i] = isSeen ? Ref::borrow(objects[i]) : Ref::adopt(PyArray_FROM_O(objects[i]));
-    }
-    return PyBool_FromLong(mayOverlap(arrays[0].get(), arrays[1].get()));
-  });
-}
-
-static PyObject *listShared(PyObject *, PyObject *sequence) {
-  return guard([&]() -> PyObject * {
-    Ref objects = Ref::adopt(PySequence_Fast(sequence, "list_shared takes a list"));
-    struct Entry {
-      MemoryRange range;
-      PyObject *object;
-      Py_ssize_t number;
-    };
-    std::vector<Entry> entries;
-    std::set<Py_ssize_t> shared;
-    if (!objects) return nullptr;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(objects.get()); ++i) {
-      PyObject *object = PySequence_Fast_GET_ITEM(objects.get(), i);
-      ExternalArray array;
-      if (isTensor(object) && !getTensor(object).data) continue;
-      if (isTensor(object) || readExternal(object, array))
-        entries.push_back({getMemoryRange(object), object, i});
-      else
-        shared.insert(i); // its memory is not allocated yet
-    }
-    std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.range < b.range; });
-    for (size_t i = 0; i < entries.size(); ++i)
-      for (size_t k = i + 1; k < entries.size() && entries[k].range.first < entries[i].range.second; ++k)
-        if (mayOverlap(entries[i].object, entries[k].object)) shared.insert({entries[i].number, entries[k].number});
-    Ref numbers = Ref::adopt(PyList_New(0));
-    for (Py_ssize_t number : shared) {
-      Ref value = Ref::adopt(PyLong_FromSsize_t(number));
-      if (PyList_Append(numbers.get(), value.get()) != 0) return nullptr;
-    }
-    return numbers.release();
-  });
-}
-
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
   for (TensorObject *object = allTensors.first; object; object = object->next)
@@ -463,13 +397,12 @@ void addTensorTypes(PyObject *module) {
   wrapperType =
       addType(module, {"quadrants._runtime.TensorBase", sizeof(WrapperObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, wrapperSlots});
   static PyMethodDef functions[] = {
-      {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
-      {"list_shared", listShared, METH_O, "Indices of the containers and arrays of a list that may share memory with another one in it."},
       {"clear_shadows", clearShadows, METH_O, "Set all gradients (1) or tangents (2) to zero; skip those that are zero."},
       {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each container with memory."},
       {"count_containers", countTensors, METH_NOARGS, "Number of fields and ndarrays with memory."},
       {}};
   PyModule_AddFunctions(module, functions);
+  addMemoryRanges(module);
   addSubviews(module);
   addFastMethods(module);
 }

@@ -60,6 +60,7 @@ MemoryRange getMemoryRange(PyObject *object);
 PyObject *makeElementShape(const layout::ValueType &element);
 /// Whether elements of two containers or NumPy arrays may share memory. Compares bounds, and for two containers also layouts.
 bool mayOverlap(PyObject *a, PyObject *b);
+void addMemoryRanges(PyObject *module);
 
 /// The first of all containers, which are linked by `next`.
 TensorObject *getFirstTensor();
