@@ -53,7 +53,7 @@ def check_undecorated(function: Any, what: str) -> None:
     """Raises if another decorator stands between the decorator `what` and the function."""
     if hasattr(function, "__wrapped__"):
         raise QuadrantsSyntaxError(
-            f"Cant put {what} in front of other annotations: it must be the innermost decorator [KERNEL_ANNOTATION_ORDER]"
+            f"Cant put {what} in front of other annotations: it must be the innermost decorator (error code: KERNEL_ANNOTATION_ORDER)"
         )
     if not isinstance(function, types.FunctionType):
         raise QuadrantsSyntaxError(f"qd.{what} decorates functions written with `def`, got {type(function).__name__}")

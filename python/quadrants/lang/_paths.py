@@ -10,6 +10,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from .._base.arch import Arch
+from .._session.init import __version__
+
 _PACKAGE = "quadrants"
 # Contents of these modules: public names of the package, or paths below it; "alternative=own" if the names differ.
 _CONTENTS = {
@@ -21,8 +24,6 @@ _CONTENTS = {
     "lang.kernel_impl": "_language.kernel.Kernel data_oriented kernel func pyfunc real_func",
     "lang.stream": "Event Stream create_event create_stream stream_parallel",
     "lang._ndrange": "_language.ndrange.GroupedNDRange _language.ndrange._Ndrange ndrange",
-    "lang._perf_dispatch": "_session.perf_dispatch.DispatchImpl _session.perf_dispatch.PerformanceDispatcher "
-    "perf_dispatch _session.perf_dispatch._parse_force_map",
     "lang._py_tensor": "PyTensor=Tensor create_tensor=tensor",
     "lang.any_array": "AnyArray=_values.types.NdarrayType",
     "lang.graph_status": "GraphStatus",
@@ -54,7 +55,9 @@ _CONTENTS = {
     "_funcs": "eig make_spd polar_decompose randn solve svd sym_eig",
     "_test_tools": "qd_init_same_arch=lang.former.init_same_arch",
     "_lib": "",
-    "_lib.core": "Arch _base.dtypes.DataType _containers.axes.Axis DeviceCapability Extension=extension",
+    "_lib.core": "Arch _base.dtypes.DataType _containers.axes.Axis DeviceCapability Extension=extension QuadrantsRuntimeError "
+    "lang.misc.is_extension_supported set_logging_level logging_effective=is_logging_effective _base.logging.trace _base.logging.debug "
+    "_base.logging.info _base.logging.warn _base.logging.error _base.logging.critical",
     "_tensor_wrapper": "MatrixTensor Tensor VectorTensor wrap",
     "_snode.fields_builder": "FieldsBuilder",
     "types.annotations": "Template template sparse_matrix_builder=types.sparse_matrix_builder",
@@ -63,10 +66,17 @@ _CONTENTS = {
 }
 _VALUES: dict[str, dict[str, Any]] = {
     "lang._fast_caching": {"FIELD_METADATA_CACHE_VALUE": "add_value_to_cache_key"},
-    "_lib.core": {"data_type_size": lambda dtype: dtype.size, "get_max_num_indices": lambda: 12},
+    "_lib.core": {
+        "data_type_size": lambda dtype: dtype.size,
+        "get_max_num_indices": lambda: 12,
+        "arch_name": lambda arch: arch.name,
+        "arch_from_name": lambda name: Arch[name],
+        "get_version_string": lambda: __version__,
+    },
 }
 # Modules with former paths; pickles contain them. The others were directly in the package: `_dtypes` is `_base.dtypes`.
 _ALIASES = {"lang.simt": "simt", "_compile": "_session.prepare", "_snode": "_containers.layout_tree", "_spellings": "_base.compat"}
+_ALIASES["lang._perf_dispatch"] = "_session.perf_dispatch"  # programs replace variables of this module
 _ALIASES["_factorizations".replace("iz", "is")] = "_library.factorizations"  # its British spelling
 _FOLDERS = ("_base", "_values", "_containers", "_language", "_session", "_library")
 

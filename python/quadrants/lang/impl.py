@@ -20,6 +20,14 @@ from ._primal import count_graphs
 __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]
 
 
+# Attributes of the runtime that are options.
+_OPTIONS = {name: name for name in ("print_full_traceback", "short_circuit_operators", "unrolling_limit")} | {"_arch": "arch"}
+
+
+def _list_versions() -> list[Any]:
+    return [version for version in compile_report() if version.runtime == _runtime.statistics()["epoch"]]
+
+
 class PyQuadrants(Runtime):
     """The runtime as an object: programs extend its steps by replacing methods of this class."""
 
@@ -29,6 +37,8 @@ class PyQuadrants(Runtime):
         timeline_save=save_timeline,
         timeline_clear=_runtime.clear_profile,
         config=lambda: None if _options.current is None else _options.cfg,
+        get_total_compilation_time=lambda: sum(version.seconds for version in _list_versions()),
+        dump_cache_data_to_disk=lambda: None,  # each entry is written at once
         **count_graphs(),
     )
 
@@ -47,9 +57,32 @@ class PyQuadrants(Runtime):
         """The data type that `int` means."""
         return to_dtype(int)
 
+    @property
+    def default_up(self) -> DataType:
+        """The unsigned integer type with the size of `default_ip`."""
+        return to_dtype(self.default_ip.name.replace("i", "u"))
+
+    @property
+    def target_tape(self) -> Any:
+        """The tape that records the calls of this thread, or None."""
+        return _runtime.current_tape()
+
+    def set_default_fp(self, fp: Any) -> None:
+        """Set the data type that `float` means."""
+        _options.cfg.default_fp = fp
+
+    def set_default_ip(self, ip: Any) -> None:
+        """Set the data type that `int` means."""
+        _options.cfg.default_ip = ip
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OPTIONS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return getattr(_options.cfg, _OPTIONS[name])
+
     def get_num_compiled_functions(self) -> int:
         """Return how many versions of kernels this runtime has compiled or loaded from disk."""
-        return sum(version.runtime == _runtime.statistics()["epoch"] for version in compile_report())
+        return len(_list_versions())
 
     def sync(self) -> None:
         """Wait until all launched work is done."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from typing import Any
 
 from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype, to_torch_dtype
 
-__all__ = ["cook_dtype", "dtype_to_torch_dtype", "has_pytorch", "to_numpy_type", "to_pytorch_type", "to_quadrants_type"]
+__all__ = ["cook_dtype", "dtype_to_torch_dtype", "has_clangpp", "has_pytorch", "is_data_oriented", "to_numpy_type", "to_pytorch_type"]
+__all__ += ["to_quadrants_type"]
 
 cook_dtype = to_dtype
 to_pytorch_type = dtype_to_torch_dtype = to_torch_dtype
@@ -28,6 +30,16 @@ def to_quadrants_type(dtype: Any) -> Any:
 def has_pytorch() -> bool:
     """Returns whether torch can be imported."""
     return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+
+
+def has_clangpp() -> bool:
+    """Returns whether there is a `clang++` to run."""
+    return shutil.which("clang++") is not None
+
+
+def is_data_oriented(obj: Any) -> bool:
+    """Returns whether an object is of a class decorated with `qd.data_oriented`."""
+    return getattr(obj, "_data_oriented", False)
 
 
 __dir__ = __all__.copy

@@ -97,7 +97,9 @@ PATHS = {
     "lang.kernel_impl": "kernel func pyfunc real_func data_oriented", "lang.any_array": "AnyArray",
     "lang.stream": "Stream Event create_stream stream_parallel", "lang._fast_caching": "FIELD_METADATA_CACHE_VALUE",
     "lang._ndrange": "ndrange GroupedNDRange _Ndrange", "lang._perf_dispatch": "perf_dispatch _parse_force_map",
-    "lang._py_tensor": "PyTensor create_tensor", "_lib": "core", "_lib.core": "Arch DeviceCapability", "_tensor_wrapper": "Tensor wrap",
+    "_session.perf_dispatch": "NUM_FIRST_WARMUP NUM_WARMUP NUM_ACTIVE DEFAULT_REPEAT_AFTER_COUNT DispatchImpl _FORCE_MAP",
+    "lang._py_tensor": "PyTensor create_tensor", "_lib": "core", "_lib.core": "Arch DeviceCapability QuadrantsRuntimeError arch_name",
+    "_tensor_wrapper": "Tensor wrap",
     "_snode.fields_builder": "FieldsBuilder", "types.annotations": "Template template sparse_matrix_builder",
     "types.primitive_types": "f32 all_types ref",
     "lang.graph": "do_while parallel parallel_context", "lang.graph_parallel": "graph_parallel graph_parallel_context",
@@ -115,6 +117,56 @@ PATHS = {
     "types.utils": "is_integral is_real is_signed is_tensor", "_funcs": "svd sym_eig solve polar_decompose",
     "_test_tools": "qd_init_same_arch",
 }  # fmt: skip
+
+
+def test_programs_read_options_and_the_tape_from_the_runtime():
+    runtime = qd.lang.impl.get_runtime()
+    assert (runtime.unrolling_limit, runtime._arch, runtime.target_tape) == (32, qd.x64, None)
+    assert (runtime.short_circuit_operators, runtime.print_full_traceback, runtime.default_up) == (True, False, qd.u32)
+    runtime.set_default_fp(qd.f64)
+    runtime.set_default_ip(qd.i64)
+    assert (runtime.default_fp, runtime.default_up, qd.cfg.default_fp) == (qd.f64, qd.u64, qd.f64)
+
+    @qd.kernel
+    def compiled() -> float:
+        return 0.5
+
+    compiled()
+    assert runtime.get_num_compiled_functions() == 1 and runtime.prog.get_total_compilation_time() > 0
+    loss = qd.field(qd.f64, (), needs_grad=True)
+    with qd.ad.Tape(loss) as tape:
+        assert runtime.target_tape is tape
+    with pytest.raises(AttributeError, match="no attribute 'unknown'"):
+        _ = runtime.unknown
+
+
+def test_programs_replace_variables_of_the_dispatcher(monkeypatch, capsys):
+    from quadrants.lang import _perf_dispatch
+
+    monkeypatch.setattr(_perf_dispatch, "_FORCE_MAP", {"work": "second"})
+    monkeypatch.setattr(_perf_dispatch, "_ANY_FORCE_ACTIVE", True)
+
+    @qd.perf_dispatch(get_geometry_hash=lambda: 0)
+    def work(): ...
+
+    @work.register
+    def first():
+        return 1
+
+    @work.register
+    def second():
+        return 2
+
+    assert [work() for _ in range(3)] == [2, 2, 2] and "forced to 'second'" in capsys.readouterr().out
+
+
+def test_native_functions_know_names_of_backends_and_levels():
+    from quadrants._lib import core
+
+    assert core.arch_from_name("cuda") is qd.cuda and core.arch_name(qd.vulkan) == "vulkan"
+    assert core.get_version_string() == qd.__version__ and core.is_extension_supported(qd.x64, core.Extension.sparse)
+    assert core.logging_effective("error") and issubclass(core.QuadrantsRuntimeError, RuntimeError)
+    assert qd.lang.util.is_data_oriented(qd.data_oriented(type("Owner", (), {}))()) and not qd.lang.util.is_data_oriented(3)
 
 
 def test_paths_are_imported_by_a_fresh_process():

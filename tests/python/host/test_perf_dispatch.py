@@ -129,7 +129,7 @@ def test_a_kernel_decorator_belongs_below_register():
     @qd.perf_dispatch(get_geometry_hash=lambda x: 0)
     def work(x): ...
 
-    with pytest.raises(qd.QuadrantsSyntaxError, match="KERNEL_ANNOTATION_ORDER"):
+    with pytest.raises(qd.QuadrantsSyntaxError, match=r"\(error code: KERNEL_ANNOTATION_ORDER\)"):
 
         @qd.kernel
         @work.register
