@@ -216,7 +216,7 @@ CompileResult compileKernel(const CompileRequest &request, CompileObserver &obse
   return result;
 }
 
-std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure) {
+std::optional<FrontendIr> buildFrontendIr(const frontend::Request &request, CompileFailure &failure) {
   CompileContext context;
   artifact::Artifact artifact;
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
@@ -225,10 +225,10 @@ std::optional<std::string> buildFrontendIr(const frontend::Request &request, Com
     failure = {CompileFailure::Kind::Internal, std::move(context.getFirstError())};
     return std::nullopt;
   }
-  std::string text;
-  llvm::raw_string_ostream output(text);
+  FrontendIr result{{}, artifact.drawsRandom};
+  llvm::raw_string_ostream output(result.text);
   module->print(output);
-  return text;
+  return result;
 }
 
 } // namespace qd

@@ -60,7 +60,10 @@ public:
 /// propagate. After an interruption LLVM finishes in the background.
 CompileResult compileKernel(const CompileRequest &request, CompileObserver &observer);
 
-/// The frontend's IR as text: the dump of the option stop_after=frontend.
-std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure);
+struct FrontendIr {
+  std::string text; ///< the dump of the option stop_after=frontend
+  bool drawsRandom;
+};
+std::optional<FrontendIr> buildFrontendIr(const frontend::Request &request, CompileFailure &failure);
 
 } // namespace qd

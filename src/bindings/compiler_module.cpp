@@ -99,11 +99,11 @@ nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, n
   return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), stages);
 }
 
-std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options, int mode) {
+nb::tuple buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options, int mode) {
   CompileFailure failure;
-  std::optional<std::string> text = buildFrontendIr(makeRequest(source, parameters, arguments, results, options, mode), failure);
-  if (!text) raise(failure);
-  return std::move(*text);
+  std::optional<FrontendIr> ir = buildFrontendIr(makeRequest(source, parameters, arguments, results, options, mode), failure);
+  if (!ir) raise(failure);
+  return nb::make_tuple(ir->text, ir->drawsRandom);
 }
 
 //--- Exports ---
@@ -196,7 +196,7 @@ NB_MODULE(_compiler, m) {
         "A serialized artifact, and the stages as (name, seconds). Raises what the user did wrong. With a `cache_scope`, code that the "
         "launcher cannot key is looked for on disk by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "mode"_a = 0,
-        "The frontend's IR as text.");
+        "The frontend's IR as text, and whether the kernel draws random numbers.");
   m.def("export_kernel", qd::bindings::exportKernel, "kernel"_a, "path"_a, "types"_a, "arch"_a = nb::none(),
         "Write the files of a kernel for programs without Python, and return their paths.");
   // Functions live as long as the process: they would be freed by the code of nanobind in `_runtime`, whose `free` does not know the

@@ -62,7 +62,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     with without_probes, shown_in_notebook(kernel.name):
         source = get_kernel_source(kernel)
         if _options.get("print_ir"):
-            print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode))
+            print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode)[0])
         return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
 
 

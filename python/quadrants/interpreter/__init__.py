@@ -163,8 +163,7 @@ def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = Tr
     options = _options.plain(_options.current or {})
     with _without_debugger():
         try:
-            text = _prepare._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
-            return "= qd.random :" in text
+            return _prepare._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)[1]
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             is_of_python = type(error) is _errors.QuadrantsCompilationError and " when calling `" in str(error)
             if not (is_of_python and lets_python_raise):

@@ -21,7 +21,7 @@ def emit() -> Iterator[Callable[..., str]]:
 
         prepared = _prepare.prepare(kernel, arguments)
         options = _options.plain(_options.current or {})
-        return _compiler.frontend_ir(get_source(kernel.__wrapped__), kernel.parameters, prepared, kernel.results, options)
+        return _compiler.frontend_ir(get_source(kernel.__wrapped__), kernel.parameters, prepared, kernel.results, options)[0]
 
     yield build
     qd.reset()

@@ -589,7 +589,8 @@ def test_a_func_that_misses_a_return_on_a_path_is_refused(body, result):
 
 @pytest.mark.parametrize("result", ["", " -> qd.i32"])
 def test_a_func_may_end_with_an_endless_loop_that_returns(result):
-    body = "while True:\n        for i in range(9):\n            if i > n:\n                break\n        n += 3\n        if n > 7:\n            return n"
+    inner = "for i in range(9):\n            if i > n:\n                break"
+    body = f"while True:\n        {inner}\n        n += 3\n        if n > 7:\n            return n"
     assert run("return f(n)", preamble=f"@qd.func\ndef f(n){result}:\n    {body}\n", n=("qd.i32", 2)) == 8
 
 
