@@ -20,20 +20,20 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_623, "python": 18_507}
+TOTALS = {"src": 47_681, "python": 18_556}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 413,  # files directly in src
+    "src": 417,  # files directly in src
     "src/artifact": 563,
     "src/backends": 10_082,
     "src/bindings": 664,
-    "src/codegen": 7_619,
+    "src/codegen": 7_643,
     "src/devlib": 1_234,
-    "src/frontend": 10_341,
-    "src/ir": 915,
-    "src/launch": 7_118,
+    "src/frontend": 10_351,
+    "src/ir": 917,
+    "src/launch": 7_132,
     "src/layout": 143,
-    "src/passes": 5_752,
+    "src/passes": 5_756,
     "src/runtime": 1_921,
     "src/support": 657,
     "src/tools": 201,
@@ -50,8 +50,8 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_606,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_165,
-    "python/quadrants/lang": 288,
+    "python/quadrants/interpreter": 3_180,
+    "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 598,
     "python/quadrants/types": 62,
