@@ -70,8 +70,10 @@ def _round(number, count: qd.template(), signed: qd.template(), integer: qd.temp
     whole += qd.cast(rest >= 0.5, number.dtype) - qd.cast(rest <= -0.5, number.dtype)
     start, end = qd.static(_range(count, signed))
     highest, lowest = integer(qd.static(end - 1)), integer(start)
-    digits = qd.select(whole >= qd.static(_as_float(end)), highest, qd.cast(whole, integer))
-    return qd.select(whole <= qd.static(_as_float(start)), lowest, digits)
+    is_high, is_low = whole >= qd.static(_as_float(end)), whole <= qd.static(_as_float(start))
+    # What is out of range is not converted, which checks of overflow would report.
+    digits = qd.cast(qd.select(is_high | is_low, qd.cast(0, number.dtype), whole), integer)
+    return qd.select(is_low, lowest, qd.select(is_high, highest, digits))
 
 
 @qd.func

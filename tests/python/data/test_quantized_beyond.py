@@ -586,3 +586,23 @@ def test_numbers_that_round_to_zero_are_copied(recwarn):
     values[9] = 1.0
     with pytest.warns(UserWarning, match="1 elements that are not zero were not copied"):
         x.from_numpy(values)
+
+
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64])
+def test_numbers_out_of_range_saturate_under_checks_of_overflow(runtime, dtype):
+    qd.init(arch=runtime, debug=True)
+    x = qd.field(qd.types.quant.fixed(12, signed=False, compute=dtype))
+    y = qd.field(qd.types.quant.fixed(13, max_value=2.0, compute=dtype))
+    pack = qd.BitpackedFields(max_num_bits=32)
+    pack.place(x, y)
+    qd.root.dense(qd.i, 4).place(pack)
+
+    @qd.kernel
+    def write(numbers: qd.types.ndarray()):
+        for i in x:
+            x[i] = numbers[i]
+            y[i] += numbers[i]
+
+    write(np.array([-1.0, 0.5, 1e9, -1e9]))
+    assert x.to_numpy().tolist() == [0.0, 0.5, 4095 / 4096, 0.0]
+    assert y.to_numpy().tolist() == [-1.0, 0.5, 2 - 1 / 2048, -2.0]
