@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_681, "python": 18_556}
+TOTALS = {"src": 47_681, "python": 18_557}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 417,  # files directly in src
@@ -45,7 +45,7 @@ BUDGETS = {
     "python/quadrants/_session": 1_164,
     "python/quadrants/_library": 514,
     "python/quadrants/_solvers": 1_179,
-    "python/quadrants/_quantized": 421,
+    "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_606,
