@@ -464,7 +464,9 @@ def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
         extents = f"size={tensor.shape[0]}" if len(tensor.shape) == 1 else f"shape={tensor.shape}"
         return view_error("BufferView Out Of Range", f"got index {index} (offset={tensor.offset}, {extents}).")
     if tensor.dynamic:
-        return QuadrantsAssertionError(f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}")
+        return QuadrantsAssertionError(
+            f"Out of bound access to ndarray at arg {tensor.label} with indices {shown} of shape {[*tensor.shape]}"
+        )
     sizes = ", ".join(map(str, tensor.shape))
     offset = f" offset ({', '.join(map(str, tensor.origin))})" if tensor.origin else ""
     given = ", ".join(map(str, shown))

@@ -142,7 +142,7 @@ def test_array_access_out_of_bounds_raises(on_every_backend):
     def work(x: qd.types.ndarray(dtype=qd.i32, ndim=1), i: qd.i32):
         x[i] = 5
 
-    with pytest.raises(qd.QuadrantsAssertionError, match=r"Out of bound access to ndarray at arg 0 with indices \[9\]"):
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Out of bound access to ndarray at arg 0 with indices \[9\] of shape \[4\]"):
         work(qd.ndarray(qd.i32, shape=4), 9)
 
 
