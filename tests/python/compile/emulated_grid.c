@@ -59,24 +59,29 @@ void emulated_grid_barrier(void *arrivals, void *failed, unsigned count) {
   while (round == own_round) wait_for_all();
 }
 
-/* Threads that wait for each other: those of a block, or of a subgroup. */
+/* Threads that wait for each other: those of a block, or of a subgroup, that have not ended. */
 typedef struct {
-  unsigned arrived, round;
+  unsigned live, arrived, round;
 } Team;
 static Team block_teams[kMostThreads], subgroup_teams[kMostThreads];
 
-static void arrive(Team *team, unsigned count) {
+static void release(Team *team) {
+  if (team->arrived == team->live) team->arrived = 0, ++team->round;
+}
+
+static void arrive(Team *team) {
   unsigned own_round = team->round;
-  if (++team->arrived == count) team->arrived = 0, ++team->round;
+  ++team->arrived;
+  release(team);
   while (team->round == own_round) wait_for_all();
 }
 
-static void wait_for_subgroup(void) {
-  unsigned first = thread / SUBGROUP * SUBGROUP;
-  arrive(&subgroup_teams[number() - thread + first], block_size - first < SUBGROUP ? block_size - first : SUBGROUP);
-}
+static Team *own_subgroup(void) { return &subgroup_teams[number() - thread % SUBGROUP]; }
+static Team *own_block(void) { return &block_teams[block - first_block]; }
 
-void emulated_barrier(unsigned barrier) { (void)barrier, arrive(&block_teams[block - first_block], block_size); }
+static void wait_for_subgroup(void) { arrive(own_subgroup()); }
+
+void emulated_barrier(unsigned barrier) { (void)barrier, arrive(own_block()); }
 
 void emulated_subgroup_barrier(unsigned mask) { (void)mask, wait_for_subgroup(); }
 
@@ -129,6 +134,8 @@ float emulated_reciprocal_root(float a) { return 1 / sqrtf(flush(a)); }
 
 static void run_thread(void) {
   entry(launch);
+  --own_subgroup()->live, --own_block()->live;
+  release(own_subgroup()), release(own_block()); /* the others may have been waiting for this one */
   threads[number()].isDone = 1;
   swapcontext(&threads[number()].context, &scheduler);
 }
@@ -144,6 +151,8 @@ static void run_blocks(unsigned first, unsigned block_count) {
     threads[i].context.uc_stack.ss_sp = threads[i].stack;
     threads[i].context.uc_stack.ss_size = kStack;
     threads[i].isDone = 0;
+    block = first + i / block_size, thread = i % block_size;
+    ++own_subgroup()->live, ++own_block()->live;
     makecontext(&threads[i].context, run_thread, 0);
   }
   for (unsigned left = count; left > 0;)
