@@ -65,14 +65,20 @@ static inline void qd_no_blocks(QdKernelContext *context, QdThreadFunction task,
   (void)task, (void)begin, (void)end, (void)size, (void)bytes, (void)together;
   qd_stop(context, QD_EXPORT_BLOCKS);
 }
-static inline void qd_no_synchronize(QdKernelContext *context, QdThread *thread, int32_t team) { (void)context, (void)thread, (void)team; }
-static inline uint64_t qd_no_shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane) {
-  (void)context, (void)thread, (void)lane;
+static inline void qd_no_synchronize(QdKernelContext *context, QdThread *thread, int32_t team, uint64_t threads) {
+  (void)context, (void)thread, (void)team, (void)threads;
+}
+static inline uint64_t qd_no_shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane, uint64_t threads) {
+  (void)context, (void)thread, (void)lane, (void)threads;
   return value;
 }
-static inline uint64_t qd_no_ballot(QdKernelContext *context, QdThread *thread, int32_t vote) {
-  (void)context, (void)thread;
+static inline uint64_t qd_no_ballot(QdKernelContext *context, QdThread *thread, int32_t vote, uint64_t threads) {
+  (void)context, (void)thread, (void)threads;
   return vote != 0;
+}
+static inline uint64_t qd_no_threads(QdKernelContext *context, QdThread *thread, int32_t place) {
+  (void)context, (void)thread, (void)place;
+  return 1;
 }
 static inline void qd_serial_round(QdKernelContext *context, int32_t is_in_section) {
   (void)is_in_section;
@@ -83,9 +89,9 @@ static inline uint64_t qd_serial_limit(QdKernelContext *context) { return (void)
 static inline int32_t qd_serial_must_stop(QdKernelContext *context) { return context->failed == QD_STOP; }
 static inline void qd_serial_finish(QdKernelContext *context, int32_t task) { (void)context, (void)task; }
 
-static const QdRuntimeApi qd_serial_api = {qd_serial_for,   qd_serial_fail,  qd_serial_print,     qd_serial_allocate, qd_serial_claim,
-                                           qd_serial_round, qd_no_blocks,    qd_no_synchronize,   qd_no_shuffle,      qd_no_ballot,
-                                           qd_serial_index, qd_serial_limit, qd_serial_must_stop, qd_serial_finish};
+static const QdRuntimeApi qd_serial_api = {qd_serial_for,   qd_serial_fail,  qd_serial_print,   qd_serial_allocate,  qd_serial_claim,
+                                           qd_serial_round, qd_no_blocks,    qd_no_synchronize, qd_no_shuffle,       qd_no_ballot,
+                                           qd_no_threads,   qd_serial_index, qd_serial_limit,   qd_serial_must_stop, qd_serial_finish};
 
 /* Calls a kernel. `runtime` of the context is a QdExportedCall. */
 static inline int qd_run(QdKernelFunction entry, const QdRuntimeApi *api, const void *arguments, void *result, size_t scratch_bytes,

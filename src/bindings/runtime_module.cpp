@@ -19,6 +19,7 @@
 #include "launch/tape/binding.h"
 #include "launch/tape/saved_memory.h"
 #include "launch/tape/tape_context.h"
+#include "runtime/block_threads.h"
 #include "runtime/buffer.h"
 #include "runtime/device.h"
 #include "runtime/thread_pool.h"
@@ -51,6 +52,7 @@ nb::list getOptionTable() {
 void applyOptions(launch::State &state) {
   using support::Option;
   runtime::setThreadCount(int(state.options.getInt(Option::cpu_max_num_threads)));
+  runtime::setSubgroupSize(int(state.options.getInt(Option::cpu_subgroup_size)));
   support::setLogLevel(support::parseLogLevel(state.options.getText(Option::log_level)));
   state.cache.reset();
   if (!state.options.getBool(Option::offline_cache)) return;

@@ -68,7 +68,8 @@ inline bool isGridBarrier(mlir::Operation *op) {
 /// Whether the operation is meaningful only among the threads of a block.
 inline bool isOfBlock(mlir::Operation *op) {
   auto isShared = [](mlir::Value operand) { return operand.getDefiningOp<SharedOp>() != nullptr; };
-  return llvm::isa<BarrierOp, ThreadOp, BlockOp, ShuffleOp, PinOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);
+  return llvm::isa<BarrierOp, ThreadOp, BlockOp, ShuffleOp, CombineOp, PinOp, BallotOp, ActiveOp>(op) ||
+         llvm::any_of(op->getOperands(), isShared);
 }
 
 } // namespace qd::ir

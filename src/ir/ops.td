@@ -342,10 +342,11 @@ def SharedOp : PureOp<"shared"> {
   let assemblyFormat = "$number attr-dict `:` type($result)";
 }
 
-// Waits for all threads of the block, subgroup (`group`) or grid, and makes their writes visible.
+// Waits for all threads of the block, subgroup (`group`) or grid, and makes their writes visible. `threads`, here and below: a bit for each
+// thread of the subgroup that takes part; without it all do.
 def BarrierOp : QdOp<"barrier"> {
-  let arguments = (ins UnitAttr:$group, UnitAttr:$grid);
-  let assemblyFormat = "(`group` $group^)? (`grid` $grid^)? attr-dict";
+  let arguments = (ins UnitAttr:$group, UnitAttr:$grid, Optional<IndexTypeConstraint>:$threads);
+  let assemblyFormat = "(`group` $group^)? (`grid` $grid^)? (`among` $threads^ `:` type($threads))? attr-dict";
 }
 
 // Orders the accesses before it and after it, as seen by the threads of the block or by all threads.
@@ -368,12 +369,20 @@ def BlockOp : QdOp<"block"> {
   let assemblyFormat = "(`size` $size^)? (`count` $count^)? attr-dict `:` type($result)";
 }
 
-// The value of another thread of the subgroup. All threads of the subgroup take part. `again`: `value` is unchanged since the previous
-// shuffle, so that no thread needs to wait.
+// The value of another thread of the subgroup. `again`: `value` is unchanged since the previous shuffle, so that no thread needs to wait.
 def ShuffleOp : QdOp<"shuffle", [AllTypesMatch<["value", "result"]>]> {
-  let arguments = (ins ScalarTypeConstraint:$value, IndexTypeConstraint:$lane, UnitAttr:$again);
+  let arguments = (ins ScalarTypeConstraint:$value, IndexTypeConstraint:$lane, UnitAttr:$again, Optional<IndexTypeConstraint>:$threads);
   let results = (outs ScalarTypeConstraint:$result);
-  let assemblyFormat = "(`again` $again^)? $value `from` $lane attr-dict `:` type($value) `,` type($lane)";
+  let assemblyFormat = [{
+    (`again` $again^)? $value `from` $lane (`among` `(` $threads^ `:` type($threads) `)`)? attr-dict `:` type($value) `,` type($lane)
+  }];
+}
+
+// The values of `lanes` neighboring threads combined, the same result on each of them. All threads of the subgroup take part.
+def CombineOp : QdOp<"combine", [AllTypesMatch<["value", "result"]>]> {
+  let arguments = (ins AtomicKindAttr:$atomicKind, IndexTypeConstraint:$value, I32Attr:$lanes);
+  let results = (outs IndexTypeConstraint:$result);
+  let assemblyFormat = "custom<AtomicKind>($atomicKind) $value `over` $lanes attr-dict `:` type($value)";
 }
 
 // Forces the value to be computed here. Arithmetic that sinks below a shuffle of its operands would keep all their registers live.
@@ -383,11 +392,17 @@ def PinOp : QdOp<"pin", [AllTypesMatch<["value", "result"]>]> {
   let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
-// One bit per thread of the subgroup. All threads of the subgroup take part.
+// One bit per thread of the subgroup.
 def BallotOp : QdOp<"ballot"> {
-  let arguments = (ins I1:$vote);
+  let arguments = (ins I1:$vote, Optional<IndexTypeConstraint>:$threads);
   let results = (outs IndexTypeConstraint:$result);
-  let assemblyFormat = "$vote attr-dict `:` type($result)";
+  let assemblyFormat = "$vote (`among` `(` $threads^ `:` type($threads) `)`)? attr-dict `:` type($result)";
+}
+
+// The threads of the subgroup that are here, one bit each.
+def ActiveOp : QdOp<"active"> {
+  let results = (outs IndexTypeConstraint:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 //--- Control: regions have one block; a block ends with yield, break, continue or return ---

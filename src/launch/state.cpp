@@ -7,6 +7,7 @@
 #include "launch/containers/tensor_object.h"
 #include "launch/containers/transfer.h"
 #include "launch/kernel.h"
+#include "runtime/block_threads.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 
@@ -39,7 +40,10 @@ void giveBackState(State &state) {
 
 State &switchState(State &next) {
   State &before = *std::exchange(currentState, &next);
-  if (next.isActive) runtime::setThreadCount(int(next.options.getInt(support::Option::cpu_max_num_threads)));
+  if (next.isActive) {
+    runtime::setThreadCount(int(next.options.getInt(support::Option::cpu_max_num_threads)));
+    runtime::setSubgroupSize(int(next.options.getInt(support::Option::cpu_subgroup_size)));
+  }
   return before;
 }
 

@@ -8,8 +8,11 @@
 #include "runtime/kernel_run.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -94,16 +97,34 @@ namespace qd::runtime {
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
-constexpr int kGroup = QD_SUBGROUP_SIZE;
 /// Each stack takes two mappings of the process, of which Linux allows 65,530.
 constexpr int64_t kMaxThreads = 16384;
 
-/// A set of threads that wait for each other: a block, a group of 32 neighbors, or the grid.
+std::atomic<int> subgroupSize{QD_SUBGROUP_SIZE};
+
+/// A set of threads that wait for each other: a block, a subgroup or some of its threads, or the grid.
 struct Team {
   int live = 0, arrived = 0;
   uint64_t round = 0;
   uint32_t present = 0, nextPresent = 0; ///< lanes of the last completed exchange, and of the current one
   uint32_t votes = 0, nextVotes = 0;
+};
+
+/// A team that exchanges values.
+struct Exchange : Team {
+  uint32_t lanes = 0;                     ///< those that may take part; 0: those that come to a place of the code
+  int place = 0;                          ///< of the code
+  uint64_t values[2][QD_SUBGROUP_SIZE]{}; ///< of even and odd rounds: a slow thread may still read those of the previous one
+};
+
+/// A subgroup, and the sets of its threads that waited for each other.
+struct Group {
+  Exchange all;
+  std::list<Exchange> parts;
+  uint32_t alive = 0; ///< lanes that have not ended
+
+  /// The exchange among these lanes; 0: of all that are at this place.
+  Exchange &find(uint32_t lanes, int place = 0);
 };
 
 struct BlockThread;
@@ -120,45 +141,48 @@ public:
   bool isBusy() const { return runStack != nullptr; }
   /// Called by a thread of a block.
   bool mustStop();
-  /// The thread in another lane of the same group.
-  BlockThread &getNeighbor(const BlockThread &thread, int lane);
   [[noreturn]] void enter();
 
 private:
   void runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned char *shared, int64_t sharedBytes);
   void makeThreads(size_t count);
   static void release(Team &team);
+  /// Releases the threads that wait for any others to come. False: there are none.
+  bool releaseActive();
   void start(BlockThread &thread, int index, int64_t iteration);
-  /// Switches to the next thread that is not done, or back to `run` when there is none.
+  /// Switches to the next thread that has not ended, or back to `run` when there is none.
   void switchFrom(BlockThread &thread);
 
   Team grid;
-  std::vector<Team> blocks, groups;
+  std::vector<Team> blocks;
+  std::vector<Group> groups;
   std::vector<std::unique_ptr<BlockThread>> threads;
   void *runStack = nullptr; ///< stack pointer of `run` while threads run
   BlockThread *current = nullptr;
   QdKernelContext *context = nullptr;
   QdThreadFunction function = nullptr;
-  int count = 0;
   uint64_t progress = 0; ///< counts arrivals and ends
   bool isGivenUp = false;
   bool isAsking = false; ///< a thread has switched back to `run` to call mustStop
 };
 
 struct BlockThread {
-  QdThread exposed{};                      ///< first member: compiled code has its address
-  int number = 0;                          ///< index in `threads`
-  Team *block = nullptr, *group = nullptr; ///< teams of the thread
+  QdThread exposed{}; ///< first member: compiled code has its address
+  Team *block = nullptr;
+  Group *group = nullptr;
+  int lane = 0;
   Runner *runner = nullptr;
   void *stack = nullptr; ///< the lowest address
   void *pointer = nullptr;
-  uint64_t exchanged[2] = {}; ///< used alternately: a slow thread may still read the previous one
-  unsigned exchanges = 0;
-  bool isDone = false;
+  const Exchange *lastExchange = nullptr; ///< of the last shuffle
+  unsigned lastTurn = 0;
+  BlockThread *next = nullptr, *previous = nullptr; ///< in the ring of those that have not ended
 
   ~BlockThread() {
     if (stack) munmap(stack, kStackBytes);
   }
+  /// That of the threads of a mask, and this one.
+  Exchange &findExchange(uint64_t mask) { return group->find(uint32_t(mask) | 1u << lane); }
   static BlockThread &from(QdThread *thread) { return *reinterpret_cast<BlockThread *>(thread); }
 };
 
@@ -170,8 +194,15 @@ void *Runner::getStack() const { return static_cast<char *>(current->stack) + kG
 
 Runner::~Runner() = default;
 
-BlockThread &Runner::getNeighbor(const BlockThread &thread, int lane) {
-  return *threads[size_t(thread.number - thread.exposed.index % kGroup + lane)];
+Exchange &Group::find(uint32_t lanes, int place) {
+  lanes &= all.lanes;
+  if (lanes == all.lanes) return all;
+  for (Exchange &part : parts)
+    if (part.lanes == lanes && part.place == place) return part;
+  Exchange &part = parts.emplace_back();
+  part.lanes = lanes, part.place = place;
+  part.live = lanes ? std::popcount(lanes & alive) : all.live;
+  return part;
 }
 
 void Runner::makeThreads(size_t wanted) {
@@ -191,8 +222,6 @@ void Runner::makeThreads(size_t wanted) {
 void Runner::start(BlockThread &thread, int index, int64_t iteration) {
   thread.exposed.index = index;
   thread.exposed.iteration = iteration;
-  thread.exchanges = 0;
-  thread.isDone = false;
   void **top = reinterpret_cast<void **>(static_cast<char *>(thread.stack) + kStackBytes) - 2 * kFrameWords;
   std::fill(top, top + 2 * kFrameWords, nullptr);
   top[kReturnWord] = reinterpret_cast<void *>(&enterThread);
@@ -202,12 +231,19 @@ void Runner::start(BlockThread &thread, int index, int64_t iteration) {
 void Runner::enter() {
   BlockThread &thread = *current;
   function(context, thread.exposed.iteration, &thread.exposed);
-  thread.isDone = true;
+  thread.previous->next = thread.next;
+  thread.next->previous = thread.previous;
   ++progress;
-  for (Team *team : {thread.group, thread.block, &grid})
-    if (--team->live > 0 && team->arrived == team->live) {
-      release(*team); // the others have been waiting for this one
-    }
+  auto leave = [](Team &team) {
+    if (--team.live > 0 && team.arrived == team.live) release(team); // the others have been waiting for this one
+  };
+  uint32_t lane = 1u << thread.lane;
+  thread.group->alive &= ~lane;
+  for (Exchange &part : thread.group->parts)
+    if (!part.lanes || part.lanes & lane) leave(part);
+  leave(thread.group->all);
+  leave(*thread.block);
+  leave(grid);
   for (;;) switchFrom(thread);
 }
 
@@ -218,12 +254,20 @@ void Runner::release(Team &team) {
   ++team.round;
 }
 
+bool Runner::releaseActive() {
+  bool isAny = false;
+  for (Group &group : groups)
+    for (Exchange &part : group.parts)
+      if (!part.lanes && part.arrived > 0) {
+        release(part);
+        isAny = true;
+      }
+  progress += isAny;
+  return isAny;
+}
+
 void Runner::switchFrom(BlockThread &thread) {
-  BlockThread *next = nullptr;
-  for (int step = 1; step <= count && !next; ++step) {
-    BlockThread *candidate = threads[size_t((thread.number + step) % count)].get();
-    if (!candidate->isDone) next = candidate;
-  }
+  BlockThread *next = grid.live > 0 ? thread.next : nullptr;
   if (next == &thread) return;
   current = next;
   qd_switch_stack(&thread.pointer, next ? next->pointer : runStack);
@@ -241,32 +285,37 @@ void Runner::arrive(BlockThread &thread, Team &team) {
     uint64_t before = progress;
     switchFrom(thread);
     // Every thread has had a turn, and none could continue.
-    if (progress == before && team.round == round && !isGivenUp) {
+    if (progress == before && team.round == round && !isGivenUp && !releaseActive()) {
       isGivenUp = true;
-      KernelRun::from(context).failBecause("threads of a block wait for each other at different barriers: all of them must reach the same "
-                                           "ones, in qd.simt.subgroup all 32 of a group, and in qd.simt.grid those of all blocks");
+      KernelRun::from(context).failBecause(
+          "threads of a block wait for each other at different barriers: all of them must reach the same "
+          "ones, in qd.simt.subgroup all of a subgroup, or of the mask, and in qd.simt.grid those of all blocks");
     }
   }
 }
 
 /// Runs the threads of the iterations [first, end) in turn, until all are done.
 void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned char *shared, int64_t sharedBytes) {
-  count = int(end - first);
-  int groupsOfBlock = (blockSize + kGroup - 1) / kGroup, blockCount = (count + blockSize - 1) / blockSize;
+  int count = int(end - first);
+  int size = getSubgroupSize(), groupsOfBlock = (blockSize + size - 1) / size, blockCount = (count + blockSize - 1) / blockSize;
   grid = {};
   grid.live = count;
   blocks.assign(size_t(blockCount), {});
-  groups.assign(size_t(blockCount) * size_t(groupsOfBlock), {});
+  groups.clear();
+  groups.resize(size_t(blockCount) * size_t(groupsOfBlock));
   for (int number = 0; number < count; ++number) {
     BlockThread &thread = *threads[size_t(number)];
     int block = number / blockSize, index = number % blockSize;
     start(thread, index, first + number);
-    thread.number = number;
+    thread.next = threads[size_t(number + 1 < count ? number + 1 : 0)].get();
+    thread.previous = threads[size_t(number > 0 ? number - 1 : count - 1)].get();
     thread.exposed.shared = shared + block * sharedBytes;
     thread.block = &blocks[size_t(block)];
-    thread.group = &groups[size_t(block * groupsOfBlock + index / kGroup)];
+    thread.group = &groups[size_t(block * groupsOfBlock + index / size)];
+    thread.lane = index % size;
     ++thread.block->live;
-    ++thread.group->live;
+    ++thread.group->all.live;
+    thread.group->alive = thread.group->all.lanes |= 1u << thread.lane;
   }
   isGivenUp = false;
   current = threads[0].get();
@@ -327,30 +376,45 @@ std::pair<void *, size_t> getBlockThreadStack() {
   return {running->getStack(), kStackBytes - kGuardBytes};
 }
 
-void synchronizeThreads(QdKernelContext *, QdThread *exposed, int32_t team) {
+void setSubgroupSize(int size) { subgroupSize = size; }
+int getSubgroupSize() { return subgroupSize; }
+
+void synchronizeThreads(QdKernelContext *, QdThread *exposed, int32_t team, uint64_t threads) {
   BlockThread &thread = BlockThread::from(exposed);
-  thread.runner->arrive(thread, team == 0 ? *thread.block : team == 1 ? *thread.group : thread.runner->getGrid());
+  Team &wanted = team == 0 ? *thread.block : team == 1 ? thread.findExchange(threads) : thread.runner->getGrid();
+  thread.runner->arrive(thread, wanted);
 }
 
-uint64_t shuffle(QdKernelContext *, QdThread *exposed, uint64_t value, int32_t lane) {
+uint64_t shuffle(QdKernelContext *, QdThread *exposed, uint64_t value, int32_t lane, uint64_t threads) {
   BlockThread &thread = BlockThread::from(exposed);
   if (lane < QD_SHUFFLE_AGAIN) {
-    thread.exchanged[++thread.exchanges % 2] = value;
-    thread.group->nextPresent |= 1u << (exposed->index % kGroup);
-    thread.runner->arrive(thread, *thread.group);
+    Exchange &exchange = thread.findExchange(threads);
+    thread.lastExchange = &exchange;
+    thread.lastTurn = exchange.round % 2;
+    exchange.values[thread.lastTurn][thread.lane] = value;
+    exchange.nextPresent |= 1u << thread.lane;
+    thread.runner->arrive(thread, exchange);
   } else {
     lane -= QD_SHUFFLE_AGAIN;
   }
-  unsigned turn = thread.exchanges % 2;
-  bool isThere = lane >= 0 && lane < kGroup && (thread.group->present >> lane & 1);
-  return isThere ? thread.runner->getNeighbor(thread, lane).exchanged[turn] : value;
+  bool isThere = lane >= 0 && lane < QD_SUBGROUP_SIZE && (thread.lastExchange->present >> lane & 1);
+  return isThere ? thread.lastExchange->values[thread.lastTurn][lane] : value;
 }
 
-uint64_t ballot(QdKernelContext *, QdThread *exposed, int32_t vote) {
+uint64_t ballot(QdKernelContext *, QdThread *exposed, int32_t vote, uint64_t threads) {
   BlockThread &thread = BlockThread::from(exposed);
-  if (vote) thread.group->nextVotes |= 1u << (exposed->index % kGroup);
-  thread.runner->arrive(thread, *thread.group);
-  return thread.group->votes;
+  Exchange &exchange = thread.findExchange(threads);
+  if (vote) exchange.nextVotes |= 1u << thread.lane;
+  thread.runner->arrive(thread, exchange);
+  return exchange.votes;
+}
+
+uint64_t getActiveThreads(QdKernelContext *, QdThread *exposed, int32_t place) {
+  BlockThread &thread = BlockThread::from(exposed);
+  Exchange &exchange = thread.group->find(0, place);
+  exchange.nextPresent |= 1u << thread.lane;
+  thread.runner->arrive(thread, exchange);
+  return exchange.present;
 }
 
 } // namespace qd::runtime

@@ -11,6 +11,10 @@
 
 namespace qd::runtime {
 
+/// Threads of a subgroup: a power of two, at most QD_SUBGROUP_SIZE.
+void setSubgroupSize(int size);
+int getSubgroupSize();
+
 /// Runs `function` for the iterations [begin, end), in blocks of `blockSize` threads; `begin` is a multiple of it. The missing threads of
 /// an incomplete last block count as absent at barriers. `together`: the threads of all blocks run in turn, instead of block after block.
 void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
@@ -20,9 +24,10 @@ void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begi
 std::pair<void *, size_t> getBlockThreadStack();
 
 /// Functions that threads call while they run (see QdRuntimeApi).
-void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t team);
-uint64_t shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
-uint64_t ballot(QdKernelContext *context, QdThread *thread, int32_t vote);
+void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t team, uint64_t threads);
+uint64_t shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane, uint64_t threads);
+uint64_t ballot(QdKernelContext *context, QdThread *thread, int32_t vote, uint64_t threads);
+uint64_t getActiveThreads(QdKernelContext *context, QdThread *thread, int32_t place);
 /// KernelRun::mustStop, usable in blocks and elsewhere.
 int32_t mustStop(QdKernelContext *context);
 

@@ -25,7 +25,7 @@ typedef struct QdThread {
 
 typedef void (*QdThreadFunction)(QdKernelContext *context, int64_t iteration, QdThread *thread);
 
-/* Threads of a subgroup on the processor, and a number beyond those of their lanes. */
+/* Most threads of a subgroup on the processor, and a number beyond those of their lanes. */
 enum { QD_SUBGROUP_SIZE = 32, QD_SHUFFLE_AGAIN = 2 * QD_SUBGROUP_SIZE };
 
 /* Values of `failed` of a context. */
@@ -52,13 +52,16 @@ typedef struct QdRuntimeApi {
    * run at the same time, because they wait for each other. */
   void (*run_blocks)(QdKernelContext *context, QdThreadFunction task, int64_t begin, int64_t end, int32_t block_size, int64_t shared_bytes,
                      int32_t together);
-  /* Waits until all threads of the block (team 0), of the group of 32 neighbors (team 1), or of all blocks (team 2) have arrived. */
-  void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t team);
-  /* Every thread of the group of 32 passes a value and gets the value of thread `lane` of the group, or its own when there is no such
-   * thread. With QD_SHUFFLE_AGAIN added to `lane`, reads the values of the previous shuffle again, without waiting. */
-  uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
-  /* Every thread of the group of 32 passes a number; bit i of the result is set when thread i passed a nonzero one. */
-  uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote);
+  /* Waits until all threads of the block (team 0), of the subgroup (team 1), or of all blocks (team 2) have arrived. `threads`, here and
+   * below: a bit for each thread of the subgroup that takes part. */
+  void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t team, uint64_t threads);
+  /* Every thread passes a value and gets the value of thread `lane` of the subgroup, or its own when there is no such thread. With
+   * QD_SHUFFLE_AGAIN added to `lane`, reads the values of the previous shuffle again, without waiting. */
+  uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane, uint64_t threads);
+  /* Every thread passes a number; bit i of the result is set when thread i passed a nonzero one. */
+  uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote, uint64_t threads);
+  /* The threads of the subgroup that are at this place of the code, one bit each: waits until no other can come. */
+  uint64_t (*active_threads)(QdKernelContext *context, QdThread *thread, int32_t place);
   /* Number of the calling thread in the pool; 0 is the launching thread. */
   int32_t (*thread_index)(QdKernelContext *context);
   /* Lowest stack address that the calling thread may use; the runtime reserves the space below it. */

@@ -118,6 +118,8 @@ def check(name: str, value: Any) -> Any:
         raise ValueError(f"option {name} is one of {', '.join(kind.split('|'))}, got {value!r}")
     if type(default) is int and name != "random_seed" and value < 0:  # type: ignore[operator]
         raise ValueError(f"option {name} is a count, got {value!r}")
+    if name == "cpu_subgroup_size" and value not in (8, 16, 32):
+        raise ValueError(f"option cpu_subgroup_size is 8, 16 or 32, got {value!r}")
     return type(default)(value)  # type: ignore[arg-type]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._base import device as _device
 from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from .._language.builtins import Builtin
+from .._language.fold_operators import BY_NAME as _OPERATORS
 
 
 def _primitive(name: str, doc: str, parameters: str = "") -> Builtin:
@@ -27,14 +28,25 @@ copy_async = _primitive(
 )
 wait_copies = _primitive("block.wait_copies", "Waits for all copies that the thread began with `copy_async`.")
 exchange_array = _primitive("exchange_array", "The array by which threads of a block exchange values of a type.", "dtype")
-group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup and makes their stores visible.")
+group_sync = _primitive("subgroup.sync", "Waits for the threads of the subgroup and makes their stores visible.", "lanes?")
 group_mem_fence = _primitive("subgroup.mem_fence", "Orders memory accesses before it and after it, as seen by the threads of the subgroup.")
-shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value of another lane; all lanes must call it.", "value lane")
-reshuffle = _primitive("reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "value lane")
-ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes must call it.", "predicate")
+shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value of another lane.", "value lane lanes?")
+reshuffle = _primitive(
+    "reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "value lane lanes?"
+)
+ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64.", "predicate lanes?")
+active_mask = _primitive(
+    "subgroup.active_mask", "A bit for each lane of the subgroup that calls this function together with this one, u64."
+)
+is_word = _primitive("is_word", "Whether the value is an integer of at most 32 bits, which devices combine by one instruction.", "value")
+combine = _primitive(
+    "combine", "The values of so many neighboring lanes combined, on all of them; all must call it.", "value operator lanes"
+)
 pin = _primitive("pin", "The value, computed here: operations on shuffled values are not moved to their use.", "value")
 grid_mem_fence = _primitive("grid.mem_fence", "Orders memory accesses before it and after it, as seen by all threads.")
 grid_sync = _primitive("grid.sync", "Waits for all threads of all blocks and makes their stores visible. All blocks run concurrently.")
+# Names of operators in the compiler.
+COMBINED = {_OPERATORS["add"][0]: "add", _OPERATORS["min"][0]: "min", _OPERATORS["max"][0]: "max"}
 largest = _primitive("largest", "The largest value of the operand's type; for floats infinity.", "value")
 smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.", "value")
 

@@ -17,7 +17,7 @@ from ._primitives import SharedArray, block_dim, block_idx, copy_async, global_t
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
 from ._primitives import group_sync as subgroup_sync
-from .subgroup import _scan, _zeros, ballot, invocation_id, lanemask_lt
+from .subgroup import _reduce_all, _scan, _zeros, ballot, invocation_id, lanemask_lt
 
 __all__ = [
     "SharedArray", "block_dim", "block_idx", "copy_async", "global_thread_idx", "wait_copies", "mem_fence", "mem_sync", "num_blocks",
@@ -68,8 +68,11 @@ def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.templat
     """
     qd.static(_primitives.check_block(block_dim))
     result = qd.cast(value, dtype)
-    for step in qd.static(range(_device.LOG2_SUBGROUP_SIZE)):
-        result = op(result, _primitives.shuffle(result, (invocation_id() + qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1)))
+    if qd.static(op in _primitives.COMBINED):
+        result = _reduce_all(result, None, op)
+    else:
+        for step in qd.static(range(_device.LOG2_SUBGROUP_SIZE)):
+            result = op(result, _primitives.shuffle(result, (invocation_id() + qd.static(1 << step)) & (_device.SUBGROUP_SIZE - 1)))
     if qd.static(block_dim > _device.SUBGROUP_SIZE):
         parts = SharedArray((block_dim // _device.SUBGROUP_SIZE,), dtype)
         if invocation_id() == 0:

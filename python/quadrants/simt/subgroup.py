@@ -1,8 +1,10 @@
 """`qd.simt.subgroup`: operations on the neighboring threads of a subgroup: 32, or `group_size()` of them.
 
-All lanes of the subgroup must call a function of this module together. A function whose name ends in `_tiled` splits the subgroup into
-aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in [0, `log2_group_size()`]. Values are
-scalars. Masks of lanes are u32, or u64 if a subgroup has more than 32 threads.
+All lanes of the subgroup must call a function of this module together. With `lanes`, a mask, those of the mask do, among them the caller,
+all with the same mask; so lanes in a branch work together: `active_mask()` returns them. A function whose name ends in `_tiled` splits the
+subgroup into aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in
+[0, `log2_group_size()`]. Values are scalars; shuffles take vectors and structs, too. Masks that functions return are u32, or u64 if a
+subgroup has more than 32 threads.
 """
 
 import quadrants as qd
@@ -12,7 +14,8 @@ from .._base.compat import warn_deprecated
 from .._base.namespaces import list_public as _list_public
 from .._language.fold_operators import BY_NAME as _OPERATORS
 from .._language.func import specialize
-from ._primitives import ballot, count_steps, largest, shuffle, smallest, thread_idx
+from ._primitives import COMBINED, ballot, combine, count_steps, is_word, largest, reshuffle, shuffle, smallest, thread_idx
+from ._primitives import active_mask as active_mask
 from ._primitives import group_mem_fence as mem_fence
 from ._primitives import group_sync as sync
 
@@ -45,23 +48,23 @@ def elect():
 
 
 @qd.func
-def shuffle_xor(value, mask):
+def shuffle_xor(value, mask, lanes: qd.template() = None):
     """Return the value of lane `lane ^ mask`."""
-    return shuffle(value, invocation_id() ^ qd.i32(mask))
+    return shuffle(value, invocation_id() ^ qd.i32(mask), lanes)
 
 
 @qd.func
-def shuffle_up(value, delta):
+def shuffle_up(value, delta, lanes: qd.template() = None):
     """Return the value of lane `lane - delta`, or the lane's own if there is no such lane."""
     source = invocation_id() - qd.i32(delta)
-    return shuffle(value, qd.select(source < 0, invocation_id(), source))
+    return shuffle(value, qd.select(source < 0, invocation_id(), source), lanes)
 
 
 @qd.func
-def shuffle_down(value, delta):
+def shuffle_down(value, delta, lanes: qd.template() = None):
     """Return the value of lane `lane + delta`, or the lane's own if there is no such lane."""
     source = invocation_id() + qd.i32(delta)
-    return shuffle(value, qd.select(source >= _device.SUBGROUP_SIZE, invocation_id(), source))
+    return shuffle(value, qd.select(source >= _device.SUBGROUP_SIZE, invocation_id(), source), lanes)
 
 
 @qd.func
@@ -107,18 +110,22 @@ def all_equal_tiled(value, log2_size: qd.template()):
 
 
 @qd.func
-def match_any(value):
-    """Return a bit for each lane that has this lane's value (by `==`)."""
-    lanes = _device.MASK(0)
-    for lane in range(qd.static(_device.SUBGROUP_SIZE)):
-        lanes |= _device.MASK(shuffle(value, lane) == value) << _device.MASK(lane)
-    return lanes
+def match_any(value, lanes: qd.template() = None):
+    """Return a bit for each lane (of `lanes`) that has this lane's value (by `==`)."""
+    same = _device.MASK(shuffle(value, 0, lanes) == value)
+    for lane in qd.static(range(1, _device.SUBGROUP_SIZE)):
+        same |= _device.MASK(reshuffle(value, lane, lanes) == value) << _device.MASK(lane)
+    if qd.static(lanes is not None):
+        same &= _device.MASK(lanes)
+    return same
 
 
 @qd.func
-def match_all(value):
-    """Return a bit for each lane of the subgroup if all have one value (by `==`), else 0."""
-    return qd.select(all_true_tiled(value == shuffle(value, 0), None) != 0, _device.MASK(ballot(1)), _device.MASK(0))
+def match_all(value, lanes: qd.template() = None):
+    """Return a bit for each lane of the subgroup (or of `lanes`) if all have one value (by `==`), else 0."""
+    there = _device.MASK(ballot(1, lanes))
+    same = value == shuffle(value, qd.math.ffs(there) - 1, lanes)
+    return qd.select(_device.MASK(ballot(same, lanes)) == there, there, _device.MASK(0))
 
 
 # (factor << lane) - less
@@ -137,8 +144,11 @@ def _lanemask(lane, factor: qd.template(), less: qd.template(), kind: qd.templat
 @qd.func
 def _reduce_all(value, log2_size: qd.template(), op: qd.template()):
     result = value
-    for step in qd.static(range(count_steps(log2_size))):
-        result = op(result, shuffle(result, invocation_id() ^ qd.static(1 << step)))
+    if qd.static(is_word(value) and count_steps(log2_size) == _device.LOG2_SUBGROUP_SIZE):
+        result = combine(value, qd.static(COMBINED[op]), qd.static(1 << count_steps(log2_size)))
+    else:
+        for step in qd.static(range(count_steps(log2_size))):
+            result = op(result, shuffle(result, invocation_id() ^ qd.static(1 << step)))
     return result
 
 
@@ -253,7 +263,18 @@ for _name, (_op, _what) in _OPERATORS.items():
         _offer(_segmented, f"segmented_reduce_{_name}", _since, op=_op)
 
 
-_HELPERS = ("count_steps", "largest", "smallest", "specialize", "thread_idx", "warn_deprecated")
+_HELPERS = (
+    "COMBINED",
+    "combine",
+    "count_steps",
+    "is_word",
+    "reshuffle",
+    "largest",
+    "smallest",
+    "specialize",
+    "thread_idx",
+    "warn_deprecated",
+)
 __all__ = _list_public(globals(), *_HELPERS)
 
 

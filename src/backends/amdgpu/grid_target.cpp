@@ -84,10 +84,10 @@ public:
   llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const override {
     return shuffle(at, word, at.CreateAdd(getLane(at), at.getInt32(distance)), nullptr);
   }
-  llvm::Value *ballot(Builder &at, llvm::Value *vote) const override {
+  llvm::Value *ballot(Builder &at, llvm::Value *vote, llvm::Value *) const override {
     return at.CreateIntrinsic(I::amdgcn_ballot, {at.getInt64Ty()}, {vote});
   }
-  llvm::Value *getActiveThreads(Builder &at) const override { return ballot(at, at.getTrue()); }
+  llvm::Value *getActiveThreads(Builder &at) const override { return ballot(at, at.getTrue(), nullptr); }
   llvm::Value *getEarlierThreads(Builder &at) const override {
     llvm::Value *own = at.CreateShl(at.getInt64(1), at.CreateZExt(getLane(at), at.getInt64Ty()));
     return at.CreateSub(own, at.getInt64(1));

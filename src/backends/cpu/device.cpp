@@ -138,6 +138,7 @@ const QdRuntimeApi kApi = {
     runtime::synchronizeThreads,
     runtime::shuffle,
     runtime::ballot,
+    runtime::getActiveThreads,
     [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); },
     [](QdKernelContext *) { return runtime::getStackLimit(); },
     runtime::mustStop,
@@ -196,6 +197,7 @@ public:
   std::string describe() const override;
   void synchronize() override {}
   double getClockFrequency() const override;
+  runtime::DeviceLimits getLimits() const override { return {unsigned(runtime::getSubgroupSize())}; }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     std::unique_ptr<Library> library = artifact.libraryFolder.empty() ? loadCopy(artifact.binary) : openLibrary(writeLibrary(artifact));

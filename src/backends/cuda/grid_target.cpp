@@ -93,6 +93,9 @@ public:
     at.CreateIntrinsic(at.getVoidTy(), isBlock ? I::nvvm_barrier_cta_sync_aligned_all : I::nvvm_bar_warp_sync,
                        {isBlock ? at.getInt32(0) : at.getInt32(~0u)});
   }
+  void synchronizeSome(Builder &at, llvm::Value *threads) const override {
+    at.CreateIntrinsic(at.getVoidTy(), I::nvvm_bar_warp_sync, {threads});
+  }
   void fence(Builder &at, codegen::ThreadScope scope) const override {
     at.CreateIntrinsic(at.getVoidTy(), scope == codegen::ThreadScope::Device ? I::nvvm_membar_gl : I::nvvm_membar_cta, {});
   }
@@ -102,8 +105,23 @@ public:
   llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const override {
     return callWord(at, I::nvvm_shfl_sync_down_i32, {at.getInt32(~0u), word, at.getInt32(distance), at.getInt32(kSubgroupSize - 1)});
   }
-  llvm::Value *ballot(Builder &at, llvm::Value *vote) const override {
-    return callWord(at, I::nvvm_vote_ballot_sync, {at.getInt32(~0u), vote});
+  llvm::Value *combine(Builder &at, llvm::AtomicRMWInst::BinOp operation, llvm::Value *word) const override {
+    if (capability < 80) return nullptr;
+    auto emit = [&](unsigned intrinsic) { return callWord(at, intrinsic, {word, at.getInt32(~0u)}); };
+    switch (operation) {
+    case llvm::AtomicRMWInst::Add: return emit(I::nvvm_redux_sync_add);
+    case llvm::AtomicRMWInst::Min: return emit(I::nvvm_redux_sync_min);
+    case llvm::AtomicRMWInst::Max: return emit(I::nvvm_redux_sync_max);
+    case llvm::AtomicRMWInst::UMin: return emit(I::nvvm_redux_sync_umin);
+    case llvm::AtomicRMWInst::UMax: return emit(I::nvvm_redux_sync_umax);
+    case llvm::AtomicRMWInst::And: return emit(I::nvvm_redux_sync_and);
+    case llvm::AtomicRMWInst::Or: return emit(I::nvvm_redux_sync_or);
+    case llvm::AtomicRMWInst::Xor: return emit(I::nvvm_redux_sync_xor);
+    default: return nullptr;
+    }
+  }
+  llvm::Value *ballot(Builder &at, llvm::Value *vote, llvm::Value *threads) const override {
+    return callWord(at, I::nvvm_vote_ballot_sync, {threads ? threads : at.getInt32(~0u), vote});
   }
   llvm::Value *getActiveThreads(Builder &at) const override { return callWord(at, I::nvvm_activemask); }
   llvm::Value *getEarlierThreads(Builder &at) const override { return callWord(at, I::nvvm_read_ptx_sreg_lanemask_lt); }

@@ -36,8 +36,11 @@ public:
     return value;
   }
   void synchronize(Builder &at, codegen::ThreadScope scope) const override {
-    call(at, scope == codegen::ThreadScope::Block ? "barrier" : "subgroup_barrier", at.getVoidTy(), {at.getInt32(0)});
+    bool isBlock = scope == codegen::ThreadScope::Block;
+    llvm::Value *which = isBlock ? at.getInt32(0) : at.getInt64(~uint64_t(0));
+    call(at, isBlock ? "barrier" : "subgroup_barrier", at.getVoidTy(), {which});
   }
+  void synchronizeSome(Builder &at, llvm::Value *threads) const override { call(at, "subgroup_barrier", at.getVoidTy(), {threads}); }
   void fence(Builder &at, codegen::ThreadScope) const override { call(at, "fence", at.getVoidTy(), {}); }
   llvm::Value *shuffle(Builder &at, llvm::Value *word, llvm::Value *lane, llvm::Value *threads) const override {
     return call(at, "shuffle", at.getInt32Ty(), {threads ? threads : at.getInt64(~uint64_t(0)), word, lane, at.getInt32(0)});
@@ -45,8 +48,8 @@ public:
   llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const override {
     return call(at, "shuffle_down", at.getInt32Ty(), {at.getInt64(~uint64_t(0)), word, at.getInt32(distance), at.getInt32(0)});
   }
-  llvm::Value *ballot(Builder &at, llvm::Value *vote) const override {
-    return call(at, "ballot", at.getInt64Ty(), {at.getInt64(~uint64_t(0)), at.CreateZExt(vote, at.getInt8Ty())});
+  llvm::Value *ballot(Builder &at, llvm::Value *vote, llvm::Value *threads) const override {
+    return call(at, "ballot", at.getInt64Ty(), {threads ? threads : at.getInt64(~uint64_t(0)), at.CreateZExt(vote, at.getInt8Ty())});
   }
   llvm::Value *getActiveThreads(Builder &at) const override { return call(at, "active", at.getInt64Ty(), {}); }
   llvm::Value *getEarlierThreads(Builder &at) const override { return call(at, "lanes_before", at.getInt64Ty(), {}); }

@@ -234,6 +234,11 @@ void FunctionPrinter::printCall(const llvm::CallInst &call) {
   if (name == kBarrierCall) return line(llvm::Twine("threadgroup_barrier") + kAll);
   if (name == kSubgroupBarrierCall) return line(llvm::Twine("simdgroup_barrier") + kAll);
   if (name == kShuffleCall) return define(call, "simd_shuffle(" + argument(0) + ", ushort(" + argument(1) + "))");
+  if (name.consume_front(kCombineCall)) {
+    bool isSigned = name == "min" || name == "max";
+    std::string function = name == "add" ? "sum" : name.drop_while([](char letter) { return letter == 'u'; }).str();
+    return define(call, "uint(simd_" + function + (isSigned ? "(int(" : "(uint(") + argument(0) + ")))");
+  }
   if (name == kBallotCall) return define(call, "ulong(simd_vote::vote_t(simd_ballot(" + argument(0) + ")))");
   if (callee->isDeclaration()) refuse("a call of " + name);
   std::string arguments;

@@ -14,8 +14,8 @@ constexpr char kBlockSize[] = "block-size", kParameterBytes[] = "parameter-bytes
 
 class CalledGrid final : public codegen::GridTarget {
 public:
-  CalledGrid(unsigned subgroupSize, bool widens, unsigned launch, bool saves)
-      : subgroupSize(subgroupSize), widens(widens), saves(saves), launch(launch) {}
+  CalledGrid(unsigned subgroupSize, bool widens, unsigned launch, bool saves, bool combines)
+      : subgroupSize(subgroupSize), widens(widens), saves(saves), combines(combines), launch(launch) {}
 
   codegen::AddressSpaces getAddressSpaces() const override {
     return {.shared = kShared, .local = kLocal, .launch = launch, .hasGeneric = false};
@@ -52,8 +52,14 @@ public:
   llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const override {
     return shuffle(at, word, at.CreateAdd(readNumber(at, kLaneCall), at.getInt32(distance)), nullptr);
   }
-  llvm::Value *ballot(Builder &at, llvm::Value *vote) const override { return call(at, kBallotCall, at.getInt64Ty(), {vote}); }
-  llvm::Value *getActiveThreads(Builder &at) const override { return ballot(at, at.getTrue()); }
+  llvm::Value *combine(Builder &at, llvm::AtomicRMWInst::BinOp operation, llvm::Value *word) const override {
+    if (!combines) return nullptr;
+    return call(at, (llvm::Twine(kCombineCall) + llvm::AtomicRMWInst::getOperationName(operation)).str(), at.getInt32Ty(), {word});
+  }
+  llvm::Value *ballot(Builder &at, llvm::Value *vote, llvm::Value *) const override {
+    return call(at, kBallotCall, at.getInt64Ty(), {vote});
+  }
+  llvm::Value *getActiveThreads(Builder &at) const override { return ballot(at, at.getTrue(), nullptr); }
   llvm::Value *getEarlierThreads(Builder &at) const override {
     llvm::Value *own = at.CreateShl(at.getInt64(1), at.CreateZExt(readNumber(at, kLaneCall), at.getInt64Ty()));
     return at.CreateSub(own, at.getInt64(1));
@@ -80,7 +86,7 @@ private:
   }
 
   unsigned subgroupSize;
-  bool widens, saves;
+  bool widens, saves, combines;
   unsigned launch; ///< address space
 };
 
@@ -95,8 +101,9 @@ gpu::Entries::Entry describeEntry(const llvm::Function &entry) {
 
 bool prefersRegisters(const llvm::Function &entry) { return entry.hasFnAttribute(kRegisters); }
 
-std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports, unsigned launchSpace, bool savesRegisters) {
-  return std::make_unique<CalledGrid>(subgroupSize, widensReports, launchSpace, savesRegisters);
+std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports, unsigned launchSpace, bool savesRegisters,
+                                                    bool combinesWords) {
+  return std::make_unique<CalledGrid>(subgroupSize, widensReports, launchSpace, savesRegisters, combinesWords);
 }
 
 } // namespace qd::backends::structured

@@ -14,7 +14,8 @@ constexpr unsigned kShared = 3, kConstant = 4, kLocal = 5, kParameters = 6;
 /// Functions that emitted code calls, without a body.
 constexpr char kThreadCall[] = "grid.thread", kBlockCall[] = "grid.block", kBlockSizeCall[] = "grid.block_size",
                kBlockCountCall[] = "grid.block_count", kLaneCall[] = "grid.lane", kBarrierCall[] = "grid.barrier",
-               kSubgroupBarrierCall[] = "grid.subgroup_barrier", kShuffleCall[] = "grid.shuffle", kBallotCall[] = "grid.ballot";
+               kSubgroupBarrierCall[] = "grid.subgroup_barrier", kShuffleCall[] = "grid.shuffle", kBallotCall[] = "grid.ballot",
+               kCombineCall[] = "grid.combine."; ///< and LLVM's name of an atomic operation
 
 /// The name and the sizes of an entry, without its code.
 gpu::Entries::Entry describeEntry(const llvm::Function &entry);
@@ -23,6 +24,6 @@ gpu::Entries::Entry describeEntry(const llvm::Function &entry);
 bool prefersRegisters(const llvm::Function &entry);
 
 std::unique_ptr<codegen::GridTarget> makeGridTarget(unsigned subgroupSize, bool widensReports, unsigned launchSpace = 0,
-                                                    bool savesRegisters = false);
+                                                    bool savesRegisters = false, bool combinesWords = true);
 
 } // namespace qd::backends::structured

@@ -119,6 +119,7 @@ PhysicalDevice describe(const InstanceFunctions &vk, VkPhysicalDevice handle) {
       controls.shaderDenormPreserveFloat32 && controls.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
   has.keepsDenormals64 =
       controls.shaderDenormPreserveFloat64 && controls.denormBehaviorIndependence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
+  has.combinesWords = subgroups.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
   constexpr VkSubgroupFeatureFlags kNeeded =
       VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
   if ((subgroups.supportedOperations & kNeeded) != kNeeded || !(subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT))

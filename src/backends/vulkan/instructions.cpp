@@ -5,6 +5,7 @@
 #include "backends/structured/grid_target.h"
 #include "backends/vulkan/function_writer.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 
@@ -329,6 +330,19 @@ void FunctionWriter::writeCall(const llvm::CallInst &call) {
   if (name == kShuffleCall) {
     module.require(Capability::GroupNonUniformShuffle);
     return define(call, Opcode::OpGroupNonUniformShuffle, {subgroup, get(0), get(1)});
+  }
+  if (name.consume_front(kCombineCall)) {
+    module.require(Capability::GroupNonUniformArithmetic);
+    Opcode opcode = llvm::StringSwitch<Opcode>(name)
+                        .Case("add", Opcode::OpGroupNonUniformIAdd)
+                        .Case("min", Opcode::OpGroupNonUniformSMin)
+                        .Case("umin", Opcode::OpGroupNonUniformUMin)
+                        .Case("max", Opcode::OpGroupNonUniformSMax)
+                        .Case("umax", Opcode::OpGroupNonUniformUMax)
+                        .Case("and", Opcode::OpGroupNonUniformBitwiseAnd)
+                        .Case("or", Opcode::OpGroupNonUniformBitwiseOr)
+                        .Case("xor", Opcode::OpGroupNonUniformBitwiseXor);
+    return define(call, opcode, {subgroup, uint32_t(spirv::GroupOperation::Reduce), get(0)});
   }
   if (name == kBallotCall) {
     module.require(Capability::GroupNonUniformBallot);

@@ -25,7 +25,7 @@ constexpr unsigned kMaxCopyBytes = 8 << 10;
   X(hasDeviceClock, "device_clock") X(hasSubgroupClock, "subgroup_clock")                           \
   X(keepsNan16, "nan16") X(keepsNan32, "nan32") X(keepsNan64, "nan64")                              \
   X(savesRegisters, "saves_registers") X(hasExactQuotients, "quotients")                            \
-  X(roundsHalves, "halves")                                                                         \
+  X(roundsHalves, "halves") X(combinesWords, "combines")                                            \
   X(hasFences, "fences") X(hasFma, "fma") X(hasRounding64, "rounding64") X(keepsDenormals32, "denormals32") X(keepsDenormals64, "denormals64")
 // clang-format on
 

@@ -36,7 +36,8 @@ public:
     traits.maxSharedBytes = features.maxSharedBytes;
     traits.maxCopyBytes = qd::vulkan::kMaxCopyBytes;
     traits.maxParameterBytes = qd::vulkan::kMaxParameterBytes;
-    grid = makeGridTarget(features.subgroupSize, /*widensReports=*/!features.hasF64, kParameters, features.savesRegisters);
+    grid = makeGridTarget(features.subgroupSize, /*widensReports=*/!features.hasF64, kParameters, features.savesRegisters,
+                          features.combinesWords);
   }
 
   const char *getFileSuffix() const override { return ".spv"; }

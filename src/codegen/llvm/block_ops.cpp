@@ -50,33 +50,60 @@ void BlockOps::emitShared(ir::SharedOp op) {
   values.setTensor(op, {type, nullptr, data});
 }
 
-llvm::Value *BlockOps::emitShuffle(llvm::Value *value, llvm::Value *lane, bool again) {
-  if (module.traits.hasGrids) return GridThreads(in, launch).shuffle(value, lane);
+llvm::Value *BlockOps::getMask(mlir::Value threads) { return threads ? values.getUniform(threads) : nullptr; }
+
+llvm::Value *BlockOps::emitShuffle(llvm::Value *value, llvm::Value *lane, llvm::Value *threads, bool again) {
+  if (module.traits.hasGrids) return GridThreads(in, launch).shuffle(value, lane, threads);
   llvm::Type *type = value->getType(), *bits = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
   llvm::Value *sent = builder.CreateZExt(builder.CreateBitCast(value, bits), builder.getInt64Ty());
   if (again) lane = builder.CreateAdd(lane, builder.getInt32(QD_SHUFFLE_AGAIN));
-  return builder.CreateBitCast(builder.CreateTrunc(launch.callRuntime(kShuffle, {thread, sent, lane}), bits), type);
+  if (!threads) threads = builder.getInt64(~uint64_t(0));
+  return builder.CreateBitCast(builder.CreateTrunc(launch.callRuntime(kShuffle, {thread, sent, lane, threads}), bits), type);
+}
+
+/// An instruction of the device, or a tree of shuffles.
+llvm::Value *BlockOps::emitCombine(ir::CombineOp op) {
+  llvm::Value *value = values.getUniform(op.getValue());
+  ir::AtomicKind kind = op.getAtomicKind();
+  Type type = op.getValue().getType();
+  if (module.traits.hasGrids && op.getLanes() == module.traits.subgroupSize)
+    if (llvm::Value *all = GridThreads(in, launch).combine(kind, type, value)) return all;
+  llvm::Value *own = builder.CreateAnd(getThreadNumber(), builder.getInt32(op.getLanes() - 1));
+  for (unsigned step = 1; step < op.getLanes(); step *= 2) {
+    llvm::Value *lane = builder.CreateXor(own, builder.getInt32(step));
+    value = operators.emitAtomicCombine(kind, type, value, emitShuffle(value, lane, nullptr));
+  }
+  return value;
+}
+
+llvm::Value *BlockOps::getThreadNumber() {
+  if (module.traits.hasGrids) return GridThreads(in, launch).getThread();
+  return in.loadInvariant(builder.getInt32Ty(), in.offsetBy(thread, offsetof(QdThread, index)), llvm::Align(4));
 }
 
 Components BlockOps::emitThreadOp(Operation *op) {
   llvm::Type *i32 = builder.getInt32Ty();
   if (auto barrier = dyn_cast<ir::BarrierOp>(op)) {
+    llvm::Value *some = getMask(barrier.getThreads());
     if (!module.traits.hasGrids)
-      launch.callRuntime(kSynchronize, {thread, builder.getInt32(barrier.getGrid() ? 2 : barrier.getGroup() ? 1 : 0)});
+      launch.callRuntime(kSynchronize, {thread,
+                                        builder.getInt32(barrier.getGrid()    ? 2
+                                                         : barrier.getGroup() ? 1
+                                                                              : 0),
+                                        some ? some : builder.getInt64(~uint64_t(0))});
     else if (barrier.getGrid())
       GridThreads(in, launch).synchronizeGrid(branch);
+    else if (some)
+      GridThreads(in, launch).synchronizeSome(some);
     else
       GridThreads(in, launch).synchronize(barrier.getGroup() ? ThreadScope::Subgroup : ThreadScope::Block);
     return {};
   }
   if (auto number = dyn_cast<ir::ThreadOp>(op)) {
     llvm::Type *type = module.getType(number.getType());
-    if (!module.traits.hasGrids) {
-      if (!number.getGlobal()) return {{in.loadInvariant(i32, in.offsetBy(thread, offsetof(QdThread, index)), llvm::Align(4))}};
-      return {{builder.CreateTrunc(in.loadInvariant(builder.getInt64Ty(), in.offsetBy(thread, offsetof(QdThread, iteration))), type)}};
-    }
-    GridThreads threads(in, launch);
-    return {{number.getGlobal() ? threads.getGlobalThread() : threads.getThread()}};
+    if (!number.getGlobal()) return {{getThreadNumber()}};
+    if (module.traits.hasGrids) return {{GridThreads(in, launch).getGlobalThread()}};
+    return {{builder.CreateTrunc(in.loadInvariant(builder.getInt64Ty(), in.offsetBy(thread, offsetof(QdThread, iteration))), type)}};
   }
   if (auto block = dyn_cast<ir::BlockOp>(op)) {
     if (!module.traits.hasGrids) return {{block.getSize() ? blockSize : block.getCount() ? blockCount : blockIndex}};
@@ -85,15 +112,21 @@ Components BlockOps::emitThreadOp(Operation *op) {
   }
   if (auto shuffle = dyn_cast<ir::ShuffleOp>(op)) {
     Component value = values.getScalar(shuffle.getValue());
-    return {{emitShuffle(value.value, values.getUniform(shuffle.getLane()), shuffle.getAgain())}};
+    return {{emitShuffle(value.value, values.getUniform(shuffle.getLane()), getMask(shuffle.getThreads()), shuffle.getAgain())}};
   }
   if (auto pin = dyn_cast<ir::PinOp>(op)) {
     llvm::Value *value = values.getScalar(pin.getValue()).value;
     return {{module.traits.hasGrids ? GridThreads(in, launch).pin(value) : value}};
   }
-  llvm::Value *vote = values.getUniform(cast<ir::BallotOp>(op).getVote());
-  if (module.traits.hasGrids) return {{builder.CreateZExt(GridThreads(in, launch).ballot(vote), builder.getInt64Ty())}};
-  return {{launch.callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32)})}};
+  if (auto combination = dyn_cast<ir::CombineOp>(op)) return {{emitCombine(combination)}};
+  if (isa<ir::ActiveOp>(op)) {
+    if (module.traits.hasGrids) return {{GridThreads(in, launch).getActiveThreads()}};
+    return {{launch.callRuntime(kActiveThreads, {thread, builder.getInt32(module.shared.activePlaces++)})}};
+  }
+  auto ballot = cast<ir::BallotOp>(op);
+  llvm::Value *vote = values.getUniform(ballot.getVote()), *some = getMask(ballot.getThreads());
+  if (module.traits.hasGrids) return {{GridThreads(in, launch).ballot(vote, some)}};
+  return {{launch.callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32), some ? some : builder.getInt64(~uint64_t(0))})}};
 }
 
 void BlockOps::emitBlockOp(Operation *op) {

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "codegen/llvm/launch_access.h"
+#include "codegen/llvm/operators.h"
 #include "codegen/llvm/value_map.h"
 
 namespace qd::codegen {
 
 class BlockOps : EmitterPart {
 public:
-  BlockOps(LaneBuilder &in, LaunchAccess &launch, ValueMap &values) : EmitterPart(in), launch(launch), values(values) {}
+  BlockOps(LaneBuilder &in, LaunchAccess &launch, ValueMap &values, Operators &operators)
+      : EmitterPart(in), launch(launch), values(values), operators(operators) {}
 
   void emitBlockOp(mlir::Operation *op);
   void emitShared(ir::SharedOp op);
@@ -22,10 +24,15 @@ public:
 
 private:
   Components emitThreadOp(mlir::Operation *op);
-  llvm::Value *emitShuffle(llvm::Value *value, llvm::Value *lane, bool again);
+  llvm::Value *emitShuffle(llvm::Value *value, llvm::Value *lane, llvm::Value *threads, bool again = false);
+  llvm::Value *getThreadNumber();
+  llvm::Value *emitCombine(ir::CombineOp op);
+  /// A mask of threads, i64; null: all of the subgroup.
+  llvm::Value *getMask(mlir::Value threads);
 
   LaunchAccess &launch;
   ValueMap &values;
+  Operators &operators;
 };
 
 } // namespace qd::codegen

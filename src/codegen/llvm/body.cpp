@@ -149,7 +149,7 @@ void BodyEmitter::emitOp(Operation *op) {
         values.setTensor(argument, tensor);
       })
       .Case([&](ir::SharedOp shared) { blocks.emitShared(shared); })
-      .Case<ir::BarrierOp, ir::FenceOp, ir::ThreadOp, ir::BlockOp, ir::ShuffleOp, ir::PinOp, ir::BallotOp>(
+      .Case<ir::BarrierOp, ir::FenceOp, ir::ThreadOp, ir::BlockOp, ir::ShuffleOp, ir::CombineOp, ir::PinOp, ir::BallotOp, ir::ActiveOp>(
           [&](Operation *) { blocks.emitBlockOp(op); })
       .Case([&](ir::ScratchOp scratch) {
         MemoryPlace place{cast<ir::RefType>(scratch.getType()).getPointee(), offsetBy(launch.getField(kScratch), scratch.getOffset())};

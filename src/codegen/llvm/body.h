@@ -35,7 +35,7 @@ public:
   RandomNumbers random{*this, launch, operators};
   Atomics atomics{*this, launch, values, operators, memory};
   Sites sites{*this, launch, values};
-  BlockOps blocks{*this, launch, values};
+  BlockOps blocks{*this, launch, values, operators};
   ControlFlow control{*this};
   Calls calls{*this, launch, values, sites, control};
 

@@ -82,11 +82,12 @@ public:
   std::optional<SourceLines> lines; ///< set if line tables are wanted
   /// Regions to outline after everything is emitted.
   llvm::MapVector<llvm::Function *, std::vector<OutlinedRegion>> outlinedRegions;
-  /// Shared arrays of the tasks that are emitted so far.
+  /// What the blocks of the tasks that are emitted so far have in common, above all shared arrays.
   struct SharedArrays {
     uint32_t bytes = 0;                   ///< of all arrays
     bool isDynamic = false;               ///< launches ask for the memory: a block has more than its static memory
     std::map<uint32_t, uint32_t> offsets; ///< key: number of the array
+    int activePlaces = 0;                 ///< places of the code where threads ask which of them are there
   } shared;
   /// What the entries of grids that are emitted so far have in common.
   struct Grids {

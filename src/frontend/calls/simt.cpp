@@ -34,19 +34,31 @@ Operand Simt::makeSharedArray(const Operand &shape, const Operand &dtype) {
   return Tensor{nb::none(), nullptr, session.tracker.addBlockArray(), type};
 }
 
-Operand Simt::shuffle(const Operand &value, const Operand &lane, bool again) {
+mlir::Value Simt::convertMask(const Operand &threads) {
+  return threads.isNone() ? mlir::Value() : conversions.convert(threads, session.types.u64);
+}
+
+Operand Simt::shuffle(const Operand &value, const Operand &lane, mlir::Value threads, bool again) {
   if (auto *structure = value.find<Struct>()) {
     Struct result = *structure;
-    for (Operand &item : result.items) item = shuffle(item, lane, again);
+    for (Operand &item : result.items) item = shuffle(item, lane, threads, again);
     return result;
   }
   mlir::Value given = conversions.emit(value), from = conversions.convert(lane, session.types.i32);
   auto vector = dyn_cast<VectorType>(given.getType());
-  if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from, again));
+  if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from, again, threads));
   SmallVector<mlir::Value> components;
   for (int64_t i = 0; i < ir::getComponentCount(vector); ++i)
-    components.push_back(create<ir::ShuffleOp>(emitter.extract(given, i), from, again));
+    components.push_back(create<ir::ShuffleOp>(emitter.extract(given, i), from, again, threads));
   return makeComputed(emitter.makeVector(components, vector));
+}
+
+/// Whether one instruction of many devices combines such values of a subgroup.
+static bool isWord(Type type) { return ir::isIntegerScalar(type) && !type.isInteger(1) && type.getIntOrFloatBitWidth() <= 32; }
+
+Operand Simt::combine(const std::vector<Operand> &given) {
+  std::optional<ir::AtomicKind> kind = ir::findKind<ir::AtomicKind>(toText(given[1].getObject()));
+  return makeComputed(create<ir::CombineOp>(*kind, conversions.emit(given[0]), nb::cast<int32_t>(given[2].getObject())));
 }
 
 /// An array with an element for each thread of a block, the same one for all uses of a type in a kernel.
@@ -112,8 +124,10 @@ Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::S
   if (name == "largest" || name == "smallest") return limitOf(bindAll()[0], name == "largest");
   if (!nesting.isInsideParallel && context.isInKernel()) fail(error::kSyntax, shown + "() is only valid within loops that run in parallel");
   if (name.ends_with(".sync")) {
-    create<ir::BarrierOp>(/*group=*/name.starts_with("subgroup"), /*grid=*/name.starts_with("grid"));
-    return nothing();
+    bool isGroup = name.starts_with("subgroup");
+    std::vector<Operand> given = bindAll();
+    create<ir::BarrierOp>(isGroup, /*grid=*/name.starts_with("grid"), isGroup ? convertMask(given[0]) : mlir::Value());
+    return makeObject(nb::none());
   }
   if (name.ends_with("thread_idx")) {
     bindAll();
@@ -123,10 +137,17 @@ Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::S
     bindAll();
     return makeComputed(create<ir::BlockOp>(session.types.i32, /*size=*/name.ends_with("dim"), /*count=*/name.ends_with("blocks")));
   }
-  if (name == "subgroup.ballot") return makeComputed(create<ir::BallotOp>(session.types.u64, operators().truth(bindAll()[0], shown)));
+  if (name == "subgroup.active_mask") {
+    bindAll();
+    return makeComputed(create<ir::ActiveOp>(session.types.u64));
+  }
   if (name == "pin") return makeComputed(create<ir::PinOp>(conversions.emit(bindAll()[0])));
   std::vector<Operand> given = bindAll();
-  return shuffle(given[0], given[1], /*again=*/name == "reshuffle");
+  if (name == "is_word") return makeObject(nb::bool_(!given[0].find<Struct>() && isWord(conversions.emit(given[0]).getType())));
+  if (name == "combine") return combine(given);
+  if (name == "subgroup.ballot")
+    return makeComputed(create<ir::BallotOp>(session.types.u64, operators().truth(given[0], shown), convertMask(given[1])));
+  return shuffle(given[0], given[1], convertMask(given[2]), /*again=*/name == "reshuffle");
 }
 
 } // namespace qd::frontend

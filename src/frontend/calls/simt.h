@@ -13,7 +13,10 @@ public:
 
 private:
   Operand makeSharedArray(const Operand &shape, const Operand &dtype);
-  Operand shuffle(const Operand &value, const Operand &lane, bool again);
+  /// A mask of threads as u64; null: all of the subgroup.
+  mlir::Value convertMask(const Operand &threads);
+  Operand shuffle(const Operand &value, const Operand &lane, mlir::Value threads, bool again);
+  Operand combine(const std::vector<Operand> &given);
   Operand makeExchangeArray(const Operand &dtype);
   void copyAsync(const Operand &target, const Operand &source);
   Operand limitOf(const Operand &value, bool isLargest);

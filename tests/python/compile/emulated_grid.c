@@ -4,6 +4,7 @@
  * together and have none. */
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
 
@@ -17,7 +18,7 @@ typedef uint64_t Mask;
 typedef uint32_t Mask;
 #endif
 
-enum { kMostThreads = 4096, kStack = 1 << 16 };
+enum { kMostThreads = 4096, kMostParts = 80, kStack = 1 << 16 };
 
 typedef void Entry(const void *launch);
 
@@ -40,7 +41,8 @@ void emulated_copy_4(void *to, const void *from) { __builtin_memcpy(to, from, 4)
 void emulated_copy_8(void *to, const void *from) { __builtin_memcpy(to, from, 8); }
 void emulated_copy_16(void *to, const void *from) { __builtin_memcpy(to, from, 16); }
 
-static unsigned first_block; /* of those that run */
+static unsigned first_block;   /* of those that run */
+static unsigned long progress; /* counts arrivals and ends */
 
 /* Of the thread among those that run. */
 static unsigned number(void) { return (block - first_block) * block_size + thread; }
@@ -55,6 +57,7 @@ void emulated_grid_barrier(void *arrivals, void *failed, unsigned count) {
   static unsigned arrived, round;
   (void)arrivals, (void)failed, (void)count;
   unsigned own_round = round;
+  ++progress;
   if (++arrived == blocks * block_size) arrived = 0, ++round;
   while (round == own_round) wait_for_all();
 }
@@ -62,49 +65,99 @@ void emulated_grid_barrier(void *arrivals, void *failed, unsigned count) {
 /* Threads that wait for each other: those of a block, or of a subgroup, that have not ended. */
 typedef struct {
   unsigned live, arrived, round;
+  Mask present, next; /* threads of the last completed round, and of the current one */
 } Team;
-static Team block_teams[kMostThreads], subgroup_teams[kMostThreads];
+/* Some threads of a subgroup: those of a mask, or those that come to a place of the code. */
+typedef struct {
+  Mask threads;
+  const void *place;
+  Team team;
+} Part;
+typedef struct {
+  Team all;
+  Mask threads, alive;
+  Part parts[kMostParts];
+  unsigned part_count;
+} Subgroup;
+static Team block_teams[kMostThreads];
+static Subgroup subgroups[kMostThreads];
 
 static void release(Team *team) {
-  if (team->arrived == team->live) team->arrived = 0, ++team->round;
+  team->arrived = 0, ++team->round;
+  team->present = team->next, team->next = 0;
 }
 
 static void arrive(Team *team) {
   unsigned own_round = team->round;
-  ++team->arrived;
-  release(team);
+  team->next |= (Mask)1 << thread % SUBGROUP;
+  ++progress;
+  if (++team->arrived >= team->live) release(team);
   while (team->round == own_round) wait_for_all();
 }
 
-static Team *own_subgroup(void) { return &subgroup_teams[number() - thread % SUBGROUP]; }
+static void leave(Team *team) {
+  if (--team->live > 0 && team->arrived == team->live) release(team); /* the others have been waiting for this one */
+}
+
+static Subgroup *own_subgroup(void) { return &subgroups[number() - thread % SUBGROUP]; }
 static Team *own_block(void) { return &block_teams[block - first_block]; }
 
-static void wait_for_subgroup(void) { arrive(own_subgroup()); }
+static Team *find_part(Mask threads, const void *place) {
+  Subgroup *group = own_subgroup();
+  threads &= group->threads;
+  if (threads == group->threads) return &group->all;
+  for (unsigned i = 0; i < group->part_count; ++i)
+    if (group->parts[i].threads == threads && group->parts[i].place == place) return &group->parts[i].team;
+  if (group->part_count == kMostParts) abort();
+  Part *part = &group->parts[group->part_count++];
+  *part = (Part){threads, place, {0}};
+  part->team.live = threads ? (unsigned)__builtin_popcountll(threads & group->alive) : group->all.live;
+  return &part->team;
+}
+
+static void leave_all(void) {
+  Subgroup *group = own_subgroup();
+  Mask own = (Mask)1 << thread % SUBGROUP;
+  group->alive &= ~own;
+  for (unsigned i = 0; i < group->part_count; ++i)
+    if (!group->parts[i].threads || group->parts[i].threads & own) leave(&group->parts[i].team);
+  leave(&group->all), leave(own_block());
+  ++progress;
+}
+
+/* Releases the threads that wait for any others to come. */
+static void release_active(unsigned count) {
+  int is_any = 0;
+  for (unsigned i = 0; i < count; ++i)
+    for (unsigned j = 0; j < subgroups[i].part_count; ++j) {
+      Part *part = &subgroups[i].parts[j];
+      if (!part->threads && part->team.arrived) release(&part->team), is_any = 1;
+    }
+  if (!is_any) fputs("emulated grid: threads wait for each other at different places\n", stderr), abort();
+}
 
 void emulated_barrier(unsigned barrier) { (void)barrier, arrive(own_block()); }
 
-void emulated_subgroup_barrier(unsigned mask) { (void)mask, wait_for_subgroup(); }
+void emulated_subgroup_barrier(Mask mask) { arrive(find_part(mask, 0)); }
 
 unsigned emulated_shuffle(Mask mask, unsigned value, unsigned lane, unsigned clamp) {
-  if (mask == 1) return value; /* single_threaded: see emulated_active */
   static unsigned exchanged[kMostThreads];
-  (void)mask, (void)clamp;
+  (void)clamp;
   exchanged[number()] = value;
-  wait_for_subgroup();
+  arrive(find_part(mask, 0));
   value = exchanged[number() - thread % SUBGROUP + lane % SUBGROUP];
-  wait_for_subgroup();
+  arrive(find_part(mask, 0));
   return value;
 }
 
 Mask emulated_ballot(Mask mask, unsigned char vote) {
   Mask votes = 0;
   static unsigned char given[kMostThreads];
-  (void)mask;
   given[number()] = vote & 1;
-  wait_for_subgroup();
+  arrive(find_part(mask, 0));
   for (unsigned lane = 0; lane < SUBGROUP && thread - thread % SUBGROUP + lane < block_size; ++lane)
-    votes |= (Mask)given[number() - thread % SUBGROUP + lane] << lane;
-  wait_for_subgroup();
+    if (mask >> lane & 1) votes |= (Mask)given[number() - thread % SUBGROUP + lane] << lane;
+  arrive(find_part(mask, 0));
   return votes;
 }
 
@@ -112,15 +165,39 @@ unsigned emulated_shuffle_down(Mask mask, unsigned value, unsigned distance, uns
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[number()] = value;
-  wait_for_subgroup();
+  arrive(&own_subgroup()->all);
   if (thread % SUBGROUP + distance < SUBGROUP) value = exchanged[number() + distance];
-  wait_for_subgroup();
+  arrive(&own_subgroup()->all);
   return value;
 }
 
-/* Who asks which threads are here finds itself single_threaded, unless a test says that its threads never part. */
-Mask emulated_active(void) { return getenv("EMULATED_TOGETHER") ? ~(Mask)0 >> (8 * sizeof(Mask) - SUBGROUP) : 1; }
-Mask emulated_lanes_before(void) { return 0; }
+/* The words of all threads of the subgroup. */
+#define COMBINE(name, type, expression)                                                                                                     \
+  unsigned emulated_combine_##name(unsigned value, Mask mask) {                                                                            \
+    type a = (type)emulated_shuffle(mask, value, 0, 0);                                                                                    \
+    for (unsigned lane = 1; lane < SUBGROUP; ++lane) {                                                                                     \
+      type b = (type)emulated_shuffle(mask, value, lane, 0);                                                                               \
+      a = expression;                                                                                                                      \
+    }                                                                                                                                      \
+    return (unsigned)a;                                                                                                                    \
+  }
+COMBINE(add, unsigned, a + b)
+COMBINE(min, int, a < b ? a : b)
+COMBINE(max, int, a > b ? a : b)
+COMBINE(umin, unsigned, a < b ? a : b)
+COMBINE(umax, unsigned, a > b ? a : b)
+COMBINE(and, unsigned, a & b)
+COMBINE(or, unsigned, a | b)
+COMBINE(xor, unsigned, a ^ b)
+
+/* Those that come to this place while no other thread can continue; EMULATED_APART: every thread is alone. */
+Mask emulated_active(void) {
+  if (getenv("EMULATED_APART")) return (Mask)1 << thread % SUBGROUP;
+  Team *team = find_part(0, __builtin_return_address(0));
+  arrive(team);
+  return team->present;
+}
+Mask emulated_lanes_before(void) { return ((Mask)1 << thread % SUBGROUP) - 1; }
 static void add_many(float *to, const float *values, int count) {
   for (int i = 0; i < count; ++i) to[i] += values[i];
 }
@@ -134,8 +211,7 @@ float emulated_reciprocal_root(float a) { return 1 / sqrtf(flush(a)); }
 
 static void run_thread(void) {
   entry(launch);
-  --own_subgroup()->live, --own_block()->live;
-  release(own_subgroup()), release(own_block()); /* the others may have been waiting for this one */
+  leave_all();
   threads[number()].isDone = 1;
   swapcontext(&threads[number()].context, &scheduler);
 }
@@ -152,16 +228,22 @@ static void run_blocks(unsigned first, unsigned block_count) {
     threads[i].context.uc_stack.ss_size = kStack;
     threads[i].isDone = 0;
     block = first + i / block_size, thread = i % block_size;
-    ++own_subgroup()->live, ++own_block()->live;
+    if (thread % SUBGROUP == 0) *own_subgroup() = (Subgroup){0};
+    if (thread == 0) *own_block() = (Team){0};
+    own_subgroup()->alive = own_subgroup()->threads |= (Mask)1 << thread % SUBGROUP;
+    ++own_subgroup()->all.live, ++own_block()->live;
     makecontext(&threads[i].context, run_thread, 0);
   }
-  for (unsigned left = count; left > 0;)
+  for (unsigned left = count; left > 0;) {
+    unsigned long before = progress;
     for (unsigned i = 0; i < count; ++i) {
       if (threads[i].isDone) continue;
       block = first + i / block_size, thread = i % block_size;
       swapcontext(&scheduler, &threads[i].context);
       left -= (unsigned)threads[i].isDone;
     }
+    if (left > 0 && progress == before) release_active(count);
+  }
 }
 
 /* `waits`: 1 where threads wait for each other, 2 where blocks do. Without that none needs a stack of its own. */

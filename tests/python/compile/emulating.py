@@ -31,6 +31,7 @@ ROUTINES = {
     "shfl.sync.down.i32": "shuffle_down",
     "shfl.sync.idx.i32": "shuffle",
     "vote.ballot.sync": "ballot",
+    **{f"redux.sync.{name}": f"combine_{name}" for name in ("add", "min", "max", "umin", "umax", "and", "or", "xor")},
     "activemask": "active",
     "cp.async.ca.shared.global.4": "copy_4",
     "cp.async.ca.shared.global.8": "copy_8",
@@ -80,7 +81,7 @@ def build(text: str, folder: Path, subgroup: int) -> Path:
     """The shared object of a kernel, with entries that run whole grids."""
     words = re.search(r"by(?:val|ref)\(\[(\d+) x i64\]\)", text)
     text = translate(text)
-    waits = int(any(f"@emulated_{name}(" in text for name in ("barrier", "subgroup_barrier", "shuffle_down", "shuffle", "ballot")))
+    waits = int(any(f"@emulated_{name}" in text for name in ("barrier", "subgroup_barrier", "shuffle", "ballot", "active", "combine")))
     waits += text.count("@emulated_grid_barrier(") > 1  # calls beside the declaration
     grid = [f'#include "{HERE / "emulated_grid.c"}"', f"const unsigned long parameter_bytes = 8 * {words[1] if words else 0};"]
     for name in re.findall(r"^define void @thread_of_(qd_task_\d+)\(", text, flags=re.MULTILINE):

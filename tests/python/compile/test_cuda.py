@@ -196,6 +196,27 @@ def test_sums_are_combined_by_shuffles_and_counts_in_shared_memory() -> None:
     assert "atom.shared.add.u32" in make_program_ptx(parallel.histograms)
 
 
+def test_integers_of_a_warp_are_combined_by_one_instruction() -> None:
+    from quadrants.simt import block, subgroup
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            x[i] = subgroup.reduce_all_add(x[i]) + block.reduce_max(x[i], 64, qd.i32)
+            y[i] = subgroup.reduce_all_add(y[i])
+        total = 0
+        for i in range(4096):
+            total += i * i
+        x[0] = total
+
+    arguments = qd.ndarray(qd.i32, 64), qd.ndarray(qd.f32, 64)
+    ptx = make_ptx(kernel, *arguments)
+    assert "redux.sync.add.s32" in ptx and "redux.sync.max.s32" in ptx
+    assert ptx.count("shfl.sync") == 5  # of the floats
+    assert "redux" not in make_ptx(kernel, *arguments, target="cuda:sm_75")
+
+
 def test_neighbors_along_rows_are_read_once() -> None:
     x, y = qd.field(qd.f32, (4098, 4098)), qd.field(qd.f32, (4098, 4098))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _device(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     target, together = request.param
     monkeypatch.delenv("QD_ARCH", raising=False)
-    monkeypatch.delenv("EMULATED_TOGETHER", raising=False)
-    if together:
-        monkeypatch.setenv("EMULATED_TOGETHER", "1")
+    monkeypatch.delenv("EMULATED_APART", raising=False)
+    if not together:
+        monkeypatch.setenv("EMULATED_APART", "1")
     emulating.start(monkeypatch, folder, target)
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
     yield
@@ -157,10 +156,9 @@ class TestValues:
                     rows[i, j][k] = i * 1000 + j * 10 + k
 
         # Subgroups that go over the end of a row do not have neighbors. 16 * 62 is no multiple of a block: some threads have no element.
-        if "EMULATED_TOGETHER" not in os.environ:
-            relax()
-            i, j, k = np.meshgrid(np.arange(16), np.arange(64), np.arange(9), indexing="ij")
-            np.testing.assert_array_equal(rows.to_numpy(), np.where((j >= 1) & (j < 63), i * 1000 + j * 10 + k, 0))
+        relax()
+        i, j, k = np.meshgrid(np.arange(16), np.arange(64), np.arange(9), indexing="ij")
+        np.testing.assert_array_equal(rows.to_numpy(), np.where((j >= 1) & (j < 63), i * 1000 + j * 10 + k, 0))
 
     def test_reads_between_stores(self) -> None:
         a, last = qd.ndarray(V7, COUNT), qd.ndarray(qd.i32, COUNT)

@@ -1,12 +1,13 @@
 """What the threads of a subgroup do together, as many as the device has in one."""
 
 import functools
+import os
 
 import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants.simt import subgroup, warp
+from quadrants.simt import block, subgroup, warp
 
 SIZE = 32
 LANES = np.arange(SIZE)
@@ -28,7 +29,7 @@ def on_lanes(expression, dtype="int32", **names):
     """The value of an expression of `lane` on 64 threads."""
     source = f"""
 import quadrants as qd
-from quadrants.simt import subgroup, warp
+from quadrants.simt import block, subgroup, warp
 @qd.kernel
 def k(x: qd.types.ndarray(), out: qd.types.ndarray()):
     qd.loop_config(block_dim=64)
@@ -144,6 +145,122 @@ def test_reductions_and_scans_of_tiles(log2_size):
         before = np.concatenate([np.full((len(tiles), 1), identity, np.int32), inclusive[:, :-1]], axis=1)
         np.testing.assert_array_equal(get(f"inclusive_{name}"), inclusive)
         np.testing.assert_array_equal(get(f"exclusive_{name}"), before)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32])
+def test_reductions_of_each_type(dtype):
+    high = np.iinfo(dtype).max if np.issubdtype(dtype, np.integer) else 100
+    x = np.random.default_rng(6).integers(0, high, 64, dtype if high != 100 else np.int64, endpoint=True).astype(dtype)
+    x[3] = np.iinfo(dtype).min if np.issubdtype(dtype, np.integer) else -3
+    rows = x.reshape(-1, SIZE)
+    for name, function in {"add": np.add, "min": np.minimum, "max": np.maximum}.items():
+        whole = np.repeat(function.reduce(rows, axis=1, dtype=dtype), SIZE)
+        np.testing.assert_array_equal(on_lanes(f"subgroup.reduce_all_{name}(x[i])", dtype, x=x), whole)
+        np.testing.assert_array_equal(on_lanes(f"subgroup.reduce_{name}_tiled(x[i], 0)", dtype, x=x), x)
+
+
+def test_vectors_are_reduced_by_component():
+    out = on_lanes("subgroup.reduce_all_add(qd.Vector([i, 2.0]))[0] + subgroup.reduce_all_max(qd.Vector([i, 2.0]))[1]", np.float32)
+    np.testing.assert_array_equal(out, np.repeat(np.arange(64).reshape(-1, SIZE).sum(axis=1), SIZE) + 2)
+
+
+def test_lanes_of_a_branch_work_together():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            lane = subgroup.invocation_id()
+            if lane < 5:
+                mask = subgroup.active_mask()
+                out[0, i] = mask
+                out[1, i] = subgroup.shuffle(10 * i, 2, mask)
+                out[2, i] = subgroup.ballot(lane % 2, mask)
+                out[3, i] = subgroup.match_any(lane % 3, mask)
+                out[4, i] = subgroup.match_all(lane // 8, mask) + subgroup.match_all(lane // 4, mask)
+            else:
+                others = ~qd.u64(31)
+                out[0, i] = subgroup.active_mask()
+                out[1, i] = subgroup.shuffle_down(10 * i, 1, others)
+                out[2, i] = subgroup.ballot(1, others)
+            out[5, i] = subgroup.reduce_all_add(i)
+
+    out = np.zeros((6, 64), np.uint64)
+    work(out)
+    first, i = LANES < 5, np.arange(64).reshape(-1, SIZE)
+    few, most = 31, (1 << SIZE) - 32
+    rows = out.reshape(6, -1, SIZE)
+    assert (rows[0] == np.where(first, np.uint64(few), np.uint64(most))).all()
+    shuffled = np.where(first, i[:, 2:3], i + (LANES < SIZE - 1))
+    np.testing.assert_array_equal(rows[1], 10 * shuffled)
+    assert (rows[2] == np.where(first, np.uint64(0b01010), np.uint64(most))).all()
+    assert rows[3, 0, :5].tolist() == [0b01001, 0b10010, 0b00100, 0b01001, 0b10010]
+    assert (rows[4, :, :5] == few).all()
+    np.testing.assert_array_equal(rows[5], np.repeat(i.sum(axis=1)[:, None], SIZE, axis=1))
+
+
+def test_lanes_leave_a_loop_one_by_one():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            lane = subgroup.invocation_id()
+            total = 0
+            k = 0
+            while k < lane:
+                there = subgroup.active_mask()
+                total += subgroup.shuffle(k, qd.math.ffs(there) - 1, there) + qd.i32(qd.math.popcnt(subgroup.ballot(1, there)))
+                k += 1
+            out[i] = total
+
+    out = np.zeros(64, np.int64)
+    work(out)
+    expected = [sum(k + SIZE - 1 - k for k in range(lane)) for lane in range(SIZE)]
+    assert out.tolist() == repeat(expected).tolist()
+
+
+def test_a_mask_of_a_warp_includes_some_lanes():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            own = block.SharedArray((64,), qd.i32)
+            lane = subgroup.invocation_id()
+            if lane % 32 < 4:
+                mask = qd.u32(0b1111)
+                own[i] = 3 * i
+                warp.sync(mask)
+                out[0, i] = own[i ^ 1]
+                out[1, i] = warp.shfl_down_i32(mask, i, 2)
+                out[2, i] = warp.all_nonzero(mask, lane < 9) + 2 * warp.any_nonzero(mask, lane % 32 == 3) + 4 * warp.unique(mask, lane)
+                out[3, i] = warp.match_all(mask, lane // 4)
+            out[4, i] = warp.all_nonzero(qd.u32(0xFFFFFFFF), lane < 9)
+
+    out = np.zeros((5, 64), np.int64)
+    work(out)
+    for i in range(64):
+        lane = i % SIZE
+        if lane < 4:
+            assert out[:2, i].tolist() == [3 * (i ^ 1), i + 2 if lane < 2 else out[1, i]]
+            assert out[3, i] in (0b1111, 0) if SIZE > 32 else out[3, i] == 0b1111
+            assert out[2, i] == 3 or SIZE > 32
+        assert out[4, i] == (SIZE <= 8)
+
+
+@pytest.mark.skipif(os.environ.get("QD_ARCH", "cpu") != "cpu", reason="devices have one size")
+@pytest.mark.parametrize("size", [8, 16])
+def test_the_processor_has_smaller_subgroups(size):
+    qd.init(arch=qd.cpu, cpu_subgroup_size=size, offline_cache=False, log_level="error")
+    assert subgroup.group_size() == size and subgroup.log2_group_size() == size.bit_length() - 1
+    x = np.random.default_rng(7).integers(-50, 50, 64).astype(np.int32)
+    rows = x.reshape(-1, size)
+    np.testing.assert_array_equal(on_lanes("lane"), np.tile(np.arange(size), 64 // size))
+    np.testing.assert_array_equal(on_lanes("subgroup.reduce_all_add(x[i])", x=x), np.repeat(rows.sum(axis=1), size))
+    np.testing.assert_array_equal(on_lanes("subgroup.inclusive_max(x[i])", x=x), np.maximum.accumulate(rows, axis=1).ravel())
+    np.testing.assert_array_equal(on_lanes(f"subgroup.shuffle(x[i], {size - 1})", x=x), np.repeat(rows[:, -1], size))
+    assert (on_lanes("subgroup.ballot(1)", np.uint64) == (1 << size) - 1).all()
+    np.testing.assert_array_equal(on_lanes("block.inclusive_add(x[i], 64, qd.i32)", x=x), np.cumsum(x))
+    with pytest.raises(ValueError, match="cpu_subgroup_size is 8, 16 or 32, got 12"):
+        qd.init(arch=qd.cpu, cpu_subgroup_size=12)
 
 
 def test_segments_begin_anew_at_their_heads():

@@ -47,6 +47,7 @@ void GridTask::beginSums() {
 
 /// Combines the values of all threads of the subgroup; the first thread gets the result.
 llvm::Value *GridTask::combineSubgroup(ir::AtomicKind kind, Type type, llvm::Value *value) {
+  if (llvm::Value *all = threads->combine(kind, type, value)) return all;
   for (unsigned distance = module.traits.subgroupSize / 2; distance > 0; distance /= 2)
     value = body->operators.emitAtomicCombine(kind, type, value, threads->shuffleDown(value, distance));
   return value;

@@ -273,7 +273,7 @@ void Stager::rewrite(const Element &element, llvm::GlobalVariable *stage) {
   llvm::Value *high = grid.shuffle(at, at.CreateTrunc(at.CreateLShr(address, 32), at.getInt32Ty()), zero, nullptr);
   llvm::Value *first = at.CreateOr(at.CreateZExt(low, at.getInt64Ty()), at.CreateShl(at.CreateZExt(high, at.getInt64Ty()), 32));
   llvm::Value *distance = at.CreateZExt(at.CreateMul(lane, at.getInt32(uint32_t(words.size() * kWord))), at.getInt64Ty());
-  llvm::Value *votes = grid.ballot(at, at.CreateICmpEQ(at.CreateAdd(first, distance), address));
+  llvm::Value *votes = grid.ballot(at, at.CreateICmpEQ(at.CreateAdd(first, distance), address), nullptr);
   at.CreateCondBr(at.CreateICmpEQ(votes, all), together, alone);
 
   at.SetInsertPoint(together);

@@ -58,13 +58,18 @@ public:
   virtual llvm::Value *getNumber(Builder &at, ThreadNumber number) const = 0; ///< i32
   /// Waits for all threads of the subgroup or block, whose writes are visible afterwards.
   virtual void synchronize(Builder &at, ThreadScope scope) const = 0;
+  /// Of the threads of a mask. By default they run in lockstep.
+  virtual void synchronizeSome(Builder &at, llvm::Value * /*threads*/) const { fence(at, ThreadScope::Block); }
   virtual void fence(Builder &at, ThreadScope scope) const = 0; ///< block or device
   /// The i32 of another lane of the subgroup. `threads`: mask of the threads that take part, among them the calling one; null: all.
   virtual llvm::Value *shuffle(Builder &at, llvm::Value *word, llvm::Value *lane, llvm::Value *threads) const = 0;
   /// The i32 of the thread `distance` lanes after this one; any value if there is no such lane. All threads take part.
   virtual llvm::Value *shuffleDown(Builder &at, llvm::Value *word, unsigned distance) const = 0;
-  /// Masks have one bit for each thread of the subgroup: those that vote for it (all take part), that run this code, that come first.
-  virtual llvm::Value *ballot(Builder &at, llvm::Value *vote) const = 0;
+  /// The words of all threads of the subgroup combined by one instruction; null: there is none.
+  virtual llvm::Value *combine(Builder &, llvm::AtomicRMWInst::BinOp, llvm::Value * /*word*/) const { return nullptr; }
+  /// Masks have one bit for each thread of the subgroup: those that vote for it (`threads` as in `shuffle`), that run this code, that come
+  /// first.
+  virtual llvm::Value *ballot(Builder &at, llvm::Value *vote, llvm::Value *threads) const = 0;
   virtual llvm::Value *getActiveThreads(Builder &at) const = 0;
   virtual llvm::Value *getEarlierThreads(Builder &at) const = 0;
   /// Turns the store to shared memory before the insertion point, of a loaded value, into copies that threads need not wait for.

@@ -27,7 +27,49 @@ llvm::Value *GridThreads::shuffleDown(llvm::Value *value, unsigned distance) {
 }
 
 llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane, llvm::Value *threads) {
-  return exchange(value, [&](llvm::Value *word) { return target.shuffle(builder, word, lane, threads); });
+  llvm::Value *mask = toMask(threads);
+  return exchange(value, [&](llvm::Value *word) { return target.shuffle(builder, word, lane, mask); });
+}
+
+/// A bit for each thread of the subgroup, in the type that the target expects; null: the mask has all.
+llvm::Value *GridThreads::toMask(llvm::Value *threads) {
+  if (!threads) return nullptr;
+  llvm::Value *mask = builder.CreateZExtOrTrunc(threads, builder.getIntNTy(in.module.traits.subgroupSize > 32 ? 64 : 32));
+  auto *known = llvm::dyn_cast<llvm::ConstantInt>(mask);
+  return known && known->getValue().countr_one() >= in.module.traits.subgroupSize ? nullptr : mask;
+}
+
+void GridThreads::synchronizeSome(llvm::Value *threads) {
+  llvm::Value *mask = toMask(threads);
+  return mask ? target.synchronizeSome(builder, mask) : synchronize(ThreadScope::Subgroup);
+}
+
+llvm::Value *GridThreads::ballot(llvm::Value *vote, llvm::Value *threads) {
+  llvm::Value *mask = toMask(threads), *votes = builder.CreateZExt(target.ballot(builder, vote, mask), builder.getInt64Ty());
+  return mask ? builder.CreateAnd(votes, builder.CreateZExt(mask, builder.getInt64Ty())) : votes;
+}
+
+static std::optional<llvm::AtomicRMWInst::BinOp> findWordOperation(ir::AtomicKind kind, bool isSigned) {
+  using llvm::AtomicRMWInst;
+  switch (kind) {
+  case ir::AtomicKind::add: return AtomicRMWInst::Add;
+  case ir::AtomicKind::min: return isSigned ? AtomicRMWInst::Min : AtomicRMWInst::UMin;
+  case ir::AtomicKind::max: return isSigned ? AtomicRMWInst::Max : AtomicRMWInst::UMax;
+  case ir::AtomicKind::bit_and: return AtomicRMWInst::And;
+  case ir::AtomicKind::bit_or: return AtomicRMWInst::Or;
+  case ir::AtomicKind::bit_xor: return AtomicRMWInst::Xor;
+  default: return {};
+  }
+}
+
+llvm::Value *GridThreads::combine(ir::AtomicKind kind, mlir::Type type, llvm::Value *value) {
+  unsigned bits = value->getType()->isIntegerTy() ? value->getType()->getIntegerBitWidth() : 0;
+  std::optional<llvm::AtomicRMWInst::BinOp> operation = findWordOperation(kind, type.isSignedInteger());
+  if (!operation || bits < 8 || bits > 32) return nullptr;
+  llvm::Type *word = builder.getInt32Ty();
+  llvm::Value *given = type.isSignedInteger() ? builder.CreateSExt(value, word) : builder.CreateZExt(value, word);
+  llvm::Value *all = target.combine(builder, *operation, given);
+  return all ? builder.CreateTrunc(all, value->getType()) : nullptr;
 }
 
 /// `void qd_grid_barrier(arrivals, failed, blocks)`. The first block adds 2^31 - (blocks - 1) and each other block adds 1, so that the sum

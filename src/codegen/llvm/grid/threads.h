@@ -21,13 +21,18 @@ public:
   void synchronize(ThreadScope scope = ThreadScope::Block) { target.synchronize(builder, scope); }
   /// Barrier of the grid, whose blocks all run at the same time; `branch` is that of the task.
   void synchronizeGrid(uint32_t branch);
+  /// Of the threads of a mask of i64, as in `shuffle` and `ballot`; null: all of the subgroup.
+  void synchronizeSome(llvm::Value *threads);
   void fence(ThreadScope scope) { target.fence(builder, scope); }
   /// See GridTarget::shuffleDown and GridTarget::shuffle.
   llvm::Value *shuffleDown(llvm::Value *value, unsigned distance);
   llvm::Value *shuffle(llvm::Value *value, llvm::Value *lane, llvm::Value *threads = nullptr);
   llvm::Value *pin(llvm::Value *value); ///< keeps LLVM from moving the computation to its uses
-  /// One bit per thread of the subgroup.
-  llvm::Value *ballot(llvm::Value *vote) { return target.ballot(builder, vote); }
+  /// The values of the subgroup combined, on all threads; null: no instruction of the target does that.
+  llvm::Value *combine(ir::AtomicKind kind, mlir::Type type, llvm::Value *value);
+  /// One bit per thread of the subgroup, i64.
+  llvm::Value *ballot(llvm::Value *vote, llvm::Value *threads = nullptr);
+  llvm::Value *getActiveThreads() { return builder.CreateZExt(target.getActiveThreads(builder), builder.getInt64Ty()); }
   /// Shared memory of one value.
   llvm::Value *makeShared(llvm::Type *type, llvm::StringRef name);
   /// The shared memory whose size the host chooses at launch.
@@ -35,6 +40,7 @@ public:
 
 private:
   llvm::Function *getGridBarrier();
+  llvm::Value *toMask(llvm::Value *threads);
   llvm::Value *exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord);
 
   LaunchAccess &launch;
