@@ -20,25 +20,25 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_681, "python": 18_559}
+TOTALS = {"src": 47_915, "python": 18_599}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 417,  # files directly in src
     "src/artifact": 563,
-    "src/backends": 10_082,
-    "src/bindings": 664,
-    "src/codegen": 7_643,
+    "src/backends": 10_140,
+    "src/bindings": 666,
+    "src/codegen": 7_722,
     "src/devlib": 1_234,
-    "src/frontend": 10_351,
-    "src/ir": 917,
-    "src/launch": 7_132,
+    "src/frontend": 10_370,
+    "src/ir": 929,
+    "src/launch": 7_136,
     "src/layout": 143,
     "src/passes": 5_756,
-    "src/runtime": 1_921,
-    "src/support": 657,
+    "src/runtime": 1_980,
+    "src/support": 658,
     "src/tools": 201,
     "python/quadrants": 1_000,  # modules directly in the package
-    "python/quadrants/_base": 1_193,
+    "python/quadrants/_base": 1_195,
     "python/quadrants/_values": 782,
     "python/quadrants/_containers": 2_312,
     "python/quadrants/_language": 940,
@@ -53,7 +53,7 @@ BUDGETS = {
     "python/quadrants/interpreter": 3_182,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
-    "python/quadrants/simt": 598,
+    "python/quadrants/simt": 636,
     "python/quadrants/types": 62,
     "python/quadrants/_viz": 610,
     "python/quadrants/_command": 277,
