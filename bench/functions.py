@@ -318,7 +318,11 @@ class Bench:
                 continue
             names = {**{key: convert(array) for key, array in arrays.items()}, "np": module, "special": special, "W": size}
             code = compile(text, name, "eval")
-            value = eval(code, names)
+            try:
+                value = eval(code, names)
+            except RuntimeError as error:  # torch's solvers refuse large batches on some devices
+                print(f"{name}: {peer} fails: {str(error).splitlines()[0][:100]}")
+                continue
             if result is not None:
                 wanted = np.asarray(value.cpu() if peer == "torch" else value, np.float64)
                 wrong = wrong or ("" if np.allclose(result().ravel(), wanted.ravel(), rtol=2e-2, atol=5e-3) else "WRONG")
