@@ -20,14 +20,14 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_915, "python": 18_599}
+TOTALS = {"src": 47_944, "python": 18_599}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 417,  # files directly in src
     "src/artifact": 563,
     "src/backends": 10_140,
     "src/bindings": 666,
-    "src/codegen": 7_722,
+    "src/codegen": 7_751,
     "src/devlib": 1_234,
     "src/frontend": 10_370,
     "src/ir": 929,

@@ -255,6 +255,82 @@ qd.kernel @positions [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
+// Bits of words at any index: one locked instruction, if the active lanes have the same word.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: %[[OTHERS:.*]] = icmp ne <4 x i32>
+// CHECK: and <4 x i1> %[[OTHERS]], %[[MASK:.*]]
+// CHECK: br i1 %{{.*}}, label %one_word, label %one_word.else
+// CHECK: one_word:
+// CHECK: select <4 x i1> %[[MASK]], <4 x i32> %{{.*}}, <4 x i32> zeroinitializer
+// CHECK: atomicrmw or
+// CHECK: lanes:
+// CHECK: atomicrmw or
+qd.kernel @set_bits [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %bits = qd.tensor_argument field "bits" at 8 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %value = qd.load %place : !qd.ref<si32>
+    %is_positive = qd.binary gt %value, %zero : si32, si32 -> i1
+    qd.if %is_positive {
+      %word = qd.element %bits[%value] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+      %old = qd.atomic bit_or %word, %i : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// An exchange whose old value is not used is a store that other threads see whole.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: store atomic i32 %{{.*}}, ptr %{{.*}} release, align 4
+// CHECK-NOT: atomicrmw
+qd.kernel @exchange [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %to = qd.tensor_argument field "to" at 8 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %value = qd.load %place : !qd.ref<si32>
+    %target = qd.element %to[%value] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.atomic exchange %target, %i : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A comparison that fails needs no locked instruction.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: %[[SEEN:.*]] = load atomic i32, ptr %{{.*}} seq_cst, align 4
+// CHECK: %[[EQUAL:.*]] = icmp eq i32 %[[SEEN]], 0
+// CHECK: br i1 %[[EQUAL]], label %changes
+// CHECK: changes:
+// CHECK: cmpxchg
+qd.kernel @claim [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %to = qd.tensor_argument field "to" at 8 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %value = qd.load %place : !qd.ref<si32>
+    %target = qd.element %to[%value] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.compare_exchange %target, %zero, %i : !qd.ref<si32>, si32
+    qd.yield
+  }
+}
+
+// -----
+
 // Lanes that have left a loop never see again a local that only the loop reads: its stores need no mask, or in a branch only the condition.
 // What is read later keeps its value. An element that all lanes have loaded is loaded without a mask in the loop, too.
 // CHECK-LABEL: define internal void @qd_task_0_loop

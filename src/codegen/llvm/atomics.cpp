@@ -1,7 +1,8 @@
 // atomics.cpp: atomic updates of places
 //
 // Locals and private copies are updated without atomics. If all lanes update one address in memory, the lanes are combined in a fixed order
-// and one atomic operation follows; where old values are used, only for sums of integers. Different addresses are updated lane by lane.
+// and one atomic operation follows; where old values are used, only for sums of integers. Different addresses are updated lane by lane, but
+// bits in words are combined if the lanes turn out to have the same word.
 #include "codegen/llvm/atomics.h"
 #include "codegen/llvm/grid/threads.h"
 
@@ -46,8 +47,14 @@ llvm::Value *Atomics::emitUpdate(const MemoryPlace &place, llvm::function_ref<ll
   return old;
 }
 
-llvm::Value *Atomics::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value, const MemoryPlace &place) {
+llvm::Value *Atomics::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value, const MemoryPlace &place,
+                                   bool wantsOld) {
   llvm::Align align(uint64_t(module.getByteSize(type)));
+  if (kind == ir::AtomicKind::exchange && !wantsOld && !module.traits.hasGrids) {
+    // Needs no locked instruction. Threads that see the new value see what was written before it, as when it opens a lock.
+    builder.CreateAlignedStore(memory.toMemory(type, value), pointer, align)->setAtomic(llvm::AtomicOrdering::Release);
+    return llvm::PoisonValue::get(module.getType(type));
+  }
   auto plain = [&] {
     llvm::Value *old = memory.fromMemory(type, builder.CreateAlignedLoad(module.getMemoryType(type), pointer, align));
     builder.CreateAlignedStore(memory.toMemory(type, operators.emitAtomicCombine(kind, type, old, value)), pointer, align);
@@ -151,13 +158,33 @@ Component Atomics::emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, T
   ir::AtomicKind kind = op.getAtomicKind();
   bool wantsOld = !op.getResult().use_empty();
   if (wantsOld && canAddOncePerSubgroup(op, type)) return {addOncePerSubgroup(kind, place, value.value)};
-  if (in.lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
+  if (in.lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place, wantsOld)};
   if (place.hasOneAddress() && wantsOld && op.isSum() && type.isInteger() && type.getIntOrFloatBitWidth() >= 8)
     return addLanesTogether(kind, type, place, value);
-  if (!place.hasOneAddress() || wantsOld)
+  auto updateEach = [&] {
     return updateLanes(place, type, wantsOld, [&](llvm::Value *pointer, llvm::Value *lane) {
-      return emitAtomicAt(kind, type, pointer, in.getLane(value, lane), place);
+      return emitAtomicAt(kind, type, pointer, in.getLane(value, lane), place, wantsOld);
     });
+  };
+  llvm::Value *offsets = place.findOffsets();
+  const bool isOfBits = kind == ir::AtomicKind::bit_or || kind == ir::AtomicKind::bit_and;
+  if (!wantsOld && isOfBits && offsets) {
+    // Neighbors in a set of bits: a locked instruction for each lane would also wait for the stores before it.
+    llvm::Value *offset = builder.CreateExtractElement(offsets, in.getLastLane(in.getMask()));
+    llvm::Value *others = builder.CreateAnd(builder.CreateICmpNE(offsets, in.splat(offset)), in.getMask());
+    in.emitWhen(
+        builder.CreateNot(in.isAny(others)), "one_word",
+        [&] { updateTogether(kind, type, builder.CreateGEP(builder.getInt8Ty(), place.base, offset), value, place); },
+        [&] { updateEach(); });
+    return in.makeVarying(llvm::PoisonValue::get(in.widen(module.getType(type))));
+  }
+  if (!place.hasOneAddress() || wantsOld) return updateEach();
+  updateTogether(kind, type, place.base, value, place);
+  return in.makeVarying(llvm::PoisonValue::get(in.widen(module.getType(type))));
+}
+
+/// Combines the values of the active lanes, and updates their one place with the result.
+void Atomics::updateTogether(ir::AtomicKind kind, Type type, llvm::Value *pointer, const Component &value, const MemoryPlace &place) {
   llvm::Value *all = in.toVector(value);
   if (kind == ir::AtomicKind::exchange) {
     all = builder.CreateExtractElement(all, in.getLastLane(in.getMask()));
@@ -165,8 +192,7 @@ Component Atomics::emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, T
     if (in.mask) all = builder.CreateSelect(in.mask, all, in.splat(operators.getIdentity(kind, type)));
     all = operators.reduceLanes(kind, type, all);
   }
-  emitAtomicAt(kind, type, place.base, all, place);
-  return in.makeVarying(llvm::PoisonValue::get(in.widen(module.getType(type))));
+  emitAtomicAt(kind, type, pointer, all, place, /*wantsOld=*/false);
 }
 
 /// Whether the device adds the components of a vector in global memory with fewer instructions than components.
@@ -264,16 +290,23 @@ Component Atomics::emitCompareExchange(ir::CompareExchangeOp op) {
           builder.CreateAtomicCmpXchg(pointer, expectedBits, newBits, align, kOrder, kOrder, module.getAtomicScope()), 0);
     };
     llvm::Value *old = emitUpdate(place, plain, [&]() -> llvm::Value * {
-      if (!op.getPart()) return locked();
-      // A word that stays the same needs no exchange, which takes ten times as long as the comparison.
+      if (!op.getPart() && module.traits.hasGrids) return locked();
+      // Locked instructions take ten times as long as a comparison, which suffices if a part of a word stays the same, and if the word is
+      // another one than expected.
+      llvm::Value *seen = expectedBits;
+      if (!op.getPart()) {
+        llvm::LoadInst *load = builder.CreateAlignedLoad(bits, pointer, align);
+        load->setAtomic(llvm::AtomicOrdering::SequentiallyConsistent);
+        seen = load;
+      }
       llvm::BasicBlock *before = builder.GetInsertBlock(), *after = nullptr;
       llvm::Value *found = nullptr;
-      in.emitWhen(builder.CreateICmpNE(expectedBits, newBits), "changes", [&] {
+      in.emitWhen(op.getPart() ? builder.CreateICmpNE(expectedBits, newBits) : builder.CreateICmpEQ(seen, expectedBits), "changes", [&] {
         found = locked();
         after = builder.GetInsertBlock();
       });
       llvm::PHINode *old = builder.CreatePHI(bits, 2);
-      old->addIncoming(expectedBits, before);
+      old->addIncoming(seen, before);
       old->addIncoming(found, after);
       return old;
     });

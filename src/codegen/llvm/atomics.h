@@ -13,8 +13,9 @@ public:
 
   /// Emits an access that reads and writes in one step; returns the old value.
   Components emit(ir::MemoryAccessOpInterface op);
-  /// Updates one scalar and gives the old value.
-  llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const MemoryPlace &place);
+  /// Updates one scalar and gives the old value, if it is used.
+  llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const MemoryPlace &place,
+                            bool wantsOld = true);
 
 private:
   Components emitAtomic(ir::AtomicOp op);
@@ -26,6 +27,7 @@ private:
   Component emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, mlir::Type type, const Component &value);
   Component updateLanes(const MemoryPlace &place, mlir::Type type, bool wantsOld,
                         llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update);
+  void updateTogether(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, const Component &value, const MemoryPlace &place);
   Component addLanesTogether(ir::AtomicKind kind, mlir::Type type, const MemoryPlace &place, const Component &value);
   bool canAddOncePerSubgroup(ir::AtomicOp op, mlir::Type type);
   llvm::Value *addOncePerSubgroup(ir::AtomicKind kind, const MemoryPlace &place, llvm::Value *value);

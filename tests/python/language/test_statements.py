@@ -188,6 +188,34 @@ def test_compare_and_exchange_stores_where_the_value_is_expected():
     assert work(5) == 5 and x[0] == 9
 
 
+@pytest.mark.parametrize("dtype", [qd.u8, qd.i32, qd.u64])
+@pytest.mark.parametrize("step", [1, 3, 37])
+def test_bits_of_neighbors_are_set_in_words_that_some_lanes_share(dtype, step):
+    """Some iterations set a bit of one word or of several, and clear one of a second set; a third one tells which words are used."""
+    width, count = 8 * dtype.size, 5003
+    words = count * step // width + 1
+    ones, zeros, marks = (qd.field(dtype, words) for _ in range(3))
+
+    @qd.kernel
+    def work():
+        for i in range(count):
+            if i % 7 < 5:
+                at = i * step
+                bit = qd.cast(1, dtype) << qd.cast(at % width, dtype)
+                ones[at // width] |= bit
+                qd.atomic_and(zeros[at // width], ~bit)
+                qd.atomic_exchange(marks[at // width], 1)
+
+    zeros.fill(-1 if dtype is qd.i32 else 2**width - 1)
+    work()
+    used = np.arange(count)[np.arange(count) % 7 < 5] * step
+    wanted = np.zeros(words * width, np.uint8)
+    wanted[used] = 1
+    for field, bits in ((ones, wanted), (zeros, 1 - wanted)):
+        assert (np.unpackbits(field.to_numpy().view(np.uint8), bitorder="little") == bits).all()
+    assert (marks.to_numpy() == (ones.to_numpy() != 0)).all()
+
+
 @pytest.mark.parametrize("order", ["relaxed", "acquire", "release", "acq_rel", "seq_cst"])
 @pytest.mark.parametrize("dtype", [qd.i32, qd.u8, qd.f16, qd.f64, qd.u1])
 def test_atomic_loads_and_stores(dtype, order):
