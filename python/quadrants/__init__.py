@@ -6,7 +6,16 @@ from __future__ import annotations
 import sys as _sys
 from typing import Any as _Any
 
-from . import types
+try:
+    from . import types
+except ModuleNotFoundError as _error:
+    if _error.name != f"{__name__}._runtime":
+        raise
+    _python = "{}.{} on {}".format(*_sys.version_info[:2], _sys.platform)
+    raise ImportError(
+        f"quadrants has no compiled modules for Python {_python} here: install the wheel for it (there are some for Python 3.10 to 3.14 on"
+        " Linux), or build them in a source tree with ./dev build"
+    ) from None
 from ._base import compat as _compat
 from ._base.arch import Arch
 from ._base.dtypes import *  # noqa: F403 (the names of the data types)

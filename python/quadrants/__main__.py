@@ -26,7 +26,7 @@ def show_examples(arguments: argparse.Namespace) -> None:
 def show_bench(arguments: argparse.Namespace) -> None:
     from ._command import bench  # makes kernels
 
-    for line in bench.report(getattr(qd, arguments.arch)):
+    for line in bench.report(arguments.arch):
         print(line, flush=True)
 
 
@@ -42,7 +42,7 @@ def port_file(arguments: argparse.Namespace) -> None:
         print(f"{path}:{line}: {name}: {advice}")
     target = Path(arguments.out) if arguments.out else path.with_name(f"{path.stem}_quadrants.py")
     if text != path.read_text():
-        target.write_text(text)
+        pages.write(target, text)
         print(f"{target}: written; {len(findings)} places need a hand")
     else:
         print(f"{path}: nothing to rename; {len(findings)} places need a hand")

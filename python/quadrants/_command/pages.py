@@ -52,5 +52,13 @@ def run_example(name: str, copy_to: str | None) -> None:
     target = Path(copy_to) / path.name if Path(copy_to).is_dir() else Path(copy_to)
     if target.exists():
         sys.exit(f"{target} exists already: give another name")
-    target.write_text(path.read_text())
+    write(target, path.read_text())
     print(f"{target}: run it with `python {target}`")
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file; ends the command with a sentence if that is not possible."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        sys.exit(f"cannot write {str(path)!r}: {error.strerror}; give a path in a folder that exists and is writable")

@@ -6,7 +6,7 @@ All of them have `show`, which takes pixels as (height, width, 3) bytes, `poll`,
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import os
 import re
 import sys
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._base.errors import QuadrantsRuntimeError
 from . import images
 from .extras import in_notebook, need
 
@@ -100,7 +101,7 @@ class TkWindow(Window):
 
     def __init__(self, title: str, width: int, height: int, is_fullscreen: bool):
         super().__init__(width, height)
-        self._tkinter = need("tkinter", "a window")
+        self._tkinter = importlib.import_module("tkinter")
         self._root = self._tkinter.Tk()
         self._root.title(title)
         self._root.attributes("-fullscreen", is_fullscreen)
@@ -150,8 +151,10 @@ class PygameWindow(Window):
     def __init__(self, title: str, width: int, height: int, is_fullscreen: bool):
         super().__init__(width, height)
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        self._pygame = need("pygame", "a window")
+        self._pygame = importlib.import_module("pygame")
         self._pygame.display.init()
+        if "SDL_VIDEODRIVER" not in os.environ and self._pygame.display.get_driver() in ("dummy", "offscreen"):
+            raise RuntimeError("pygame finds no display")  # it would show the frames to no one
         self._screen = self._pygame.display.set_mode((width, height), self._pygame.FULLSCREEN if is_fullscreen else 0)
         self._pygame.display.set_caption(title)
 
@@ -242,9 +245,13 @@ def open_window(title: str, width: int, height: int, is_fullscreen: bool) -> Win
     if wanted == "notebook" or (not wanted and in_notebook()):
         return Cell(title, width, height)
     for name, kind in (("tkinter", TkWindow), ("pygame", PygameWindow)):
-        if wanted == name:
-            return kind(title, width, height, is_fullscreen)
-        if not wanted and has_display:
-            with contextlib.suppress(Exception):  # neither package says in one way that it has no display
+        if wanted == name or (not wanted and has_display):
+            try:
                 return kind(title, width, height, is_fullscreen)
+            except Exception as error:  # neither package says in one way that it has no display
+                if wanted:
+                    raise QuadrantsRuntimeError(
+                        f"QD_GUI={name} opens no window here: {error}. Install tkinter (python3-tk in Debian) or pygame and set DISPLAY,"
+                        " or unset QD_GUI, and frames go to a file"
+                    ) from None
     return Animation(title, width, height)

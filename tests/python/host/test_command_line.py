@@ -80,8 +80,17 @@ def test_measurements(run, monkeypatch):
 
     monkeypatch.setattr(bench, "_SIZE", 1 << 12)
     lines = run("bench").splitlines()
-    assert lines[2].startswith("call of an empty kernel") and lines[2].endswith(" µs")
+    assert lines[0] == f"arch={qd.cpu.name}"
+    assert lines[3].startswith("call of an empty kernel") and lines[3].endswith(" µs")
     assert re.fullmatch(r"sum of x \* x +\d+\.\d\d ms +\d+\.\d\d ms +\d+\.\d", lines[-2])
+
+
+def test_files_that_cannot_be_written(run, tmp_path):
+    with pytest.raises(SystemExit, match=r"cannot write 'missing/a.py': No such file or directory; give a path in a folder that exists"):
+        run("examples", "sorting", "--copy", "missing/a.py")
+    (tmp_path / "a.py").write_text("import taichi as ti\n")
+    with pytest.raises(SystemExit, match="cannot write 'missing/b.py'"):
+        run("port", "a.py", "--out", "missing/b.py")
 
 
 def test_diagnosis_and_cache(run):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,25 @@ SYSTEM_LIBRARIES = {
     "ld-linux-x86-64.so.2",
     "ld-linux-aarch64.so.1",
 }
+WITHOUT_AVX = """
+import numpy as np
+import quadrants as qd
+
+qd.init(arch=qd.cpu, offline_cache=False)
+
+
+@qd.kernel
+def double(values: qd.types.NDArray[qd.f32, 1]) -> qd.f32:
+    total = 0.0
+    for i in values:
+        values[i] *= 2.0
+        total += values[i]
+    return total
+
+
+values = np.arange(1000, dtype=np.float32)
+print(double(values), (values == np.arange(1000) * 2).sum())
+"""
 READELF = shutil.which("llvm-readelf-22") or shutil.which("readelf") or "/usr/lib/llvm-22/bin/llvm-readelf"
 
 
@@ -53,3 +74,22 @@ def test_module_needs_nothing_but_the_c_library(name: str) -> None:
 def test_runtime_holds_no_compiler() -> None:
     # MLIR and LLVM would show in the size: with them the module has tens of megabytes.
     assert module_path("_runtime").stat().st_size < 4_000_000
+
+
+def test_a_python_without_modules_is_named(tmp_path: Path) -> None:
+    package = Path(importlib.util.find_spec("quadrants").origin).parent
+    shutil.copytree(package, tmp_path / "quadrants", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    run = subprocess.run([sys.executable, "-c", "import quadrants"], cwd=tmp_path, capture_output=True, text=True, env={"PATH": ""})
+    version = "{}.{}".format(*sys.version_info[:2])
+    assert f"\nImportError: quadrants has no compiled modules for Python {version} on linux here: install the wheel for it" in run.stderr
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
+def test_a_processor_without_avx(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_AVX)
+    folder = Path(importlib.util.find_spec("quadrants").origin).parents[1]
+    variables = {"PATH": "", "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), "HOME": str(tmp_path)}
+    command = [shutil.which("qemu-x86_64"), "-cpu", "Nehalem", sys.executable, str(program)]
+    run = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300)
+    assert run.stdout == "999000.0 1000\n", run.stderr

@@ -217,6 +217,23 @@ def test_windows_of_pygame(monkeypatch):
     assert not gui.running
 
 
+def test_a_display_that_does_not_answer(monkeypatch):
+    pytest.importorskip("pygame")
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    monkeypatch.setenv("DISPLAY", ":7777")
+    assert type(windows.open_window("t", 8, 8, False)) is windows.Animation
+    monkeypatch.setenv("QD_GUI", "pygame")
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QD_GUI=pygame opens no window here: .* or unset QD_GUI, and frames go to a file"):
+        GUI()
+
+
+def test_a_package_for_windows_that_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tkinter", None)
+    monkeypatch.setenv("QD_GUI", "tkinter")
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"QD_GUI=tkinter opens no window here: .*tkinter.*Install tkinter \(python3-tk"):
+        GUI()
+
+
 def test_frames_in_a_notebook(monkeypatch):
     display = pytest.importorskip("IPython.display")
     shown = []
