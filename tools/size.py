@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_944, "python": 18_599}
+TOTALS = {"src": 47_944, "python": 18_550}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 417,  # files directly in src
@@ -37,7 +37,7 @@ BUDGETS = {
     "src/runtime": 1_980,
     "src/support": 658,
     "src/tools": 201,
-    "python/quadrants": 1_000,  # modules directly in the package
+    "python/quadrants": 1_009,  # modules directly in the package
     "python/quadrants/_base": 1_195,
     "python/quadrants/_values": 782,
     "python/quadrants/_containers": 2_312,
@@ -55,8 +55,8 @@ BUDGETS = {
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 636,
     "python/quadrants/types": 62,
-    "python/quadrants/_viz": 610,
-    "python/quadrants/_command": 277,
+    "python/quadrants/_viz": 617,
+    "python/quadrants/_command": 212,
 }
 
 

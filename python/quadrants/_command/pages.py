@@ -1,4 +1,4 @@
-"""Files that come with the package: the pages that explain errors, and examples. In a source tree they are where they are written."""
+"""Files of the package: pages that explain errors, examples, tables of names. In a source tree they are where they are written."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SOURCES = {"errors": "docs", "gallery": "examples"}
+_SOURCES = {"errors": "docs", "gallery": "examples", "guide": "docs"}
 
 
 def find_folder(name: str) -> Path:
-    """Returns the folder `errors` or `gallery` of an installed package, or the one of the source tree."""
+    """Returns the folder `errors`, `gallery` or `guide` of an installed package, or the one of the source tree."""
     installed = _PACKAGE / "_files" / name
     return installed if installed.is_dir() else _PACKAGE.parents[1] / _SOURCES[name] / name
 

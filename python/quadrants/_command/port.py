@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import quadrants as qd
 
-from .names import ADVICE, PACKAGES
+from .pages import find_folder
+
+PACKAGES = {"taichi": "ti", "numba": "numba", "warp": "wp"}
+"""Packages, and the alias under which names are listed."""
 
 
 class Finding(NamedTuple):
@@ -21,6 +26,13 @@ class Finding(NamedTuple):
     line: int
     name: str
     advice: str
+
+
+@functools.cache
+def read_advice(package: str) -> dict[str, str]:
+    """Returns the table of the guide's page about the package: names, and what to write instead."""
+    page = (find_folder("guide") / f"from_{package}.md").read_text()
+    return dict(re.findall(rf"^\| `{PACKAGES[package]}\.([\w.]+)` \| (.*) \|$", page, re.MULTILINE))
 
 
 class _Imports(NamedTuple):
@@ -84,10 +96,10 @@ def _find_missing(path: str) -> str | None:
 
 
 def _advise(name: str) -> str:
-    last = name.rpartition(".")[2]
+    last, advice = name.rpartition(".")[2], read_advice("taichi")
     for each in (name, name.split(".")[0], last):
-        if each in ADVICE["taichi"]:
-            return ADVICE["taichi"][each]
+        if each in advice:
+            return advice[each]
     near = difflib.get_close_matches(last, dir(qd), 1, 0.7)
     return f"there is no such name; similar: qd.{near[0]}" if near else "there is no such name"
 
@@ -127,7 +139,8 @@ def port(text: str) -> tuple[str, list[Finding]]:
         if package != "taichi":
             for line, path in _list_uses(tree, _find_imports(tree, package)):
                 words = [path, path.rpartition(".")[2], path.split(".")[0]]
-                advice = next((ADVICE[package][word] for word in words if word in ADVICE[package]), "there is no counterpart in the table")
+                table = read_advice(package)
+                advice = next((table[word] for word in words if word in table), "there is no counterpart in the table")
                 findings.append(Finding(line, f"{alias}.{path}", advice))
     ported = _rename(text, tree) if imports.modules or imports.names else text
     return ported, sorted(set(findings))

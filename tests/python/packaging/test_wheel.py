@@ -85,7 +85,8 @@ def run_without_llvm(python: Path, folder: Path) -> subprocess.CompletedProcess[
 def test_wheel_is_small_and_typed(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.stat().st_size <= MAXIMUM_BYTES
-    assert {"quadrants/py.typed", "quadrants/_files/errors/QD305.md", "quadrants/_files/gallery/julia.py"} <= set(names)
+    files = {f"quadrants/_files/{name}" for name in ("errors/QD305.md", "gallery/julia.py", "guide/from_warp.md")}
+    assert {"quadrants/py.typed", *files} <= set(names) and "quadrants/_files/guide/kernels.md" not in names
     assert sorted(name.split("/")[1].split(".")[0] for name in names if name.endswith(".so")) == ["_compiler", "_runtime"]
     assert not [name for name in names if not name.startswith("quadrants")]
 
