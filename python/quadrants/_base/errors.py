@@ -243,7 +243,7 @@ def warn(text: str, category: type[Warning]) -> None:
 
 def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False, is_recursion: bool = False) -> Exception:
     """Returns the exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
-    message = _format_site(*site) + (call_stack(frames) if has_call_stack else "")
+    message = name_kernel(_format_site(*site), frames) + (call_stack(frames) if has_call_stack else "")
     kind = RecursionError if is_recursion else QuadrantsAssertionError
     return _with_place(kind(_format(message, frames)), frames)
 
@@ -251,6 +251,14 @@ def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_sta
 def overwritten_primal_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
     """Returns the exception for a gradient that needs an element which was overwritten after it was read."""
     return compile_error(OverwrittenPrimalError.__name__, _format_site(*site), frames)
+
+
+def name_kernel(message: str, frames: Sequence[Frame]) -> str:
+    """Returns the text of an index out of range with the kernel, the outermost of the frames; other texts unchanged."""
+    for start, kernel in (("Accessing field", "(kernel={}) "), ("Out of bound access to ndarray", "[kernel={}] ")):
+        if frames and message.startswith(start):
+            return kernel.format(frames[0][1]) + message
+    return message
 
 
 def call_stack(frames: Sequence[Frame]) -> str:

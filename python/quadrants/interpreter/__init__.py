@@ -227,7 +227,7 @@ def _with_frames(error: Exception, text: str) -> Exception:
         trace = trace.tb_next
     if report := getattr(error, "report", None):
         text = f"{report[0]}: kernel[{frames[0][1]}] tid=0, {report[1]}" + _errors.call_stack(frames)
-    return _errors.compile_error(type(error).__name__, text, frames)
+    return _errors.compile_error(type(error).__name__, _errors.name_kernel(text, frames), frames)
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:

@@ -48,7 +48,10 @@ class Loops(Accesses):
         """Whether statements that change data, such as `loops` loops, run: the launch has reached the label from which it resumes, and is
         not suspended.
         """
-        if (runs := self.awaited is None and self.suspended is None) is False and loops:
+        runs = self.awaited is None and self.suspended is None
+        if loops and runs:
+            self.random.enter_gate()
+        elif loops:
             self.random.enter(self.random.count + loops)
         return runs
 
@@ -63,6 +66,7 @@ class Loops(Accesses):
     def resume_at(self, label: Any) -> None:
         """Begins a checkpoint."""
         self.has_checkpoints = True
+        self.random.gate += 1
         if self.awaited == int(label):
             self.awaited = None
 
@@ -71,6 +75,7 @@ class Loops(Accesses):
         tensor = self.tensor(flag)
         if self.runs() and (self.truth(flag) if tensor is None else tensor.data[()]):
             self.suspended = int(label)
+        self.random.gate += 1
 
     def status(self) -> int:
         """Returns the status of a launch with checkpoints, as compiled kernels do."""

@@ -33,17 +33,24 @@ class RandomNumbers:
         self.launches += draws
         self.nested = 0  # number of run-time branches and loops around the current statement: at 0, loops are parallel
         self.is_serial = False  # the next loop
+        self.gate = 1  # begins and ends of checkpoints before, and one
         self.enter(0)
 
     def enter(self, count: int, iteration: int = 0, is_parallel: bool = False) -> None:
         """Begins an iteration of a parallel loop, or statements between two of them; `count` parallel loops have ended before."""
         self.count, self.task, self.iteration, self.call = count, 2 * count + is_parallel, iteration, 0
 
+    def enter_gate(self) -> None:
+        """Begins the statements that compute the bounds of a parallel loop that checkpoints may skip: a task of their own."""
+        if not self.is_serial:
+            self.enter(self.count)
+            self.task ^= self.gate << 20
+
     def repeat(self, rounds: Iterator[None]) -> Iterator[None]:
         """Yields the rounds of a do_while."""
-        outer, first = self.round, self.count + 1
+        outer, first, gate = self.round, self.count + 1, self.gate
         for _ in rounds:
-            self.round = self.rounds[first]
+            self.round, self.gate = self.rounds[first], gate
             self.enter(first)
             yield
             self.rounds[first] += 1

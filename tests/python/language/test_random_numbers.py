@@ -241,6 +241,37 @@ def test_statements_between_checkpoints_draw_different_numbers(compare):
     assert 0 not in drawn and len(set(drawn.tolist())) == 12  # no launch that was resumed behind the loop ran it
 
 
+def test_bounds_of_loops_between_checkpoints_draw_numbers_of_their_own(compare):
+    def make():
+        x, flag, rounds = qd.ndarray(qd.i32, 40), qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+
+        @qd.kernel(graph=True, checkpoints=True)
+        def draw(x: qd.types.ndarray(), flag: qd.types.ndarray(), rounds: qd.types.ndarray()):
+            for i in range(qd.cast(10 * qd.random(), qd.i32) + 1):
+                x[i] += qd.random(qd.i32)
+            while qd.graph.do_while(rounds):
+                with qd.checkpoint(1, yield_on=flag):
+                    first = qd.random()
+                    for i in range(10, qd.cast(10 * qd.random(), qd.i32) + 11):
+                        x[i] += qd.random(qd.i32)
+                    x[39] += qd.random(qd.i32) + qd.cast(100 * first, qd.i32)
+                for i in range(20, qd.cast(10 * qd.random(), qd.i32) + 21):
+                    x[i] += qd.random(qd.i32)
+                rounds[None] -= 1
+            for i in range(30, qd.cast(8 * qd.random(), qd.i32) + 31):
+                x[i] += qd.random(qd.i32)
+
+        found = []
+        for yields, resumes in ((0, False), (1, False), (1, True), (0, True)):
+            flag.fill(yields)
+            rounds.fill(3)
+            draw.resume(x, flag, rounds, from_checkpoint=1) if resumes else draw(x, flag, rounds)
+            found.append(x.to_numpy())
+        return np.array(found)
+
+    compare(make)
+
+
 @pytest.mark.parametrize("section", ["qd.graph.parallel", "qd.stream_parallel"])
 def test_statements_around_and_in_sections_draw_different_numbers(compare, section):
     is_graph = section == "qd.graph.parallel"
