@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_944, "python": 18_563}
+TOTALS = {"src": 47_944, "python": 18_549}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 417,  # files directly in src
@@ -39,18 +39,18 @@ BUDGETS = {
     "src/tools": 201,
     "python/quadrants": 1_009,  # modules directly in the package
     "python/quadrants/_base": 1_200,
-    "python/quadrants/_values": 782,
+    "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_312,
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_164,
     "python/quadrants/_library": 514,
-    "python/quadrants/_solvers": 1_179,
+    "python/quadrants/_solvers": 1_177,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_606,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_192,
+    "python/quadrants/interpreter": 3_181,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 636,

@@ -246,7 +246,7 @@ class SparseMatrix:
             return NotImplemented
         self._require_shape(other)
         first, second = self._list_triplets(), other._list_triplets()
-        made = SparseMatrix(self.n, self.m, dtype=_wider(self.dtype, other.dtype))
+        made = SparseMatrix(self.n, self.m, dtype=qd.f64 if qd.f64 in (self.dtype, other.dtype) else qd.f32)
         values = np.concatenate([first[2], sign * second[2]])
         made.rows = made._compress(np.append(first[0], second[0]), np.append(first[1], second[1]), values)
         return made
@@ -339,7 +339,3 @@ def make_part(dtype: Any, values: Any, copy: bool = True) -> Any:
 def make_rows(offsets: Any, columns: Any, values: Any, dtype: Any, copy: bool = True) -> Rows:
     """Returns the arrays of another library as rows with values of a data type; see `make_part`."""
     return Rows(*(make_part(kind, part, copy) for kind, part in ((qd.i32, offsets), (qd.i32, columns), (dtype, values))))
-
-
-def _wider(first: Any, second: Any) -> Any:
-    return qd.f64 if qd.f64 in (first, second) else qd.f32

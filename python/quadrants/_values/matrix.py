@@ -472,8 +472,7 @@ def _position(key: Any) -> Any:
 def _matmul(lhs: Any, rhs: Any) -> Any:
     a, b = np.asarray(unwrap(lhs)), np.asarray(unwrap(rhs))
     if a.ndim == 0 or b.ndim == 0 or a.shape[-1] != b.shape[0]:
-        shapes = (a.shape, b.shape)
-        raise QuadrantsTypeError(f"dimension mismatch between {shapes[0]} and {shapes[1]} for matrix multiplication")
+        raise QuadrantsTypeError(f"dimension mismatch between {a.shape} and {b.shape} for matrix multiplication")
     return wrap(a @ b, lhs, rhs)
 
 

@@ -419,12 +419,9 @@ def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
     """Returns a method or property of a vector."""
     shape = vec.data.shape
     properties = {"n": shape[0], "m": shape[1] if len(shape) == 2 else 1, "ndim": len(shape), "shape": shape, "element_shape": shape}
+    properties |= {"T": _transpose(vec), "dtype": from_numpy_dtype(vec.data.dtype)}
     if name in properties:
         return properties[name]
-    if name == "T":
-        return _transpose(vec)
-    if name == "dtype":
-        return from_numpy_dtype(vec.data.dtype)
     if name == "fill":
         return functools.partial(evaluator.write, vec)
     in_library = getattr(linalg, name) if name in ("determinant", "inverse") else None

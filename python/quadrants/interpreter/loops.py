@@ -49,10 +49,8 @@ class Loops(Accesses):
         not suspended.
         """
         runs = self.awaited is None and self.suspended is None
-        if loops and runs:
-            self.random.enter_gate()
-        elif loops:
-            self.random.enter(self.random.count + loops)
+        if loops and not (runs and self.random.is_serial):
+            self.random.enter(self.random.count + (0 if runs else loops), gate=self.random.gate if runs else 0)
         return runs
 
     def section(self) -> None:

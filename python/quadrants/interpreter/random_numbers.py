@@ -36,15 +36,11 @@ class RandomNumbers:
         self.gate = 1  # begins and ends of checkpoints before, and one
         self.enter(0)
 
-    def enter(self, count: int, iteration: int = 0, is_parallel: bool = False) -> None:
-        """Begins an iteration of a parallel loop, or statements between two of them; `count` parallel loops have ended before."""
-        self.count, self.task, self.iteration, self.call = count, 2 * count + is_parallel, iteration, 0
-
-    def enter_gate(self) -> None:
-        """Begins the statements that compute the bounds of a parallel loop that checkpoints may skip: a task of their own."""
-        if not self.is_serial:
-            self.enter(self.count)
-            self.task ^= self.gate << 20
+    def enter(self, count: int, iteration: int = 0, is_parallel: bool = False, gate: int = 0) -> None:
+        """Begins an iteration of a parallel loop, or statements between two of them; `count` parallel loops have ended before. `gate` is
+        not 0 for the bounds of a loop that checkpoints may skip: they are a task of their own.
+        """
+        self.count, self.task, self.iteration, self.call = count, 2 * count + is_parallel ^ gate << 20, iteration, 0
 
     def repeat(self, rounds: Iterator[None]) -> Iterator[None]:
         """Yields the rounds of a do_while."""

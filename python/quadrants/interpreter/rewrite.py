@@ -134,7 +134,7 @@ class Rewriter(ExpressionRewriter):
         static = self.is_static_call(node.test)
         if self.only_types() and not static:
             return self.visit_both(node)
-        is_nest = not static and _may_loop(node)
+        is_nest = not static and any(isinstance(inner, (ast.For, ast.Call)) for inner in ast.walk(node))
         test = helper("truth", self.visit(node.test), at=node.test)
         parts = (node.body, node.orelse)
         nodes = [[inner for top in part for inner in ast.walk(top)] for part in parts]
@@ -325,10 +325,6 @@ class Rewriter(ExpressionRewriter):
     def is_template(self, annotation: ast.expr) -> bool:
         """Whether a parameter inside a kernel is annotated with `qd.template()`."""
         return self.resolve(annotation.func if isinstance(annotation, ast.Call) else annotation) is Template
-
-
-def _may_loop(node: ast.AST) -> bool:
-    return any(isinstance(inner, (ast.For, ast.Call)) for inner in ast.walk(node))
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
