@@ -82,6 +82,7 @@ class PerformanceDispatcher:
         self._get_geometry_hash, self._verify, self._persist = get_geometry_hash, verify, persist
         vars(self).update(schedule)
         self._implementations: list[DispatchImpl] = []
+        self._all: tuple[int, ...] = ()  # the implementations, if each accepts all arguments
         self._races: dict[_Key, Iterator[tuple[int, dict[int, float] | None]]] = {}
         self._winners: dict[_Key, int] = {}
         self._lock = threading.Lock()
@@ -105,6 +106,7 @@ class PerformanceDispatcher:
         if _PRINTS_CHOICES or _ANY_FORCE_ACTIVE:
             print(f"perf_dispatch '{self.name}': registered '{impl.__name__}'")
         self._implementations.append(DispatchImpl(impl, is_compatible))
+        self._all = () if any(one.is_compatible for one in self._implementations) else tuple(range(len(self._implementations)))
         return self._implementations[-1]
 
     def __reduce__(self) -> str:
@@ -114,26 +116,26 @@ class PerformanceDispatcher:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        compatible = [
+        compatible = self._all or tuple(
             position
             for position, implementation in enumerate(self._implementations)
             if implementation.is_compatible is None or implementation.is_compatible(*arguments, **named)
-        ]
+        )
         if not compatible:
             raise QuadrantsRuntimeError(f"No suitable functions were found. perf_dispatch '{self.name}' has {self._list_names()}")
         forced = self._find_forced(compatible) if _ANY_FORCE_ACTIVE else None
         if forced is not None or len(compatible) == 1:
             return self._implementations[compatible[0] if forced is None else forced](*arguments, **named)
-        key = (self._get_geometry_hash(*arguments, **named), tuple(compatible))
+        key = self._get_geometry_hash(*arguments, **named), compatible
         if _runtime.current_tape() is not None:  # nothing is measured: the calls are recorded, and may run later
             return self._implementations[self._winners.get(key, compatible[-1])](*arguments, **named)
         with self._lock:
-            is_new = key not in self._races
-            position, seconds = next(self._races.setdefault(key, self._race(key)))
-        if is_new and self._verify:
+            race = self._races.get(key)
+            position, seconds = next(race or self._races.setdefault(key, self._race(key)))
+        if race is None and self._verify:
             return self._compare(compatible, arguments, named)
         if seconds is None:
-            return self._implementations[position](*arguments, **named)
+            return self._implementations[position].function(*arguments, **named)
         begin, end = Event(), Event()
         begin.record(named.get("qd_stream"))
         result = self._implementations[position](*arguments, **named)
@@ -143,7 +145,7 @@ class PerformanceDispatcher:
             seconds[position] += begin.elapsed_ms(end)
         return result
 
-    def _compare(self, compatible: list[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _compare(self, compatible: tuple[int, ...], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Calls all implementations with the same contents of memory; the last call serves. Raises if they leave other values."""
         bound = dict(zip(self._parameters, arguments, strict=False)) | named
         memories = Memories(tuple(value for _, value in _list_values(bound, [])))
@@ -162,7 +164,7 @@ class PerformanceDispatcher:
     def _list_names(self) -> str:
         return f"available implementations: {[implementation.__name__ for implementation in self._implementations]}"
 
-    def _find_forced(self, compatible: list[int]) -> int | None:
+    def _find_forced(self, compatible: tuple[int, ...]) -> int | None:
         wanted = _FORCE_MAP.get(self.name)
         found = next((position for position in compatible if self._implementations[position].__name__ == wanted), None)
         if not self._has_reported:
