@@ -27,6 +27,8 @@ from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots,
 
 _Array = qd.types.ndarray(ndim=1)
 _REDUCTIONS = {"add": reduce_add, "min": reduce_min, "max": reduce_max}
+# On the processor, lanes read neighboring elements of a tile, and of a segment if segments are long on average.
+_LANES, _TILE, _LONG = 16, 2048, 32
 
 
 @qd.kernel
@@ -65,11 +67,46 @@ def _runs_kernel(keys: _Array, ones: _Array, keys_out: _Array, counts: _Array, r
     reduce_by_key_add(keys, ones, keys_out, counts, runs, scratch, n, qd.i32, 4)
 
 
+@qd.func
+def _fold_lane(arr, begin, end, lane, dtype: Constant, op: Constant):
+    """Folds every `_LANES`-th element of a range, from `begin + lane` on; four of them do not wait for each other."""
+    parts = qd.Vector([dtype(qd.static(identity(op, dtype)))] * 4)
+    whole, last = end - (end - begin) % qd.static(4 * _LANES), end - (end - begin) % _LANES
+    for i in range(begin, whole, qd.static(4 * _LANES)):
+        for k in qd.static(range(4)):
+            parts[k] = op(parts[k], arr[i + qd.static(k * _LANES) + lane])
+    total = op(op(parts[0], parts[1]), op(parts[2], parts[3]))
+    for i in range(whole, last, _LANES):
+        total = op(total, arr[i + lane])
+    if last + lane < end:
+        total = op(total, arr[last + lane])
+    return total
+
+
 @qd.kernel
-def _find_kernel(arr: _Array, wanted: _Array, n: qd.i32) -> qd.i32:
+def _find_on_threads(arr: _Array, best: _Array, n: qd.i32, op: Constant, update: Constant, dtype: Constant) -> qd.i32:
+    for tile, lane in qd.ndrange(best.shape[0], _LANES):
+        update(best[tile], _fold_lane(arr, tile * _TILE, qd.min((tile + 1) * _TILE, n), lane, dtype, op))
+    wanted, place = best[0], n
+    qd.loop_config(serialize=True)
+    for tile in range(1, best.shape[0]):
+        wanted = op(wanted, best[tile])
+    qd.loop_config(serialize=True)
+    for tile in range(best.shape[0]):
+        if best[tile] == wanted:
+            for i in range(tile * _TILE, qd.min((tile + 1) * _TILE, n)):
+                if arr[i] == wanted:
+                    place = i
+                    break
+            break
+    return place
+
+
+@qd.kernel
+def _find_on_grid(arr: _Array, wanted: _Array, n: qd.i32) -> qd.i32:
     place = n
     for i in range(n):
-        if arr[at(arr, i)] == wanted[0]:
+        if arr[i] == wanted[0]:
             qd.atomic_min(place, i)
     return place
 
@@ -103,9 +140,14 @@ def _reduce_segments_on_grid(arr, offsets, out, segments, dtype: Constant, op: C
 
 
 @qd.kernel
-def _segments_kernel(arr: _Array, offsets: _Array, out: _Array, segments: qd.i32, op: Constant, dtype: Constant):
+def _segments_kernel(arr: _Array, offsets: _Array, out: _Array, segments: qd.i32, op: Constant, update: Constant, dtype: Constant):
     if qd.static(_device.HAS_GRIDS):
         _reduce_segments_on_grid(arr, offsets, out, segments, dtype, op)
+    elif qd.static(update is not None):
+        for segment in range(segments):
+            out[segment] = dtype(qd.static(identity(op, dtype)))
+        for segment, lane in qd.ndrange(segments, _LANES):
+            update(out[segment], _fold_lane(arr, offsets[segment], offsets[segment + 1], lane, dtype, op))
     else:
         for segment in range(segments):
             total = dtype(qd.static(identity(op, dtype)))
@@ -133,7 +175,8 @@ def _view(given: Any, name: str, writes: bool = False) -> Any:
 def _fold(container: Any, op: str, dtype: Any) -> Any:
     """Returns an ndarray with the sum, the least or the greatest of the elements."""
     length = container.shape[0]
-    out, scratch = qd.ndarray(dtype, 1), qd.ndarray(carrier(dtype), reduce_scratch_slots(length))
+    out = qd.ndarray(dtype, 1)
+    scratch = qd.ndarray(carrier(dtype), reduce_scratch_slots(length)) if _device.HAS_GRIDS or _device.HAS_CHECKS else out
     _reduce_kernel(container, out, scratch, length, _REDUCTIONS[op], dtype)
     return out
 
@@ -249,7 +292,11 @@ def _find(arr: Any, op: str) -> int:
     dtype, length = _dtype_of(container, "arr"), container.shape[0]
     if length == 0:
         raise ValueError("an array without elements has no least or greatest one")
-    return _find_kernel(container, _fold(container, op, dtype), length)
+    if _device.HAS_GRIDS:
+        return _find_on_grid(container, _fold(container, op, dtype), length)
+    best = qd.ndarray(dtype, -(-length // _TILE))
+    best.fill(identity(BY_NAME[op][0], dtype))
+    return _find_on_threads(container, best, length, BY_NAME[op][0], getattr(qd, f"atomic_{op}"), dtype)
 
 
 def argmin(arr: Any) -> int:
@@ -320,5 +367,6 @@ def segmented_reduce(arr: Any, offsets: Any, op: str = "add") -> Any:
     if segments < 0:
         raise ValueError("offsets must have at least one element")
     out = _make_like(container, dtype, segments)
-    _segments_kernel(container, limits, out, segments, BY_NAME[_operator(op)][0], dtype)
+    update = getattr(qd, f"atomic_{_operator(op)}") if container.shape[0] >= _LONG * segments else None
+    _segments_kernel(container, limits, out, segments, BY_NAME[op][0], update, dtype)
     return out

@@ -223,6 +223,30 @@ def test_a_gradient_comes_from_disk_with_its_checkpoints():
     assert len(found.checkpoints) == 1 and found.checkpoints == compiled.checkpoints
 
 
+def test_updates_of_what_a_func_computes_run_in_lanes():
+    @qd.func
+    def work_out(x):
+        return qd.sqrt(x * x + 1.0) / (x + 2.0) * (x - 3.0) + x
+
+    @qd.kernel
+    def count(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            y[i // 2] += 1.0
+
+    @qd.kernel
+    def collect(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            y[i // 2] += work_out(x[i])
+
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, y = np.ones(64, np.float32), np.zeros(32, np.float32)
+    count(x, y)
+    collect(x, y)
+    scattered, collected = (next(loop for loop in version.loops) for version in qd.compile_report()[-2:])
+    assert (scattered.lanes, scattered.why_scalar) == (1, "it does little but update scattered elements")
+    assert collected.lanes > 1
+
+
 def test_loops_over_rows_of_different_lengths_have_one_lane():
     array = qd.types.ndarray()
 

@@ -121,6 +121,32 @@ def test_segments(make):
     assert found.tolist() == [DATA[a:b].sum() for a, b in zip(offsets, offsets[1:], strict=False)]
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("length", [1, 63, 2048, 5000])
+def test_places_and_long_segments_of_each_type(backend, dtype, length):
+    """Lengths that fill the lanes and tiles of the processor or leave a rest; segments of 32 elements and more on average, some empty."""
+    if backend == "python" and length > 100:
+        pytest.skip("slow, and has no lanes")
+    rng = np.random.default_rng(length)
+    data = rng.integers(0, 100, length).astype(dtype)
+    assert algorithms.argmin(data) == data.argmin() and algorithms.argmax(data) == data.argmax()
+    data[-1] = 120
+    assert algorithms.argmax(data) == length - 1
+    offsets = np.sort(np.concatenate([[0, 0, length], rng.integers(0, length, length // 64)])).astype(np.int32)
+    used = np.diff(offsets) > 0
+    for op, fold in (("add", np.add), ("min", np.minimum), ("max", np.maximum)):
+        found = algorithms.segmented_reduce(data, offsets, op)
+        assert np.allclose(found[used], fold.reduceat(data, offsets[:-1][used], dtype=dtype), rtol=1e-2 if dtype is np.float16 else 1e-6)
+        assert (found[~used] == algorithms.reduce(data[:0], op)).all()
+
+
+def test_places_beside_nan():
+    data = np.full(5000, np.nan, np.float32)
+    assert algorithms.argmin(data) == algorithms.argmax(data) == 5000
+    data[[4100, 300, 4700]] = 1, 2, 1
+    assert (algorithms.argmin(data), algorithms.argmax(data)) == (4100, 300)
+
+
 def test_empty_arrays():
     empty = np.zeros(0, np.float32)
     assert algorithms.reduce(empty) == 0 and algorithms.reduce(empty, "min") == np.inf

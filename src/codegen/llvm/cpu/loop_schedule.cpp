@@ -104,17 +104,18 @@ int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
 }
 
 /// Whether the body does little but update scattered elements: lanes would bring nothing.
-bool isScatter(ir::ForOp loop) {
+bool isScatter(ModuleEmitter &module, ir::ForOp loop) {
   int64_t updates = 0, others = 0;
-  loop.getBody().walk([&](Operation *op) {
+  module.calls.contains(loop.getBody(), [&](Operation *op) {
     if (auto atomic = dyn_cast<ir::AtomicOp>(op)) {
       auto element = atomic.getRef().getDefiningOp<ir::ElementOp>();
       updates += element && !element.getIndices().empty();
     } else if (auto store = dyn_cast<ir::StoreOp>(op)) {
       others += 4;
-    } else if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::FmaOp, ir::SelectOp, ir::CallOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op)) {
+    } else if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op)) {
       ++others;
     }
+    return false;
   });
   return updates > 0 && others <= 3 * updates;
 }
@@ -367,7 +368,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it reads what other threads change";
   else if (module.options.lanes)
     schedule.lanes = unsigned(module.options.lanes);
-  else if (isScatter(loop))
+  else if (isScatter(module, loop))
     schedule.whyScalar = "it does little but update scattered elements";
   else if (walksRows(loop))
     schedule.whyScalar = "its inner loop reads rows of different lengths";
