@@ -5,6 +5,7 @@
 #include "devlib/error_function.h"
 #include "devlib/exponential.h"
 #include "devlib/integer.h"
+#include "devlib/inverse_hyperbolic.h"
 #include "devlib/inverse_trigonometric.h"
 #include "devlib/logarithm.h"
 #include "devlib/marks.h"

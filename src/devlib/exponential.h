@@ -1,4 +1,4 @@
-// exponential.h: exp, exp2, sinh, cosh, tanh
+// exponential.h: exp, exp2, expm1, sinh, cosh, tanh
 //
 // x = n * ln 2 + r with |r| <= ln 2 / 2; e^r is a minimax polynomial, and 2^n is added to the exponent bits. If the result is not a normal
 // number (or x is NaN), a cold path scales in two steps, so that a denormal result is rounded once. sinh, cosh and tanh use e^x as a pair
@@ -101,6 +101,22 @@ template <class F> QD_COLD F exp2Outside(F x) { return join(splitExp2(clamp(x, E
 template <class F> QD_INLINE F exp(F x) {
   if (any(!(abs(x) < Exponent<F>::kNormal))) return expOutside(x);
   return expInside(x);
+}
+
+/// e^x - 1 where e^x is normal.
+template <class F> QD_INLINE F expm1Inside(F x) {
+  ExponentialParts<F> parts = splitExp(x);
+  F two = powerOfTwo<F>(parts.shifted - toBits(F(Format<F>::kRound)));
+  Pair<F> sum = addOrdered(two - 1, two * parts.high);
+  return copysign(sum.high + fma(two, parts.low, sum.low), x);
+}
+template <class F> QD_COLD F expm1Outside(F x) {
+  F far = select(x < 0, F(-1), expOutside(x));
+  return select(abs(x) < Exponent<F>::kNormal, expm1Inside(x), far);
+}
+template <class F> QD_INLINE F expm1(F x) {
+  if (any(!(abs(x) < Exponent<F>::kNormal))) return expm1Outside(x);
+  return expm1Inside(x);
 }
 
 template <class F> QD_INLINE F exp2(F x) {

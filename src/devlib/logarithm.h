@@ -39,6 +39,8 @@ QD_INLINE F64 logTail(F64 f) {
   return logRest(f, half) - half;
 }
 
+constexpr double kLn2High = 0x1.62e42fefa4p-1, kLn2Low = -0x1.8432a1b0e2634p-43; // n * kLn2High is exact: its last bits are 0
+
 /// log(x) for normal positive x; `more` is added to the exponent. f32 needs neither the last bits of ln 2 nor the rounding error of the
 /// sum.
 QD_INLINE F32 logInside(F32 x, F32 more) {
@@ -47,11 +49,10 @@ QD_INLINE F32 logInside(F32 x, F32 more) {
   return fma(parts.exponent + more, F32(Exponent<F32>::kLn2[0]), fma(f * f, logSeries(f), f));
 }
 QD_INLINE F64 logInside(F64 x, F64 more) {
-  constexpr double kHigh = 0x1.62e42fefa4p-1, kLow = -0x1.8432a1b0e2634p-43; // n * kHigh is exact: its last bits are 0
   LogParts<F64> parts = splitLog(x);
   F64 n = parts.exponent + more;
-  Pair<F64> sum = addOrdered(n * kHigh, parts.fraction);
-  return sum.high + (sum.low + fma(n, F64(kLow), logTail(parts.fraction)));
+  Pair<F64> sum = addOrdered(n * kLn2High, parts.fraction);
+  return sum.high + (sum.low + fma(n, F64(kLn2Low), logTail(parts.fraction)));
 }
 
 template <class F> struct Log2E {

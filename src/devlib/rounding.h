@@ -1,4 +1,4 @@
-// rounding.h: rsqrt, round, and the divisions of floats
+// rounding.h: rsqrt, hypot, cbrt, round, and the divisions of floats
 #pragma once
 
 #include "devlib/vector.h"
@@ -16,6 +16,34 @@ QD_INLINE F64 rsqrt(F64 x) {
   // 0, infinity and NaN give NaN in the step.
   y = select((y > 0) & (y < Format<F64>::kInfinity), better, y);
   return select(small, y * 0x1p100, y);
+}
+
+/// The root of a sum of squares, scaled where a square would overflow or lose digits. An infinity prevails over NaN, as in C.
+template <class F> QD_INLINE F hypot(F x, F y) {
+  constexpr auto kUp = pick<F>(0x1p90f, 0x1p700), kDown = pick<F>(0x1p-90f, 0x1p-700);
+  F a = select(abs(x) > abs(y), abs(x), abs(y)), b = select(abs(x) > abs(y), abs(y), abs(x));
+  auto isBig = a > (pick<F>(F(0x1p60f), F(0x1p500))), isSmall = a < (pick<F>(F(0x1p-40f), F(0x1p-400)));
+  F factor = select(isBig, F(kDown), select(isSmall, F(kUp), F(1))), back = select(isBig, F(kUp), select(isSmall, F(kDown), F(1)));
+  F value = back * sqrt(fma(a * factor, a * factor, b * factor * (b * factor)));
+  return select((a == Format<F>::kInfinity) | (b == Format<F>::kInfinity), F(Format<F>::kInfinity), value);
+}
+
+/// The cube root to 4 %: a third of the logarithm, as which the bits of a positive number serve.
+QD_INLINE F32 guessCbrt(F32 a) { return fromBits(convert<I32>(convert<F32>(toBits(a)) * 0x1.555556p-2f) + 0x2a5119f2); }
+QD_INLINE F64 guessCbrt(F64 a) { return fromBits((((toBits(a) >> 32) * 0x55555556 >> 32) + 0x2a9f7893) << 32); }
+
+/// Steps of Halley's method, each of which has a third of the error's logarithm, and one of Newton's, whose own errors are small.
+template <class F> QD_INLINE F cbrt(F x) {
+  F a = abs(x);
+  auto isSmall = a < (pick<F>(F(0x1p-100f), F(0x1p-1000)));
+  F scaled = select(isSmall, a * (pick<F>(F(0x1p24f), F(0x1p54))), a), y = guessCbrt(scaled);
+  for (int step = 0; step < (kIsSingle<F> ? 1 : 2); ++step) {
+    F cube = F(0.25) * y * y * y, quarter = F(0.25) * scaled;
+    y = y * ((cube + 2 * quarter) / (2 * cube + quarter));
+  }
+  y += (scaled / (y * y) - y) * F(1.0 / 3);
+  y = select(isSmall, y * (pick<F>(F(0x1p-8f), F(0x1p-18))), y);
+  return copysign(select((a > 0) & (a < Format<F>::kInfinity), y, a), x);
 }
 
 /// Rounds halves away from zero. Adds the largest number below one half, because one half itself would carry 0.49999997 to 1.

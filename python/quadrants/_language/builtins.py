@@ -168,9 +168,9 @@ def _default_real(x: np.ndarray) -> np.ndarray:
 
 # Operators that are called by name; the others have symbols. Their documentation and meaning are those of builtins.def.
 _OPERATORS = {
-    "x": "abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc isnan isinf popcnt clz ffs",
-    "x dtype?": "floor ceil round trunc", "x1 x2": "atan2 raw_div raw_mod bit_shr", "base exponent": "pow", "x n": "ldexp",
-    "x y z": "fma", "*args": "max min",
+    "x": "abs sqrt rsqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log1p erf erfc "
+    "isnan isinf popcnt clz ffs", "x dtype?": "floor ceil round trunc", "x1 x2": "atan2 hypot copysign raw_div raw_mod bit_shr",
+    "base exponent": "pow", "x n": "ldexp", "x y z": "fma", "*args": "max min",
 }  # fmt: skip
 
 _select = _elementwise(lambda c, x, y: np.where(c != 0, x, y))

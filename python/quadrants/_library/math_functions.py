@@ -7,99 +7,15 @@ Constants are made from the operand (`qd.one(x) * 10`) if their value is not exa
 import quadrants as qd
 
 __all__ = [
-    "acosh", "asinh", "atanh", "bit_reverse", "cbrt", "copysign", "ctz", "expm1", "faceforward", "hypot", "log1p", "log10",
-    "quat_conjugate", "quat_from_axis_angle", "quat_from_matrix", "quat_mul", "quat_rotate", "quat_to_matrix", "rot_axis_angle", "rotl",
-    "rotr", "saturate",
+    "bit_reverse", "ctz", "faceforward", "log10", "quat_conjugate", "quat_from_axis_angle", "quat_from_matrix",
+    "quat_mul", "quat_rotate", "quat_to_matrix", "rot_axis_angle", "rotl", "rotr", "saturate",
 ]  # fmt: skip
-
-# Beyond this, adding 1 to the square of x has no effect, and x approximates its square root: both within rounding in f64.
-_LARGE = 1e9
-
-
-@qd.pyfunc
-def _magnitude(x):
-    return qd.abs(x / qd.one(x))  # the quotient of integers is a float, whose magnitude does not overflow
-
-
-@qd.pyfunc
-def _with_sign_of(x, y):
-    # 1 / y distinguishes the zeros
-    return qd.select((y < 0) | ((y == 0) & (1 / y < 0)), -x, x)
-
-
-@qd.pyfunc
-def copysign(x, y):
-    """Return the magnitude of x with the sign of y, including zeros."""
-    return _with_sign_of(_magnitude(x), y)
-
-
-@qd.pyfunc
-def log1p(x):
-    """Return log(1 + x), exact to rounding near 0: 2 atanh(x / (2 + x)) by its series for |x| < 0.4."""
-    small = _magnitude(x) < 0.4
-    s = qd.select(small, x, 0.0) / (2 + qd.select(small, x, 0.0))
-    z = s * s
-    series = qd.zero(x) + qd.one(x) / 25
-    for odd in qd.static(range(23, 0, -2)):
-        series = series * z + qd.one(x) / odd
-    return qd.select(small, 2 * s * series, qd.log(1 + qd.select(small, 0.0, x)))
-
-
-@qd.pyfunc
-def expm1(x):
-    """Return exp(x) - 1, exact to rounding near 0: by the hyperbolic tangent of x / 2 for |x| < 0.5."""
-    small = qd.abs(x) < 0.5
-    t = qd.tanh(qd.select(small, x, 0.0) / 2)
-    return qd.select(small, 2 * t / (1 - t), qd.exp(x) - 1)
 
 
 @qd.pyfunc
 def log10(x):
     """Return the logarithm of x to base 10."""
     return qd.log(x) / qd.log(qd.one(x) * 10)
-
-
-@qd.pyfunc
-def asinh(x):
-    """Return the inverse of sinh at x."""
-    a = _magnitude(x)
-    near = qd.select(a < _LARGE, a, 0.0)
-    value = qd.select(a < _LARGE, log1p(near + near * near / (1 + qd.sqrt(1 + near * near))), qd.log(a) + qd.log(qd.one(x) * 2))
-    return _with_sign_of(value, x)
-
-
-@qd.pyfunc
-def acosh(x):
-    """Return the inverse of cosh for x >= 1, which is not negative; NaN for x < 1."""
-    t = qd.select(x < _LARGE, x, 1.0) - 1
-    return qd.select(x < _LARGE, log1p(t + qd.sqrt(t) * qd.sqrt(t + 2)), qd.log(x) + qd.log(qd.one(x) * 2))
-
-
-@qd.pyfunc
-def atanh(x):
-    """Return the inverse of tanh for |x| <= 1; infinite for |x| = 1."""
-    a = _magnitude(x)
-    return _with_sign_of(log1p(2 * a / (1 - a)) / 2, x)
-
-
-@qd.pyfunc
-def cbrt(x):
-    """Return the cube root of x, also of a negative one: a power, refined by a step of Newton's method."""
-    a = _magnitude(x)
-    is_plain = (a > 0) & (a < qd.math.inf)
-    plain = qd.select(is_plain, a, 1.0)
-    y = qd.exp(qd.log(plain) / 3)
-    y = y - (y - plain / (y * y)) / 3
-    return _with_sign_of(qd.select(is_plain, y, a), x)
-
-
-@qd.pyfunc
-def hypot(x, y):
-    """Return sqrt(x x + y y) without intermediate overflow."""
-    a, b = qd.max(_magnitude(x), _magnitude(y)), qd.min(_magnitude(x), _magnitude(y))
-    is_plain = (a > 0) & (a < qd.math.inf)
-    r = b / qd.select(is_plain, a, 1.0)
-    return qd.select(is_plain, a * qd.sqrt(1 + r * r), a)
 
 
 @qd.pyfunc

@@ -201,6 +201,8 @@ llvm::Value *Operators::emitBinary(ir::BinaryKind kind, Type type, Type rhsType,
     return isFloat ? callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::pow: return emitPower(type, rhsType, lhs, rhs);
   case ir::BinaryKind::atan2:
+  case ir::BinaryKind::hypot:
+  case ir::BinaryKind::copysign:
   case ir::BinaryKind::ldexp: return callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, {lhs, rhs});
   case ir::BinaryKind::min:
     return emitExtremum(builder, isFloat ? I::minimumnum : isSigned ? I::smin : I::umin, lhs, rhs, module.traits.hasGrids);

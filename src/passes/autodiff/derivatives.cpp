@@ -77,6 +77,12 @@ Partial deriveUnary(UnaryKind kind, Formula f, Value x, Value y) {
   case UnaryKind::exp2: return unbounded(f.mul(y, f.constant(std::numbers::ln2)));
   case UnaryKind::log: return unbounded(f.reciprocal(x));
   case UnaryKind::log2: return unbounded(f.div(f.constant(std::numbers::log2e), x));
+  case UnaryKind::log1p: return unbounded(f.reciprocal(f.binary(BinaryKind::add, x, f.constant(1))));
+  case UnaryKind::expm1: return unbounded(f.binary(BinaryKind::add, y, f.constant(1)));
+  case UnaryKind::asinh: return bounded(f.unary(UnaryKind::rsqrt, f.onePlusSquare(x)));
+  case UnaryKind::acosh: return unbounded(f.unary(UnaryKind::rsqrt, f.neg(f.oneMinusSquare(x))));
+  case UnaryKind::atanh: return unbounded(f.reciprocal(f.oneMinusSquare(x)));
+  case UnaryKind::cbrt: return unbounded(f.reciprocal(f.mul(f.constant(3), f.mul(y, y))));
   case UnaryKind::erf:
   case UnaryKind::erfc: {
     double slope = kind == UnaryKind::erf ? 2 * std::numbers::inv_sqrtpi : -2 * std::numbers::inv_sqrtpi;
@@ -136,6 +142,11 @@ SmallVector<Partial, 2> deriveBinary(OpBuilder &builder, BinaryOp op, Formula f,
   case BinaryKind::atan2: {
     Value square = f.add(f.mul(x, x), f.mul(y, y));
     return {unbounded(f.div(y, square)), unbounded(f.neg(f.div(x, square)))};
+  }
+  case BinaryKind::hypot: return {unbounded(f.div(x, z)), unbounded(f.div(y, z))};
+  case BinaryKind::copysign: {
+    Value sides = f.mul(f.binary(BinaryKind::copysign, f.constant(1), x), f.binary(BinaryKind::copysign, f.constant(1), y));
+    return {bounded(f.select(f.isZero(x), f.constant(0), sides)), {}};
   }
   case BinaryKind::min:
   case BinaryKind::max: {

@@ -25,7 +25,9 @@ SYMBOLS = {
     "gt": "x > y", "ge": "x >= y", "eq": "x == y", "ne": "x != y", "neg": "-x", "bit_not": "~x", "logical_not": "not x",
     **{name: f"qd.math.{name}(x)" for name in "atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs".split()},
 }  # fmt: skip
-TRANSCENDENTAL = set("sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 atan2 pow".split())
+TRANSCENDENTAL = set(
+    "sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 atan2 pow log1p expm1 asinh acosh atanh cbrt hypot".split()
+)
 
 
 def operand_types(operand: str) -> tuple[str, ...]:
