@@ -20,37 +20,37 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 47_944, "python": 18_549}
+TOTALS = {"src": 48_055, "python": 18_550}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 417,  # files directly in src
     "src/artifact": 563,
     "src/backends": 10_140,
     "src/bindings": 666,
-    "src/codegen": 7_751,
-    "src/devlib": 1_234,
+    "src/codegen": 7_754,
+    "src/devlib": 1_323,
     "src/frontend": 10_370,
-    "src/ir": 929,
+    "src/ir": 937,
     "src/launch": 7_136,
     "src/layout": 143,
-    "src/passes": 5_756,
+    "src/passes": 5_767,
     "src/runtime": 1_980,
     "src/support": 658,
     "src/tools": 201,
-    "python/quadrants": 1_009,  # modules directly in the package
+    "python/quadrants": 1_011,  # modules directly in the package
     "python/quadrants/_base": 1_200,
     "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_312,
     "python/quadrants/_language": 940,
-    "python/quadrants/_session": 1_164,
-    "python/quadrants/_library": 514,
+    "python/quadrants/_session": 1_166,
+    "python/quadrants/_library": 461,
     "python/quadrants/_solvers": 1_177,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
-    "python/quadrants/algorithms": 1_606,
+    "python/quadrants/algorithms": 1_648,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_181,
+    "python/quadrants/interpreter": 3_189,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 636,
