@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import write_gallery
@@ -54,6 +55,17 @@ def copy_pages(source: Path) -> None:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
+
+
+def add_fragments(changelog: Path) -> None:
+    """Appends what is new since the last release: the fragments of changes/, by kind, as a release will have them."""
+    kinds = re.findall(r'directory = "(\w+)", name = "(\w+)"', (ROOT / "pyproject.toml").read_text())
+    parts = [changelog.read_text(), "## Since the last release\n"]
+    for kind, name in kinds:
+        texts = [path.read_text().strip() for path in sorted((ROOT / "changes").glob(f"*.{kind}*.md"))]
+        if texts:
+            parts += [f"### {name}\n", *(f"- {textwrap.indent(text, '  ').strip()}" for text in texts), ""]
+    changelog.write_text("\n".join(parts))
 
 
 def mend_links(source: Path) -> list[str]:
@@ -98,6 +110,7 @@ def write(source: Path, site: Path, frames: int) -> None:
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
     copy_pages(source)
+    add_fragments(source / "CHANGELOG.md")
     write_reference.write(source / "reference", source)
     write_gallery.write(source / "gallery", frames)
     write_front_page(source)

@@ -112,6 +112,14 @@ def test_every_link_leads_to_a_page_or_a_heading() -> None:
     assert len(pages) > 100 and broken == []
 
 
-def test_every_example_of_the_gallery_has_a_picture() -> None:
-    shown = [target for target in Links(SITE / "gallery" / "index.html").targets if target.endswith((".gif", ".png", ".mp4"))]
-    assert len(shown) >= 12
+def test_every_program_of_the_gallery_has_a_picture() -> None:
+    pages = {path.stem: Links(path) for path in (SITE / "gallery").glob("*.html")}
+    small = [target for target in pages.pop("index").targets if target.endswith(".png")]
+    shown = {page: [each for each in links.targets if each.endswith((".gif", ".png"))] for page, links in pages.items()}
+    assert len(pages) >= 12 and all(shown.values()) and len(small) == sum(map(len, shown.values())) >= 28
+    for page, pictures in shown.items():
+        text = (SITE / "gallery" / f"{page}.html").read_text()
+        assert text.count("<h2") == len(pictures) and text.count("highlight-python") == len(pictures)
+        for picture in pictures:
+            with Image.open(SITE / "gallery" / picture) as image:
+                assert len(image.convert("RGB").getcolors(1 << 24)) > 1

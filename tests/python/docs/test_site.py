@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
 
@@ -18,14 +19,12 @@ def site(monkeypatch):
 
 
 def test_links_lead_to_pages(site, tmp_path, monkeypatch):
-    def write_page_only(folder, frames):
-        folder.mkdir()
-        examples = site.write_gallery.EXAMPLES
-        (folder / "index.md").write_text("\n".join(map(site.write_gallery.describe, examples)))
-        for example in examples:
-            (folder / f"{example.stem}.gif").touch()
+    def draw(program, folder, frames):
+        picture = folder / f"{site.write_gallery.find(program).stem}.gif"
+        Image.new("RGB", (8, 8)).save(picture)
+        return picture
 
-    monkeypatch.setattr(site.write_gallery, "write", write_page_only)
+    monkeypatch.setattr(site.write_gallery, "run", draw)
     commands = []
     monkeypatch.setattr(site.subprocess, "run", lambda command: commands.append(command) or site.argparse.Namespace(returncode=0))
     source = tmp_path / "source"
@@ -36,7 +35,31 @@ def test_links_lead_to_pages(site, tmp_path, monkeypatch):
     listed = [line for line in front.splitlines() if (source / f"{line}.md").is_file()]
     assert {"gallery/index", "docs/guide/kernels", "docs/guide/pictures", "reference/qd", "docs/errors/README"} <= set(listed)
     assert not (source / "README.md").exists() and "(docs/gallery.png)" in front
-    assert (source / "gallery" / "index.md").read_text().count("](") >= 16
+    changes = (source / "CHANGELOG.md").read_text()
+    fragments = list((site.ROOT / "changes").glob("*.*.md"))
+    assert "### Repaired\n" in changes and changes.count("\n- ") >= len(fragments) > 100
+    gallery = (source / "gallery" / "index.md").read_text()
+    programs = [program for programs in site.write_gallery.FIELDS.values() for program in programs]
+    assert gallery.count("[![") == len(programs) and "torch.md#deblur" in gallery and "`examples/heat.py`" in gallery
+    page = (source / "gallery" / "jax.md").read_text()
+    assert "![Crystal](crystal.gif)" in page and "<summary>" in page and "def measure" in page and "](#" not in page
+
+
+def test_every_program_is_in_the_gallery(site):
+    gallery = site.write_gallery
+    shown = [gallery.find(program) for programs in gallery.FIELDS.values() for program in programs]
+    folder = gallery.ROOT / "examples"
+    named = [*shown, *(folder / f"{name}.py" for name in gallery.PROCESSES), folder / "loss_plot.py"]  # a module of others
+    assert sorted(named) == sorted([*folder.glob("*.py"), *folder.glob("gallery/*.py")])
+    assert {"Fluids", "Light", "Learning", "Images", "Statistics", "Sparse data", "Solvers", "torch", "JAX"} < gallery.FIELDS.keys()
+
+
+def test_a_program_that_fails_is_named(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(site.write_gallery, "ROOT", tmp_path)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "wrong.py").write_text("import sys\nsys.exit('no picture')")
+    with pytest.raises(SystemExit, match=r"wrong.py ended with status 1:\nno picture"):
+        site.write_gallery.run("wrong --size 3", tmp_path, 1)
 
 
 def test_a_broken_link_is_named(site, tmp_path):
