@@ -22,6 +22,11 @@ import quadrants as qd
 
 TYPES = {"i32": np.int32, "f32": np.float32, "i64": np.int64}
 HERE = Path(__file__).resolve().parent
+BY_KEY = {
+    "by_key": ("reduce_by_key_add", np.add),
+    "by_key_min": ("reduce_by_key_min", np.minimum),
+    "by_key_max": ("reduce_by_key_max", np.maximum),
+}
 
 
 def make_kernels(dtype, n):
@@ -43,9 +48,12 @@ def make_kernels(dtype, n):
     def select(arr: array, flags: array, out: array, chosen: array, scratch: array, count: qd.i32):
         algorithms.select(arr, flags, out, chosen, scratch, count, 4)
 
-    @qd.kernel
-    def by_key(keys: array, arr: array, keys_out: array, out: array, runs: array, scratch: array, count: qd.i32):
-        algorithms.reduce_by_key_add(keys, arr, keys_out, out, runs, scratch, count, kind, 4)
+    def make_by_key(fold):
+        @qd.kernel
+        def by_key(keys: array, arr: array, keys_out: array, out: array, runs: array, scratch: array, count: qd.i32):
+            fold(keys, arr, keys_out, out, runs, scratch, count, kind, 4)
+
+        return by_key
 
     @qd.kernel
     def sort(keys: array, spare: array, values: array, other: array, scratch: array, count: qd.types.ndarray(ndim=0)):
@@ -55,7 +63,7 @@ def make_kernels(dtype, n):
     def sort_pairs(keys: array, spare: array, values: array, other: array, scratch: array, count: qd.types.ndarray(ndim=0)):
         algorithms.sort(keys, spare, values, other, scratch, count, kind, True, bits, 4)
 
-    return scan, reduce, select, by_key, sort, sort_pairs
+    return scan, reduce, select, make_by_key, sort, sort_pairs
 
 
 def make_cases(dtype, n, wanted):
@@ -76,7 +84,7 @@ def make_cases(dtype, n, wanted):
     flags = rng.integers(0, 2, n, dtype=np.int32)
     runs = np.repeat(np.arange(n // 4 + 1, dtype=np.int32), rng.integers(1, 8, n // 4 + 1))[:n]
     runs = np.concatenate([runs, np.full(n - len(runs), n, np.int32)])
-    scan, reduce, select, by_key, sort, sort_pairs = make_kernels(dtype, n)
+    scan, reduce, select, make_by_key, sort, sort_pairs = make_kernels(dtype, n)
     wide = getattr(qd, "u64" if dtype.endswith("64") else "u32")
     arr, out, one = copy_of(data), copy_of(None), qd.ndarray(getattr(qd, dtype), 1)
     host, result, keys_result = data.copy(), np.empty_like(data), np.empty_like(data)
@@ -85,17 +93,19 @@ def make_cases(dtype, n, wanted):
         slots = qd.ndarray(wide, algorithms.exclusive_scan_scratch_slots(n))
         cases["scan"] = lambda: scan(arr, out, slots, n), lambda: np.cumsum(host, dtype=host.dtype, out=result), None
         cases["reduce"] = lambda: reduce(arr, one, slots, n), lambda: np.sum(host, dtype=host.dtype), None
-    if {"select", "by_key"} & wanted:
+    if {"select", *BY_KEY} & wanted:
         chosen, marks, keys, keys_out = qd.ndarray(qd.i32, 1), copy_of(flags, qd.i32), copy_of(runs, qd.i32), copy_of(None, qd.i32)
         room = qd.ndarray(qd.u32, algorithms.select_scratch_slots(n))
         is_chosen = flags != 0
         cases["select"] = lambda: select(arr, marks, out, chosen, room, n), lambda: host[is_chosen], None
         starts = np.flatnonzero(np.concatenate([[True], runs[1:] != runs[:-1]]))
-        cases["by_key"] = (
-            lambda: by_key(keys, arr, keys_out, out, chosen, room, n),
-            lambda: np.add.reduceat(host, starts, dtype=host.dtype),
-            None,
-        )
+        for name, (ours, theirs) in BY_KEY.items():
+            by_key = make_by_key(getattr(algorithms, ours))
+            cases[name] = (
+                lambda by_key=by_key: by_key(keys, arr, keys_out, out, chosen, room, n),
+                lambda theirs=theirs: theirs.reduceat(host, starts, dtype=host.dtype),
+                None,
+            )
     if {"sort", "sort_pairs"} & wanted:
         count = qd.ndarray(qd.i32, ())
         count.from_numpy(np.array(n, np.int32))
@@ -165,7 +175,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--out")
-    parser.add_argument("--only", default="scan,reduce,select,by_key,sort,sort_pairs")
+    parser.add_argument("--only", default=",".join(["scan", "reduce", "select", *BY_KEY, "sort", "sort_pairs"]))
     parser.add_argument("--sizes", default=None)
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--seconds", type=float, default=0.3)

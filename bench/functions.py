@@ -6,9 +6,13 @@ computes there, and NumPy does not run. With `--worst 1` only lines below that r
 """
 
 import argparse
+import itertools
 import json
 import os
 import platform
+import shutil
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -79,7 +83,7 @@ BITS = {
     ),
     "bit_shr": ("qd.bit_shr(a[i], 3)", "a >> 3", ""),
 }  # fmt: skip
-# u and v are vectors of 3, p are unit quaternions, c and d complex numbers.
+# u and v are vectors of 3, p and q are unit quaternions (SciPy has their real part last), c and d complex numbers.
 VECTORS = {
     "dot": ("qd.math.dot(u[i], v[i])", "np.einsum('ij,ij->i', u, v)", "(u * v).sum(1)"),
     "cross": ("qd.math.cross(u[i], v[i])", "np.cross(u, v)", "np.linalg.cross(u, v)"),
@@ -96,6 +100,29 @@ VECTORS = {
         "qd.math.quat_rotate(p[i], u[i])",
         "u + 2 * np.cross(p[:, 1:], np.cross(p[:, 1:], u) + p[:, :1] * u)",
         "u + 2 * np.linalg.cross(p[:, 1:], np.linalg.cross(p[:, 1:], u) + p[:, :1] * u)",
+    ),
+    "quat_mul": (
+        "qd.math.quat_mul(p[i], q[i])",
+        "(Rotation.from_quat(p[:, XYZW]) * Rotation.from_quat(q[:, XYZW])).as_quat()[:, WXYZ]",
+        "np.cat([p[:, :1] * q[:, :1] - (p[:, 1:] * q[:, 1:]).sum(1, keepdim=True), "
+        "p[:, :1] * q[:, 1:] + q[:, :1] * p[:, 1:] + np.linalg.cross(p[:, 1:], q[:, 1:])], 1)",
+    ),
+    "quat_to_matrix": (
+        "qd.math.quat_to_matrix(p[i])",
+        "Rotation.from_quat(p[:, XYZW]).as_matrix()",
+        "(lambda w, x, y, z: np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), 2 * (x * y + w * z), "
+        "1 - 2 * (x * x + z * z), 2 * (y * z - w * x), 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], 1)"
+        ".reshape(-1, 3, 3))(*p.T)",
+    ),
+    "quat_from_axis_angle": (
+        "qd.math.quat_from_axis_angle(u[i], x[i])",
+        "np.concatenate([np.cos(x / 2)[:, None], u * (np.sin(x / 2) / np.linalg.norm(u, axis=1))[:, None]], 1)",
+        "np.cat([np.cos(x / 2)[:, None], u * (np.sin(x / 2) / np.linalg.norm(u, dim=1))[:, None]], 1)",
+    ),
+    "quat_from_matrix, quat_to_matrix": (
+        "qd.math.quat_from_matrix(qd.math.quat_to_matrix(p[i]))",
+        "Rotation.from_matrix(Rotation.from_quat(p[:, XYZW]).as_matrix()).as_quat(canonical=True)[:, WXYZ]",
+        "",
     ),
     "cmul": (
         "qd.math.cmul(c[i], d[i])",
@@ -191,6 +218,21 @@ SIMT = {
         "np.cumsum(b.reshape(-1, 8), 1, dtype=np.int32)",
     ),
 }  # fmt: skip
+# Each block copies its elements to shared memory, and stores them in reverse order.
+COPY_KERNEL = """
+@qd.kernel
+def k(b: qd.types.ndarray(), out: qd.types.ndarray()):
+    qd.loop_config(block_dim=128)
+    for i in range(b.shape[0]):
+        near = block.SharedArray(128, qd.i32)
+        COPY
+        block.sync()
+        out[i] = near[127 - block.thread_idx()]
+"""
+COPIES = {
+    "block.copy_async": "block.copy_async(near[block.thread_idx()], b[i]); block.wait_copies()",
+    "block.SharedArray": "near[block.thread_idx()] = b[i]",
+}
 TILE_KERNEL = """
 @qd.kernel
 def k(m: qd.types.ndarray(), s: qd.types.ndarray(), out: qd.types.ndarray()):
@@ -230,7 +272,31 @@ ALGORITHMS = {
         "x.reshape(-1, 64).amax(1)",
     ),
 }  # fmt: skip
-SHAPES = {"x": (), "y": (), "z": (), "u": (3,), "v": (3,), "p": (4,), "c": (2,), "d": (2,)}
+SHAPES = {"x": (), "y": (), "z": (), "u": (3,), "v": (3,), "p": (4,), "q": (4,), "c": (2,), "d": (2,)}
+
+
+EXPORTED_KERNEL = """
+@qd.kernel
+def k(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f32, 1)):
+    for i in x:
+        y[i] = x[i] * NUMBER + qd.sqrt(x[i])
+"""
+EXPORTED_CPP = """
+#include <cmath>
+extern "C" void k(const float *__restrict x, float *__restrict y, long n) {
+#pragma omp parallel for simd
+    for (long i = 0; i < n; ++i) y[i] = x[i] * 1.5f + std::sqrt(x[i]);
+}
+"""
+COMPILER = next(filter(shutil.which, ("clang++-22", "clang++", "g++")), None)
+
+
+def compile_cpp():
+    """Makes a shared library of a loop in C++."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "k.cpp").write_text(EXPORTED_CPP)
+        flags = ["-O3", "-march=native", "-fno-math-errno", "-fopenmp-simd", "-shared", "-fPIC"]
+        subprocess.run([COMPILER, *flags, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], check=True)
 
 
 def define(source):
@@ -261,7 +327,8 @@ def make_arrays():
     """The arrays that the expressions name."""
     rng = np.random.default_rng(1)
     arrays = {name: rng.uniform(0.05, 0.95, (COUNT, *shape)).astype(np.float32) for name, shape in SHAPES.items()}
-    arrays["p"] /= np.linalg.norm(arrays["p"], axis=1, keepdims=True)
+    for name in "pq":
+        arrays[name] /= np.linalg.norm(arrays[name], axis=1, keepdims=True)
     arrays["a"] = rng.integers(1, 1 << 32, COUNT, np.uint32)
     arrays["b"] = rng.integers(-1000, 1000, COUNT, np.int32)
     arrays["k"] = rng.integers(0, 4096, COUNT, np.int32)
@@ -287,6 +354,16 @@ def time_by_turns(calls, finish, seconds):
     return {name: sorted(taken)[len(taken) // 2] for name, taken in times.items()}
 
 
+def list_names(module, arrays):
+    """What the text of a peer may name."""
+    from scipy import special
+    from scipy.spatial.transform import Rotation
+
+    size = qd.simt.subgroup.group_size()
+    order = {"XYZW": [1, 2, 3, 0], "WXYZ": [3, 0, 1, 2]}
+    return {**arrays, **order, "np": module, "special": special, "Rotation": Rotation, "W": size, "compile_cpp": compile_cpp}
+
+
 class Bench:
     def __init__(self, options):
         self.options, self.figures, self.modules = options, {}, {}
@@ -308,15 +385,12 @@ class Bench:
 
     def compare(self, name, ours, texts, arrays, result=None):
         """One line: our call beside what the peers evaluate with arrays of these names; `result()` is what ours computed."""
-        from scipy import special
-
         calls, wrong = {"ours": ours}, ""
-        size = qd.simt.subgroup.group_size()
         ours()
         for (peer, (module, convert)), text in zip(self.modules.items(), texts[-len(self.modules) :], strict=True):
             if not text:
                 continue
-            names = {**{key: convert(array) for key, array in arrays.items()}, "np": module, "special": special, "W": size}
+            names = list_names(module, {key: convert(array) for key, array in arrays.items()})
             code = compile(text, name, "eval")
             try:
                 value = eval(code, names)
@@ -347,11 +421,8 @@ class Bench:
 
     def find_sample(self, texts, arrays):
         """Zeros of the shape and type of a result."""
-        from scipy import special
-
         module, convert = (np, lambda array: array) if texts[0] else self.modules["torch"]
-        names = {key: convert(array) for key, array in arrays.items()}
-        value = eval(texts[0] or texts[1], {**names, "np": module, "special": special, "W": qd.simt.subgroup.group_size()})
+        value = eval(texts[0] or texts[1], list_names(module, {key: convert(array) for key, array in arrays.items()}))
         return np.zeros_like(np.asarray(value if texts[0] else value.cpu()))
 
     def compare_updates(self, arrays):
@@ -361,6 +432,13 @@ class Bench:
             used = [*(key for key in used if key != "k"), "k"]
             kernel, inputs = make_kernel(expression, used), [store(arrays[key]) for key in used]
             self.compare(name, lambda k=kernel, i=inputs: k(*i), [own, own if other is None else other], arrays)
+
+    def compare_copies(self, arrays):
+        """Lines of copies to shared memory, beside arrays whose rows are reversed."""
+        inputs, out = store(arrays["b"]), qd.ndarray(qd.i32, COUNT)
+        for name, work in COPIES.items():
+            kernel = define(COPY_KERNEL.replace("COPY", work))
+            self.compare(name, lambda k=kernel: k(inputs, out), ["np.ascontiguousarray(g[:, ::-1])", "g.flip(1)"], arrays, out.to_numpy)
 
     def compare_tiles(self):
         """Lines of register tiles of 16 x 16, beside batches of matrices."""
@@ -419,6 +497,18 @@ class Bench:
         self.compare("20 calls by perf_dispatch", lambda: [choose(x) for _ in range(20)], [peer.replace("TIMES", "20")] * 2, few)
         self.compare("graph.capture of 20 calls", replay, [peer.replace("TIMES", "20"), self.capture_torch()], few)
 
+    def compare_export(self):
+        """The line of new kernels that become shared libraries, beside the compiler of C++ that makes one of the same loop."""
+        numbers = itertools.count(1)
+
+        def export():
+            kernel = define(EXPORTED_KERNEL.replace("NUMBER", f"{next(numbers)}.5"))
+            with tempfile.TemporaryDirectory() as folder:
+                kernel.export(f"{folder}/k")
+
+        if self.options.arch == "cpu" and COMPILER:
+            self.compare("kernel.export", export, ["compile_cpp()", ""], {})
+
     def capture_torch(self):
         """The text of a replay of torch's graph of twenty operations, or of these without CUDA."""
         if "torch" not in self.modules or self.options.arch != "cuda":
@@ -437,7 +527,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", default="cpu")
-    parser.add_argument("--only", default="math,bits,vectors,matrices,updates,simt,tiles,algorithms,calls")
+    parser.add_argument("--only", default="math,bits,vectors,matrices,updates,simt,copies,tiles,algorithms,calls,export")
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--worst", type=float, default=0.0)
     parser.add_argument("--out")
@@ -448,13 +538,15 @@ def main():
     runs = {
         "math": lambda: bench.compare_elements(MATH, {key: arrays[key] for key in "xyz"}),
         "bits": lambda: bench.compare_elements(BITS, {"a": arrays["a"]}),
-        "vectors": lambda: bench.compare_elements(VECTORS, {key: arrays[key] for key in "uvpcd"}),
+        "vectors": lambda: bench.compare_elements(VECTORS, {key: arrays[key] for key in "uvpqcdx"}),
         "matrices": lambda: bench.compare_elements(MATRICES, {key: arrays[key] for key in "mse"}),
         "updates": lambda: bench.compare_updates({key: arrays[key] for key in "tkb"}),
         "simt": lambda: bench.compare_elements(SIMT, {"b": arrays["b"], "w": rows, "g": arrays["b"].reshape(-1, 128)}, block_dim=128),
+        "copies": lambda: bench.compare_copies({"b": arrays["b"], "g": arrays["b"].reshape(-1, 128)}),
         "tiles": bench.compare_tiles,
         "algorithms": lambda: bench.compare_algorithms(arrays),
         "calls": bench.compare_calls,
+        "export": bench.compare_export,
     }
     for name in options.only.split(","):
         runs[name]()
