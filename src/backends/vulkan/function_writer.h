@@ -11,6 +11,8 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 
+#include <optional>
+
 namespace qd::backends::vulkan {
 
 /// Bits of the word that holds an integer of some width.
@@ -93,6 +95,7 @@ private:
   bool isShortQuotient(const llvm::BinaryOperator &quotient) const;
   void writeShortQuotient(const llvm::BinaryOperator &binary);
   void writeRemainder(const llvm::BinaryOperator &binary, Id quotient);
+  Id hide(Id value);
   void writeFloatBinary(const llvm::BinaryOperator &binary);
   void writeComparison(const llvm::CmpInst &comparison);
   void writeCast(const llvm::CastInst &cast);
@@ -100,7 +103,8 @@ private:
   void writeIntrinsic(const llvm::IntrinsicInst &call);
   void writeBranch(const llvm::BranchInst &branch);
   void writeClock(const llvm::CallInst &call);
-  Id readNumber(spirv::BuiltIn builtin, bool isVector);
+  /// `axis`: of a vector of three numbers.
+  Id readNumber(spirv::BuiltIn builtin, std::optional<unsigned> axis = {});
 
   SpirvModule &module;
   const llvm::Function &function;

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/PatternMatch.h"
 
 namespace qd::backends::vulkan {
 
@@ -123,6 +124,28 @@ void FunctionWriter::writeRemainder(const llvm::BinaryOperator &binary, Id quoti
   define(binary, mask(type, emit(Opcode::OpISub, getType(type), {get(0), product})));
 }
 
+/// Whether NVIDIA's driver uses the result of this operator on 64-bit integers as if no bit had been lost: it takes `x << 1 <= -8` for
+/// `x <= -4`, and adds a remainder to an address with wrong upper bits.
+static bool needsHiding(const llvm::BinaryOperator &binary) {
+  using I = llvm::Instruction;
+  auto *right = llvm::dyn_cast<llvm::ConstantInt>(binary.getOperand(1));
+  if (!binary.getType()->isIntegerTy(64)) return false;
+  if (binary.getOpcode() == I::URem) return right;
+  if (binary.getOpcode() != I::Shl) return false;
+  return !binary.hasNoSignedWrap() && llvm::any_of(binary.users(), [](const llvm::User *user) {
+    if (llvm::isa<llvm::StoreInst, llvm::GetElementPtrInst, llvm::TruncInst, llvm::IntToPtrInst>(user)) return false;
+    static constexpr unsigned kWrapping[] = {I::Add, I::Mul, I::Shl, I::LShr, I::And, I::Or, I::Xor};
+    return !llvm::isa<I>(user) || !llvm::is_contained(kWrapping, llvm::cast<I>(user)->getOpcode());
+  });
+}
+
+/// The value of 64 bits in a form that the driver cannot analyze: it does not know that grids have one block in y.
+Id FunctionWriter::hide(Id value) {
+  Id u64 = module.getInt(64),
+     zero = emit(Opcode::OpISub, module.getInt(32), {readNumber(spirv::BuiltIn::NumWorkgroups, 1), module.getNumber(1)});
+  return emit(Opcode::OpBitwiseXor, u64, {value, emit(Opcode::OpUConvert, u64, {zero})});
+}
+
 void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
   if (type->isFloatingPointTy()) return writeFloatBinary(binary);
@@ -142,19 +165,26 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   }
   if (binary.isIntDivRem() && isShortQuotient(binary)) return writeShortQuotient(binary);
   // Results that may have bits above their width.
-  auto writeMasked = [&](Opcode op, Id a, Id b) { define(binary, mask(type, emit(op, getType(type), {a, b}))); };
+  auto writeMasked = [&](Opcode op, Id a, Id b) {
+    Id result = mask(type, emit(op, getType(type), {a, b}));
+    define(binary, needsHiding(binary) ? hide(result) : result);
+  };
   switch (binary.getOpcode()) {
   case B::Add: return writeMasked(Opcode::OpIAdd, getOperand(left), getOperand(right));
   case B::Sub: return writeMasked(Opcode::OpISub, getOperand(left), getOperand(right));
   case B::Mul: return writeMasked(Opcode::OpIMul, getOperand(left), getOperand(right));
-  case B::Shl: return writeMasked(Opcode::OpShiftLeftLogical, getOperand(left), getOperand(right));
+  case B::Shl: {
+    // NVIDIA's driver multiplies a widened integer by -2^31 instead of shifting it by 31.
+    bool isNegated = type->isIntegerTy(64) && llvm::PatternMatch::match(right, llvm::PatternMatch::m_SpecificInt(31));
+    return writeMasked(Opcode::OpShiftLeftLogical, isNegated ? hide(getOperand(left)) : getOperand(left), getOperand(right));
+  }
   case B::AShr: return writeMasked(Opcode::OpShiftRightArithmetic, getSigned(left), getOperand(right));
   case B::SDiv: return writeMasked(Opcode::OpSDiv, getSigned(left), getSigned(right));
   case B::SRem: // Vulkan leaves OpSRem of negative numbers undefined
     return writeRemainder(binary, emit(Opcode::OpSDiv, getType(type), {getSigned(left), getSigned(right)}));
   case B::LShr: return write(Opcode::OpShiftRightLogical);
   case B::UDiv: return write(Opcode::OpUDiv);
-  case B::URem: return write(Opcode::OpUMod);
+  case B::URem: return writeMasked(Opcode::OpUMod, getOperand(left), getOperand(right));
   case B::And: return write(Opcode::OpBitwiseAnd);
   case B::Or: return write(Opcode::OpBitwiseOr);
   case B::Xor: return write(Opcode::OpBitwiseXor);
@@ -266,10 +296,10 @@ void FunctionWriter::writeCast(const llvm::CastInst &cast) {
 
 //--- Calls ---
 
-Id FunctionWriter::readNumber(spirv::BuiltIn builtin, bool isVector) {
-  Id u32 = module.getInt(32), type = isVector ? module.getVector(u32, 3) : u32;
+Id FunctionWriter::readNumber(spirv::BuiltIn builtin, std::optional<unsigned> axis) {
+  Id u32 = module.getInt(32), type = axis ? module.getVector(u32, 3) : u32;
   Id value = emit(Opcode::OpLoad, type, {module.getBuiltin(builtin, type)});
-  return isVector ? emit(Opcode::OpCompositeExtract, u32, {value, 0}) : value;
+  return axis ? emit(Opcode::OpCompositeExtract, u32, {value, *axis}) : value;
 }
 
 void FunctionWriter::writeClock(const llvm::CallInst &call) {
@@ -319,14 +349,14 @@ void FunctionWriter::writeCall(const llvm::CallInst &call) {
     for (const llvm::Use &argument : call.args()) operands.push_back(getOperand(argument));
     return define(call, Opcode::OpFunctionCall, operands);
   }
-  if (name == kThreadCall) return define(call, readNumber(spirv::BuiltIn::LocalInvocationId, true));
-  if (name == kBlockCall) return define(call, readNumber(spirv::BuiltIn::WorkgroupId, true));
-  if (name == kBlockCountCall) return define(call, readNumber(spirv::BuiltIn::NumWorkgroups, true));
+  if (name == kThreadCall) return define(call, readNumber(spirv::BuiltIn::LocalInvocationId, 0));
+  if (name == kBlockCall) return define(call, readNumber(spirv::BuiltIn::WorkgroupId, 0));
+  if (name == kBlockCountCall) return define(call, readNumber(spirv::BuiltIn::NumWorkgroups, 0));
   if (name == kBlockSizeCall) return define(call, module.getNumber(describeEntry(function).blockSize));
   if (name == kBarrierCall) return writeBarrier(spirv::Scope::Workgroup);
   if (name == kSubgroupBarrierCall) return writeBarrier(spirv::Scope::Subgroup);
   module.require(Capability::GroupNonUniform);
-  if (name == kLaneCall) return define(call, readNumber(spirv::BuiltIn::SubgroupLocalInvocationId, false));
+  if (name == kLaneCall) return define(call, readNumber(spirv::BuiltIn::SubgroupLocalInvocationId));
   if (name == kShuffleCall) {
     module.require(Capability::GroupNonUniformShuffle);
     return define(call, Opcode::OpGroupNonUniformShuffle, {subgroup, get(0), get(1)});

@@ -59,7 +59,7 @@ constexpr unsigned kReservedWords = 14;
 void FunctionWriter::reserveShared(unsigned words) {
   Id room = module.addVariable(module.getArray(module.getInt(32), words), StorageClass::Workgroup);
   module.write(Opcode::OpLabel, {module.makeId()});
-  Id count = readNumber(spirv::BuiltIn::NumWorkgroups, true);
+  Id count = readNumber(spirv::BuiltIn::NumWorkgroups, 0);
   Id never = emit(Opcode::OpIEqual, module.getBool(), {count, module.getNumber(UINT32_MAX)});
   Id use = module.makeId(), begin = getOperand(&function.getEntryBlock());
   module.write(Opcode::OpSelectionMerge, {begin, 0});

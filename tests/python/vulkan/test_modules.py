@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(bool(find_absence()), reason="no Vulkan device")
 
 S_REM, S_MOD = 138, 139
 TYPE_INT, TYPE_FLOAT, F_DIV = 21, 22, 136
+SHIFT_LEFT, U_MOD, BITWISE_XOR, S_LESS_THAN, I_ADD = 196, 137, 198, 177, 128
 ARITHMETIC = {*range(128, 145), *range(194, 202), 205}  # with sums, products, quotients, shifts, words of bits, counts of bits
 LOAD, STORE, MEMBER_DECORATE, ACCESS_CHAIN, VARIABLE = 61, 62, 72, 65, 59
 NON_PRIVATE, NON_WRITABLE, PUSH_CONSTANT = 0x20, 24, 9
@@ -267,3 +268,31 @@ def test_what_a_compare_exchange_found_is_an_index(modules: list[bytes], tmp_pat
     assert exchange(x, 3) == 7 and x.tolist() == [7, 1, 2]
     for module in modules:
         validate(module, tmp_path)
+
+
+def test_lost_bits_are_hidden_from_the_driver(modules: list[bytes]) -> None:
+    """NVIDIA's driver compares `x` with `5 >> 1` for `x << 1 < 5`, and adds remainders of 64 bits to addresses with wrong upper bits."""
+
+    @qd.kernel
+    def change(x: qd.types.ndarray(qd.i64, 1), y: qd.types.ndarray(qd.u64, 1), z: qd.types.ndarray(qd.u64, 1)):
+        for i in x:
+            if x[i] << 1 < 5:
+                x[i] = 7
+            z[y[i] % 3] = 1
+            y[i] = (y[i] << 13) ^ y[i]
+
+    x, y, z = np.array([1, 2**62, 3], np.int64), np.array([5, 2**63, 3], np.uint64), np.zeros(3, np.uint64)
+    change(x, y, z)
+    assert x.tolist() == [7, 7, 3] and z.tolist() == [1, 0, 1]
+
+    readers: dict[int, list[int]] = {}  # of each id
+    operators = {}
+    for number, operands in read(modules[-1]):
+        if number in (SHIFT_LEFT, U_MOD, BITWISE_XOR, S_LESS_THAN, I_ADD):
+            operators[operands[1]] = number
+            for one in operands[2:]:
+                readers.setdefault(one, []).append(number)
+    assert all(readers[one] == [BITWISE_XOR] for one, number in operators.items() if number == U_MOD)
+    hidden = [one for one, number in operators.items() if number == BITWISE_XOR and S_LESS_THAN in readers.get(one, [])]
+    assert len(hidden) == 1
+    assert not any(S_LESS_THAN in readers.get(one, []) for one, number in operators.items() if number == SHIFT_LEFT)
