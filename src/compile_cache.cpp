@@ -34,6 +34,7 @@ CodeCache::CodeCache(mlir::ModuleOp module, llvm::StringRef scope, const support
 static void copyAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
   for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
     to[i].isUnaliased = from[i].isUnaliased;
+    to[i].isLoaded = from[i].isLoaded;
     to[i].manyAxes = from[i].manyAxes;
     to[i].fewAxes = from[i].fewAxes;
   }

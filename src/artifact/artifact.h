@@ -88,6 +88,7 @@ struct Input {
   bool mayAlias = false;
   /// Tensor: an array that overlaps no other input: writes of it do not change what is read from others, and serial loops may widen.
   bool isUnaliased = false;
+  bool isLoaded = false;              ///< tensor: code of a derived kernel reads its elements
   uint32_t manyAxes = 0, fewAxes = 0; ///< tensor: axes (bits) that have kManyElements or more, and those that may not
   Region read, written; ///< tensor: for tapes; an addition reads nothing. Derived: `read` before the launch, `written` without being read
 };

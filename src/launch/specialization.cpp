@@ -279,6 +279,7 @@ GuardResult Specialization::readBound(const Binding &binding, Frame &frame) {
 GuardResult Specialization::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
   Frame frame;
   GuardResult fit = readBound(binding, frame);
+  if (fit == GuardResult::Passed) requireOwnReads(binding, frame);
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 

@@ -64,6 +64,7 @@ private:
   GuardResult readBound(const Binding &binding, Frame &frame);
   GuardResult runFrame(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
+  void requireOwnReads(const Binding &binding, const Frame &frame) const;
   void hold(Frame &frame);
   GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph = nullptr);
   void noteWrites(KernelObject &kernel, Frame &frame);

@@ -171,6 +171,11 @@ private:
 void findAccessedRegions(ModuleOp module, artifact::Artifact &artifact) { Finder(module, artifact).run(module); }
 
 void findReplacedRegions(ModuleOp module, artifact::Artifact &artifact) {
+  DenseSet<uint32_t> loaded;
+  module.walk([&](LoadOp load) {
+    if (TensorArgumentOp container = findContainer(load.getRef())) loaded.insert(container.getOffset());
+  });
+  for (artifact::Input &input : artifact.inputs) input.isLoaded = loaded.contains(input.offset);
   for (KernelOp kernel : module.getOps<KernelOp>())
     if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReadsEntryValues))
       for (artifact::Input &input : artifact.inputs)

@@ -25,6 +25,33 @@ GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyOb
   return GuardResult::Passed;
 }
 
+/// Throws Error (Runtime) if a gradient reads memory that the recorded call has written through another of its inputs: the derivative was
+/// taken as if these were two containers, and nothing says which contents it needs.
+void Specialization::requireOwnReads(const Binding &binding, const Frame &frame) const {
+  const Specialization &recorded = *binding.version;
+  UndoLog::Accesses reads = guards->listAccesses(frame.guards);
+  std::erase_if(reads, [](const LaunchGuards::Access &read) { return !read.input->isLoaded || isShadow(read.object); });
+  if (reads.empty()) return;
+  std::vector<PyObject *> slots(binding.objects.size());
+  std::transform(binding.objects.begin(), binding.objects.end(), slots.begin(), [](const Ref &object) { return object.get(); });
+  GuardFrame then;
+  then.slots = slots.data();
+  UndoLog::Accesses accesses = recorded.guards->listAccesses(then);
+  for (const LaunchGuards::Access &write : accesses) {
+    if (write.input->written.isEmpty || isShadow(write.object)) continue;
+    for (const LaunchGuards::Access &read : reads) {
+      if (read.input->path == write.input->path || !mayOverlap(read.object, write.object)) continue;
+      auto same = [&](const LaunchGuards::Access &access) { return access.input->path == read.input->path; };
+      auto before = std::find_if(accesses.begin(), accesses.end(), same);
+      if (before != accesses.end() && !UndoLog::meet(*before, write, binding.block.data())) continue;
+      throw support::Error(support::ErrorKind::Runtime,
+                           "'" + read.input->name + "' and '" + write.input->name + "' of kernel " + recorded.artifact.kernel +
+                               " share memory: the call has overwritten what its gradient needs. Pass a copy, or one "
+                               "parameter that the kernel reads and writes");
+    }
+  }
+}
+
 /// Passes the binding of the launch to the tapes.
 void Specialization::noteBinding(const Frame &frame) {
   if (!TapeContext::recordsBinding()) return;

@@ -183,12 +183,10 @@ bool UndoLog::isNeeded(PyObject *object, const Box &box) {
   });
 }
 
-/// Whether a launch reads elements that it writes: its gradient may need both contents.
-bool UndoLog::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
-  return std::any_of(accesses.begin(), accesses.end(), [&](const LaunchGuards::Access &access) {
-    if (access.input->read.isEmpty || isShadow(access.object)) return false;
-    return access.object == object ? intersect(evaluate(access.input->read, object, block), box) : mayOverlap(access.object, object);
-  });
+bool UndoLog::meet(const LaunchGuards::Access &read, const LaunchGuards::Access &write, const unsigned char *block) {
+  if (read.input->read.isEmpty || isShadow(read.object)) return false;
+  if (read.object != write.object) return mayOverlap(read.object, write.object);
+  return intersect(evaluate(read.input->read, read.object, block), evaluate(write.input->written, write.object, block));
 }
 
 /// Elements that were recorded need not be recorded again before they are read again.
@@ -263,7 +261,9 @@ void UndoLog::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
     if (!access.input->read.isEmpty) readForeign(access.object);
     if (access.input->written.isEmpty) continue;
     Box box = evaluate(access.input->written, access.object, block);
-    bool isOwn = policy == Reads::Recorded && isReadBy(accesses, access.object, box, block);
+    // The gradient of a launch that reads elements that it writes may need both contents.
+    bool isOwn = policy == Reads::Recorded &&
+                 std::any_of(accesses.begin(), accesses.end(), [&](const LaunchGuards::Access &read) { return meet(read, access, block); });
     write(access.object, box, access.input->name, "kernel " + artifact.kernel, true, isOwn);
   }
 }

@@ -56,6 +56,8 @@ public:
   void noteForeignWrite(PyObject *container, const Box &box);
   /// Called before Python writes to elements.
   void writeFromHost(PyObject *container, const Box &box, const std::string &writer);
+  /// Whether one access reads elements that the other one writes.
+  static bool meet(const LaunchGuards::Access &read, const LaunchGuards::Access &write, const unsigned char *block);
   /// The box of the element at an index; Py_None: of all elements.
   static Box findBox(PyObject *container, PyObject *index);
   /// Called before a view of a container is created, through which its memory may change unnoticed.
@@ -95,7 +97,6 @@ private:
   static bool contains(const Box &outer, const Box &inner);
   std::vector<Read> &getReads(PyObject *object);
   bool isNeeded(PyObject *object, const Box &box);
-  static bool isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block);
   void forget(PyObject *object, const Box &box);
   void addRead(PyObject *object, Box box);
   void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn);

@@ -179,3 +179,76 @@ def test_parameter_without_gradient_among_others():
     y.grad.fill_(1.0)
     run.grad(x, y)
     assert (x.grad.tolist(), y.grad.tolist()) == ([0.0] * 3, [1.0])
+
+
+@qd.kernel
+def square(a: F64, b: F64):
+    for i in range(a.shape[0]):
+        b[i] = a[i] * a[i]
+
+
+@qd.kernel
+def double(a: F64, b: F64):
+    for i in range(a.shape[0]):
+        b[i] += 2 * a[i]
+
+
+@qd.kernel
+def square_next(a: F64, b: F64):
+    for i in range(2):
+        b[i + 2] = a[i] * a[i]
+
+
+@qd.kernel
+def total(a: F64, loss: F64):
+    for i in range(a.shape[0]):
+        loss[0] += a[i]
+
+
+@pytest.mark.parametrize("step", [square, double, square_next])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_an_array_for_two_parameters_has_the_right_gradient_or_none(step: Any, steps: int):
+    x, loss = (qd.ndarray(qd.f64, shape=size, needs_grad=True) for size in (4, 1))
+    x.fill(1.5)
+    derivative = np.ones(4)
+    for done in reversed(range(steps)):
+        if step is square:
+            derivative *= 2 * 1.5 ** (2**done)
+        elif step is double:
+            derivative *= 3
+        else:
+            derivative[:2], derivative[2:] = derivative[:2] + 3 * derivative[2:], 0
+    try:
+        with qd.ad.Tape(loss):
+            for _ in range(steps):
+                step(x, x)
+            total(x, loss)
+    except qd.QuadrantsRuntimeError as error:
+        assert step is square and "'a' and 'b' of kernel square share memory" in str(error)
+        return
+    np.testing.assert_allclose(x.grad.to_numpy(), derivative)
+
+
+def test_a_field_for_two_template_parameters_has_the_right_gradient_or_none():
+    x, loss = qd.field(qd.f64, 3, needs_grad=True), scalar_loss()
+    x.fill(1.5)
+
+    @qd.kernel
+    def step(a: qd.template(), b: qd.template()):
+        for i in a:
+            b[i] = a[i] * a[i]
+
+    @qd.kernel
+    def end():
+        for i in x:
+            loss[None] += x[i]
+
+    try:
+        with qd.ad.Tape(loss):
+            step(x, x)
+            step(x, x)
+            end()
+    except qd.QuadrantsRuntimeError as error:
+        assert "share memory" in str(error)
+        return
+    np.testing.assert_allclose(x.grad.to_numpy(), 4 * 1.5**3)
