@@ -298,6 +298,9 @@ inline bool isList(const Operand &operand) {
   return operand.is<Sequence>() || (object && (PyTuple_Check(object) || PyList_Check(object)));
 }
 
+/// Whether the items of the operand have paths with an index.
+inline bool hasIndexedItems(const Operand &operand) { return isList(operand) || (operand.getObject() && isDeque(operand.getObject())); }
+
 /// The arguments of a call.
 struct Arguments {
   std::vector<Operand> positional;

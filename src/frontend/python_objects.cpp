@@ -61,7 +61,8 @@ PythonObjects::PythonObjects() {
   language.bind = findMember("quadrants._language.parameters", "bind");
   language.getSource = findMember("quadrants._base.source", "get_source");
   nb::list plain;
-  for (const char *name : {"int", "float", "complex", "str", "bytes", "range", "slice"})
+  plain.append(nb::module_::import_("array").attr("array"));
+  for (const char *name : {"int", "float", "complex", "str", "bytes", "bytearray", "range", "slice"})
     plain.append(nb::module_::import_("builtins").attr(name));
   for (nb::handle constant : {nb::handle(Py_None), nb::handle(Py_Ellipsis)}) plain.append(constant.type());
   for (const nb::object &type : {host.numpyGeneric, host.numpyArray, values.dataType, values.matrix, values.matrixType, host.enumeration})
@@ -108,7 +109,7 @@ bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   if (isPlain) return true;
   if (depth > 16) return false;
   if (PyDict_Check(ptr)) return isPlainData(nb::steal(PyDict_Items(ptr)), depth + 1);
-  return (PyTuple_Check(ptr) || PyList_Check(ptr)) &&
+  return (PyTuple_Check(ptr) || PyList_Check(ptr) || PyAnySet_Check(ptr) || isDeque(object)) &&
          std::all_of(object.begin(), object.end(), [&](nb::handle item) { return isPlainData(item, depth + 1); });
 }
 

@@ -137,6 +137,8 @@ inline nb::object getAttribute(nb::handle object, const nb::object &name) { retu
 /// The integers of a sequence. nanobind's own conversion ends the process if memory runs out.
 std::vector<int64_t> readNumbers(nb::handle sequence);
 
+inline bool isDeque(nb::handle object) { return llvm::StringRef(Py_TYPE(object.ptr())->tp_name) == "collections.deque"; }
+
 /// Whether an object is a dict that keeps its order as dicts do; an OrderedDict does not.
 inline bool hasDictOrder(nb::handle object) { return PyDict_Check(object.ptr()) && Py_TYPE(object.ptr())->tp_iter == PyDict_Type.tp_iter; }
 

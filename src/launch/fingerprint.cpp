@@ -171,7 +171,7 @@ bool Fingerprinter::value(PyObject *object) {
   }
   if (kind == &PyList_Type) return items('l', object);
   if (kind == &PyDict_Type) return items('d', Ref::adopt(PyDict_Items(object)).get());
-  if (PyAnySet_CheckExact(object)) {
+  if (PyAnySet_Check(object)) {
     // Sets have no order: their items are sorted by their fingerprints.
     std::vector<std::string> parts;
     Ref list = Ref::adopt(PySequence_List(object));
@@ -199,11 +199,22 @@ bool Fingerprinter::value(PyObject *object) {
       return attributes(object, row.members);
     }
   if (PyType_Check(object)) return type(reinterpret_cast<PyTypeObject *>(object));
+  if (PyList_Check(object) || PyDict_Check(object)) { // instances of subclasses, such as OrderedDict
+    out += 'L';
+    typeName(kind);
+    return PyList_Check(object) ? items('l', object) : items('d', Ref::adopt(PyDict_Items(object)).get());
+  }
+  if (std::string_view(kind->tp_name) == "collections.deque") return items('q', Ref::adopt(PySequence_List(object)).get());
   if (PyArray_Check(object) || PyArray_IsScalar(object, Generic)) {
     out += PyArray_Check(object) ? 'A' : 'g';
     return array(object);
   }
   if (isTensor(object)) return false; // a container is an input, never a constant
+  if (PyObject_CheckBuffer(object)) { // bytearray, array.array
+    out += 'b';
+    typeName(kind);
+    return array(object);
+  }
   if (PyFunction_Check(object) || isKernel(object) || findBound(object)) return function(object, Placement::Ignored);
   if (isEnumMember(object)) {
     out += 'E';

@@ -32,7 +32,7 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
   if (iterator && iterator.is(known->object)) requireOwner(*known, "next");
   if (iterator) {
     auto step = [&] {
-      return isList(value) ? session.tracker.getStep(known->path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr;
+      return hasIndexedItems(value) ? session.tracker.getStep(known->path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr;
     };
     while (nb::object item = nb::steal(PyIter_Next(iterator.ptr()))) {
       session.tracker.read(step(), item);
@@ -40,6 +40,12 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
     }
     if (PyErr_Occurred()) throw nb::python_error();
     session.tracker.depend(step(), artifact::Dependency::Kind::Absent);
+    if (PyDict_Check(known->object.ptr()) && !session.python.isPlainData(known->object)) { // an OrderedDict, whose entries have no order
+      for (nb::handle key : nb::borrow<nb::dict>(known->object).keys())
+        session.tracker.depend(findKeyPath(*known, key), artifact::Dependency::Kind::Type);
+      session.tracker.depend(session.tracker.getStep(known->path, PathStep::Kind::Entry, "", int64_t(items.size())),
+                             artifact::Dependency::Kind::Absent);
+    }
     return items;
   }
   PyErr_Clear();

@@ -58,6 +58,14 @@ void Operators::failOperands(llvm::StringRef symbol, const Operand &lhs, const O
 
 Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::StringRef symbol) {
   auto *list = lhs.find<Sequence>(), *otherList = rhs.find<Sequence>();
+  auto isPlain = [&](const Operand &operand) { return operand.isObject() && session.python.isPlainData(operand.getObject()); };
+  if (kind == BinaryKind::add && isList(lhs) && isList(rhs) && !(list && otherList) && !(isPlain(lhs) && isPlain(rhs))) {
+    auto spell = [&](const Operand &operand) { // so that the items keep their paths
+      bool isTuple = operand.isObject() ? PyTuple_Check(operand.getObject().ptr()) : operand.get<Sequence>().isTuple;
+      return makeSequence(collections().listItems(operand, "add"), isTuple);
+    };
+    return binary(kind, spell(lhs), spell(rhs), symbol);
+  }
   bool areSequences = list && otherList;
   bool isRepeated = kind == BinaryKind::mul && list && conversions.findInteger(rhs);
   if (isRepeated || (areSequences && kind == BinaryKind::add)) {

@@ -365,10 +365,9 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
   attributes().requireShadow(base);
   if (session.python.isInstance(base.object, session.python.values.structValue))
     return attributes().structAttribute(structs().structOfObject(operand), conversions.known(index));
-  if (isList(operand) && index.isTyped() && ir::isIntegerScalar(index.getType())) {
-    std::vector<Operand> items = collections().listItems(operand, "index");
-    return subscriptSequence(makeSequence(std::move(items)), index);
-  }
+  const bool isPart = index.is<Slice>() && !session.python.isPlainData(base.object); // its items keep their paths
+  if (isList(operand) && (isPart || (index.isTyped() && ir::isIntegerScalar(index.getType()))))
+    return subscriptSequence(makeSequence(collections().listItems(operand, "index"), PyTuple_Check(container)), index);
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(operand, makeObject(nb::int_(*position)));
   bool isArray = session.python.isInstance(base.object, session.python.host.numpyArray);
   auto *slice = index.find<Slice>();
@@ -382,7 +381,7 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
       variables().failCaptured(DependencyTracker::describe(base.path)); // a defaultdict adds the key
   nb::object found = checked(PyObject_GetItem(container, key.ptr()));
   const PathNode *path = nullptr;
-  if (auto position = conversions.findInteger(index); position && isList(operand)) {
+  if (auto position = conversions.findInteger(index); position && hasIndexedItems(operand)) {
     int64_t wrapped = *position < 0 ? *position + int64_t(PySequence_Size(container)) : *position;
     path = session.tracker.getStep(base.path, PathStep::Kind::Item, "", wrapped);
     session.tracker.read(path, found);
