@@ -270,16 +270,21 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
 
 GuardResult Specialization::readBound(const Binding &binding, Frame &frame) {
   place(frame);
-  std::erase_if(links, [](const auto &known) { return known.first.expired(); });
-  auto found = std::find_if(links.begin(), links.end(), [&](const auto &known) { return known.first.lock() == binding.version; });
-  if (found == links.end()) found = links.insert(links.end(), {binding.version, guards->link(*binding.version->guards)});
-  return guards->readBound(*found->second, binding.objects, binding.block.data(), frame.guards);
+  std::erase_if(links, [](const BoundVersion &known) { return known.version.expired(); });
+  auto found = std::find_if(links.begin(), links.end(), [&](const auto &known) { return known.version.lock() == binding.version; });
+  if (found == links.end())
+    found = links.insert(links.end(), {binding.version, guards->link(*binding.version->guards), listForeignWrites(*binding.version)});
+  GuardResult fit = guards->readBound(*found->link, binding.objects, binding.block.data(), frame.guards);
+  if (fit != GuardResult::Passed || frame.guards.isTrial) return fit;
+  for (auto [own, written] : found->foreignWrites)
+    if (mayOverlap(frame.guards.slots[own], binding.objects[written].get())) [[unlikely]]
+      requireOwnReads(binding, frame);
+  return fit;
 }
 
 GuardResult Specialization::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
   Frame frame;
   GuardResult fit = readBound(binding, frame);
-  if (fit == GuardResult::Passed) requireOwnReads(binding, frame);
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 

@@ -64,6 +64,7 @@ private:
   GuardResult readBound(const Binding &binding, Frame &frame);
   GuardResult runFrame(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
+  std::vector<std::pair<size_t, size_t>> listForeignWrites(const Specialization &recorded) const;
   void requireOwnReads(const Binding &binding, const Frame &frame) const;
   void hold(Frame &frame);
   GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph = nullptr);
@@ -81,8 +82,13 @@ private:
   [[noreturn]] void raiseFailure(runtime::KernelRun &run);
 
   std::unique_ptr<LaunchGuards> guards;
-  std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<LaunchGuards::Link>>>
-      links; ///< matched guards of other kernels' versions
+  /// Matched guards of another kernel's version, and the slots of each container that this one loads and that one writes as another input.
+  struct BoundVersion {
+    std::weak_ptr<Specialization> version;
+    std::unique_ptr<LaunchGuards::Link> link;
+    std::vector<std::pair<size_t, size_t>> foreignWrites;
+  };
+  std::vector<BoundVersion> links;
   std::unique_ptr<runtime::LoadedKernel> code;
   std::vector<const artifact::Path *> stableMembers; ///< with debug=True: containers in objects of classes with stable_members=True
   uint64_t lastMicroseconds = 0;                     ///< duration of the previous launch that was timed

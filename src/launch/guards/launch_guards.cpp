@@ -35,6 +35,12 @@ GuardResult LaunchGuards::checkAliases(const GuardFrame &frame) {
   return GuardResult::Passed;
 }
 
+std::vector<std::pair<const artifact::Input *, size_t>> LaunchGuards::listTensors() const {
+  std::vector<std::pair<const artifact::Input *, size_t>> tensors;
+  for (size_t i = 0; i < writer.tensors.size(); ++i) tensors.emplace_back(writer.tensors[i].input, writer.tensorSlots[i]);
+  return tensors;
+}
+
 std::vector<LaunchGuards::Access> LaunchGuards::listAccesses(const GuardFrame &frame) const {
   std::vector<Access> accesses;
   for (size_t i = 0; i < writer.tensors.size(); ++i) accesses.push_back({frame.slots[writer.tensorSlots[i]], writer.tensors[i].input});

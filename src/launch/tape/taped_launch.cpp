@@ -25,6 +25,14 @@ GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyOb
   return GuardResult::Passed;
 }
 
+std::vector<std::pair<size_t, size_t>> Specialization::listForeignWrites(const Specialization &recorded) const {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (auto [read, own] : guards->listTensors())
+    for (auto [write, written] : recorded.guards->listTensors())
+      if (read->isLoaded && !write->written.isEmpty && read->path != write->path) pairs.emplace_back(own, written);
+  return pairs;
+}
+
 /// Throws Error (Runtime) if a gradient reads memory that the recorded call has written through another of its inputs: the derivative was
 /// taken as if these were two containers, and nothing says which contents it needs.
 void Specialization::requireOwnReads(const Binding &binding, const Frame &frame) const {
