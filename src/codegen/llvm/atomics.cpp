@@ -244,9 +244,11 @@ Components Atomics::emitAtomic(ir::AtomicOp op) {
   const Place target = values.getPlace(op.getRef());
   Components value = values.getValue(op.getValue());
   Type scalar = ir::getScalar(op.getType());
-  if (std::holds_alternative<LocalPlace>(target)) {
+  if (const auto *local = std::get_if<LocalPlace>(&target)) {
     Components old = memory.load(target);
-    memory.store(target, operators.combineAll(op.getAtomicKind(), scalar, old, value), in.facts->divergent.contains(op));
+    Type own = ir::getScalar(local->pointee); // accumulators may be wider
+    Components next = operators.combineAll(op.getAtomicKind(), own, old, operators.castAll(scalar, own, std::move(value)));
+    memory.store(target, next, in.facts->divergent.contains(op));
     return old;
   }
   const auto &place = std::get<MemoryPlace>(target);

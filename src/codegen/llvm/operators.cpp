@@ -279,6 +279,11 @@ llvm::Value *Operators::emitDoubleToHalf(llvm::Value *value, llvm::Type *target)
   return builder.CreateFPTrunc(builder.CreateBitCast(bits, single->getType()), target);
 }
 
+Components Operators::castAll(Type from, Type to, Components values) {
+  for (Component &component : values) component.value = emitCast(from, to, component.value);
+  return values;
+}
+
 llvm::Value *Operators::emitCast(Type from, Type to, llvm::Value *value) {
   if (from == to) return value;
   llvm::Type *target = value->getType()->getWithNewType(module.getType(to));

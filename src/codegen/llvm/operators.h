@@ -19,6 +19,7 @@ public:
   llvm::Value *emitUnary(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
   llvm::Value *emitBinary(ir::BinaryKind kind, mlir::Type lhsType, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
+  Components castAll(mlir::Type from, mlir::Type to, Components values);
   Component combine(ir::BinaryKind kind, mlir::Type type, const Component &lhs, const Component &rhs);
   Component select(const Component &condition, const Component &a, const Component &b);
 

@@ -176,9 +176,18 @@ LocalPlace makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value
   return place;
 }
 
-void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
-  Type type = std::visit([](const auto &own) { return own.pointee; }, place);
-  in.memory.store(place, in.operators.combineAll(kind, ir::getScalar(type), in.memory.load(place), more), /*masked=*/false);
+Type getSumType(ir::AtomicKind kind, Type element) {
+  auto type = dyn_cast<FloatType>(ir::getScalar(element));
+  bool isRounded = type && type.getWidth() == 16 && (kind == ir::AtomicKind::add || kind == ir::AtomicKind::mul);
+  return isRounded ? ir::withScalar(element, Float32Type::get(type.getContext())) : element;
+}
+
+void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, Type type, Components more) {
+  Type element = std::visit([](const auto &own) { return own.pointee; }, place);
+  Type own = ir::getScalar(element), wide = ir::getScalar(getSumType(kind, element));
+  more = in.operators.castAll(ir::getScalar(type), wide, std::move(more));
+  Components sum = in.operators.combineAll(kind, wide, in.operators.castAll(own, wide, in.memory.load(place)), more);
+  in.memory.store(place, in.operators.castAll(wide, own, std::move(sum)), /*masked=*/false);
 }
 
 uint64_t countUpdates(const Reduction &copy) {

@@ -60,8 +60,10 @@ Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data);
 MemoryPlace getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element);
 /// A new local that accumulates a reduction; every component starts with `value`.
 LocalPlace makeSum(BodyEmitter &in, mlir::Type type, LaneKind kind, llvm::Value *value);
-/// place = place combined with `more`.
-void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more);
+/// The type in which elements of a type are accumulated: sums and products of 16-bit floats are rounded once, at the end.
+mlir::Type getSumType(ir::AtomicKind kind, mlir::Type element);
+/// place = place combined with `more`, which belong to a value of this type.
+void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, mlir::Type type, Components more);
 /// Maximum number of scalars of the container that one iteration updates.
 uint64_t countUpdates(const Reduction &copy);
 

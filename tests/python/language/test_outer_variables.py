@@ -159,6 +159,34 @@ def test_sums_of_floats_do_not_depend_on_threads():
     assert call(kernel)[0] == pytest.approx(total * 0.1, rel=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [qd.f16, qd.bf16])
+def test_partial_sums_of_16_bit_floats_are_not_rounded(dtype):
+    if qd.cfg is None:
+        pytest.skip("iterations one after the other add to the rounded sum")
+    count = 100_000
+    x, total, product = qd.field(dtype, shape=count), qd.field(dtype, shape=()), qd.field(dtype, shape=())
+    pairs, sums = qd.Vector.field(2, dtype, shape=count), qd.Vector.field(2, dtype, shape=())
+    x.fill(0.25)
+    pairs.fill(0.125)
+    product[None] = 1
+
+    @qd.kernel
+    def add() -> dtype:
+        s = qd.cast(0, dtype)
+        for i in x:
+            s += x[i]
+            total[None] += x[i]
+            sums[None] += pairs[i]
+            product[None] *= 1 + x[i] * qd.cast(i < 30, qd.f32) * 0.125
+        return s
+
+    spacing = {qd.f16: 2.0**-10, qd.bf16: 2.0**-7}[dtype]
+    assert add() == pytest.approx(count / 4, rel=spacing / 2)
+    assert total[None] == pytest.approx(count / 4, rel=spacing / 2)
+    assert list(sums[None]) == pytest.approx([count / 8] * 2, rel=spacing / 2)
+    assert product[None] == pytest.approx(1.03125**30, rel=spacing / 2)
+
+
 ORDERED = {
     "s = s + 1\ny[i] = s": 2,
     "s = y[i]\ny[i] = s * 2": 1,

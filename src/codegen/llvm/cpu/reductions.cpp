@@ -26,8 +26,11 @@ void ParallelTask::collectReductions() {
     auto accumulator = dyn_cast<ir::AccumulatorOp>(op);
     auto copy = dyn_cast<ir::PrivateCopyOp>(op);
     if (accumulator)
-      reductions.push_back(
-          {&op, accumulator.getAtomicKind(), cast<ir::RefType>(accumulator.getType()).getPointee(), {}, module.addScratch(8)});
+      reductions.push_back({&op,
+                            accumulator.getAtomicKind(),
+                            getSumType(accumulator.getAtomicKind(), cast<ir::RefType>(accumulator.getType()).getPointee()),
+                            {},
+                            module.addScratch(8)});
     else if (copy)
       reductions.push_back({&op, copy.getAtomicKind(), cast<ir::TensorType>(copy.getType()).getElement(), {}, module.addScratch(8)});
   }
@@ -99,7 +102,7 @@ void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
     for (const LocalPlace &more : llvm::drop_begin(reduction.sums))
-      combineInto(in, reduction.kind, reduction.sums[0], in.memory.load(more));
+      combineInto(in, reduction.kind, reduction.sums[0], reduction.element, in.memory.load(more));
     Components all = in.memory.load(reduction.sums[0]);
     for (Component &component : all)
       component = {in.operators.reduceLanes(reduction.kind, ir::getScalar(reduction.element), in.toVector(component))};
@@ -116,9 +119,9 @@ void ParallelTask::combineAccumulators(llvm::Value *chunks) {
     LocalPlace sum = makeSum(body, reduction.element, LaneKind::uniform(), identity);
     body.emitCountedLoop(chunks, [&](llvm::Value *chunk) {
       llvm::Value *partial = getPartial(body, reduction, chunk);
-      combineInto(body, reduction.kind, sum, body.memory.loadPacked(reduction.element, partial, /*invariant=*/false));
+      combineInto(body, reduction.kind, sum, reduction.element, body.memory.loadPacked(reduction.element, partial, /*invariant=*/false));
     });
-    combineInto(body, reduction.kind, body.values.getPlace(reduction.getTarget()), body.memory.load(sum));
+    combineInto(body, reduction.kind, body.values.getPlace(reduction.getTarget()), reduction.element, body.memory.load(sum));
   }
 }
 
@@ -174,16 +177,17 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
     Component element = {at.CreateAdd(begin, at.CreateMul(round, at.getInt64(lanes))), step};
     if (lanes > 1) in.mask = at.CreateICmpSLT(in.toVector(element), in.splat(end));
     MemoryPlace place = getElementAt(in, target, element);
-    LocalPlace sum =
-        makeSum(in, reduction.element, in.manyLanes, in.operators.getIdentity(reduction.kind, ir::getScalar(reduction.element)));
-    in.memory.store(sum, in.memory.load(place), /*masked=*/false);
+    Type sumType = getSumType(reduction.kind, reduction.element), scalar = ir::getScalar(sumType),
+         stored = ir::getScalar(reduction.element);
+    LocalPlace sum = makeSum(in, sumType, in.manyLanes, in.operators.getIdentity(reduction.kind, scalar));
+    in.memory.store(sum, in.operators.castAll(stored, scalar, in.memory.load(place)), /*masked=*/false);
     MemoryPlace own = getElementAt(in, firstCopy, element);
     in.emitCountedLoop(copies, [&](llvm::Value *copy) {
       MemoryPlace from = own;
       from.base = at.CreateGEP(at.getInt8Ty(), own.base, at.CreateMul(copy, copyBytes));
-      combineInto(in, reduction.kind, sum, in.memory.load(from));
+      combineInto(in, reduction.kind, sum, reduction.element, in.memory.load(from));
     });
-    in.memory.store(place, in.memory.load(sum), /*masked=*/false);
+    in.memory.store(place, in.operators.castAll(scalar, stored, in.memory.load(sum)), /*masked=*/false);
   });
   at.CreateRetVoid();
   return in.function;

@@ -20,7 +20,7 @@ void GridTask::collectReductions() {
   llvm::SmallVector<Value, 2> copies;
   for (Operation &op : task.getBody().front()) {
     if (auto accumulator = dyn_cast<ir::AccumulatorOp>(op)) {
-      Type element = cast<ir::RefType>(accumulator.getType()).getPointee();
+      Type element = getSumType(accumulator.getAtomicKind(), cast<ir::RefType>(accumulator.getType()).getPointee());
       int64_t bytes = ir::getComponentCount(element) * module.getByteSize(ir::getScalar(element));
       reductions.push_back({&op, accumulator.getAtomicKind(), element, {}, module.addScratch(uint32_t(bytes) * kMaxBlocks)});
     } else if (auto copy = dyn_cast<ir::PrivateCopyOp>(op)) {
@@ -133,12 +133,13 @@ void GridTask::endSums() {
     llvm::Value *thread = threads->getThread(), *missing = at.CreateSub(at.CreateAdd(blocks, at.getInt32(shape.blockSize - 1)), thread);
     body->emitCountedLoop(at.CreateUDiv(missing, at.getInt32(shape.blockSize)), [&](llvm::Value *round) {
       llvm::Value *number = at.CreateAdd(thread, at.CreateMul(round, at.getInt32(shape.blockSize)));
-      combineInto(*body, reduction->kind, sum,
+      combineInto(*body, reduction->kind, sum, reduction->element,
                   body->memory.loadPacked(reduction->element, getPartial(*reduction, number), /*invariant=*/false));
     });
     Components values = combineBlock(*reduction, body->memory.load(sum));
-    body->emitWhen(isFirst, "combine",
-                   [&] { combineInto(*body, reduction->kind, body->values.getPlace(reduction->op->getOperand(0)), values); });
+    body->emitWhen(isFirst, "combine", [&] {
+      combineInto(*body, reduction->kind, body->values.getPlace(reduction->op->getOperand(0)), reduction->element, values);
+    });
   }
   body->emitWhen(isFirst, "reset", [&] { at.CreateAlignedStore(at.getInt32(0), counter, llvm::Align(4)); });
   body->continueAt(end);
