@@ -30,11 +30,14 @@ static support::Digest computeKey(mlir::ModuleOp module, llvm::StringRef scope, 
 CodeCache::CodeCache(mlir::ModuleOp module, llvm::StringRef scope, const support::Options &options)
     : cache(artifact::readCacheOptions(options)), key(computeKey(module, scope, options)) {}
 
-/// Copies the assumptions of the cached code about its inputs.
-static void copyAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
+/// Copies what the passes have found out about the inputs of the cached code.
+static void copyFindings(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
   for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
     to[i].isUnaliased = from[i].isUnaliased;
     to[i].isLoaded = from[i].isLoaded;
+    to[i].isWritten = from[i].isWritten;
+    to[i].read = from[i].read;
+    to[i].written = from[i].written;
     to[i].manyAxes = from[i].manyAxes;
     to[i].fewAxes = from[i].fewAxes;
   }
@@ -44,7 +47,7 @@ bool CodeCache::find(artifact::Artifact &artifact) {
   bool isFound = false;
   cache.find(key, [&](artifact::Artifact &&found) {
     std::swap(artifact.kernel, found.kernel);
-    copyAssumptions(found.inputs, artifact.inputs);
+    copyFindings(found.inputs, artifact.inputs);
     std::swap(artifact.inputs, found.inputs);
     std::swap(artifact.dependencies, found.dependencies);
     artifact = std::move(found);

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import quadrants as qd
+
 
 def test_second_process_compiles_nothing(cache: Any) -> None:
     first, second = cache.run(), cache.run()
@@ -176,3 +178,30 @@ def test_killed_processes_leave_nothing_wrong(cache: Any) -> None:
     cache.run()
     assert time.monotonic() - began < 20
     assert cache.run()["compiled"] == 0
+
+
+def test_gradient_that_is_found_by_its_code_uses_what_the_call_overwrote(tmp_path):
+    def derive() -> list[float]:
+        qd.init(arch=qd.cpu, offline_cache=True, offline_cache_file_path=str(tmp_path), log_level="error")
+        factor = {object(): 2.0}  # no path leads to its value
+        x, loss = (qd.ndarray(qd.f64, shape=size, needs_grad=True) for size in (3, 1))
+        x.fill(1.5)
+
+        @qd.kernel
+        def square(a: qd.types.ndarray()):
+            for i in range(3):
+                a[i] = a[i] * a[i] * qd.static(next(iter(factor.values())))
+
+        @qd.kernel
+        def total(a: qd.types.ndarray(), loss: qd.types.ndarray()):
+            for i in range(3):
+                loss[0] += a[i]
+
+        with qd.ad.Tape(loss):
+            square(x)
+            square(x)
+            total(x, loss)
+        return x.grad.to_numpy().tolist()
+
+    assert [derive(), derive()] == [[108.0] * 3] * 2
+    qd.reset()
