@@ -20,10 +20,10 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_201, "python": 18_550}
+TOTALS = {"src": 48_204, "python": 18_550}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 418,  # files directly in src
+    "src": 421,  # files directly in src
     "src/artifact": 564,
     "src/backends": 10_166,
     "src/bindings": 666,
