@@ -73,7 +73,7 @@ def describe(program: str, picture: str) -> str:
     title, about, text = split(find(program))
     code = f"```python\n{text}\n```\n"
     if " " in program:
-        command = f"    python examples/{program.format(frames=120)}"
+        command = f"    python {program.format(frames=120).replace(' ', '.py ', 1)}"
         about, _, _ = about.partition("\n\n    ")
         code = f"{command}\n\n<details>\n<summary>The program</summary>\n\n{code}\n</details>\n"
     return f"## {title}\n\n![{title}]({picture})\n\n{about}\n\n{code}"

@@ -125,6 +125,9 @@ class Picture:
     def _repr_png_(self) -> bytes:
         return self.png
 
+    def __repr__(self) -> str:
+        return f"<picture, {len(self.png)} bytes: a notebook shows it; .save('picture.png') writes a file, qd.tools.imshow opens a window>"
+
     def save(self, filename: Any) -> None:
         """Write the picture as a PNG file with the name `filename`."""
         with writing(filename), open(filename, "wb") as file:

@@ -42,7 +42,7 @@ def test_links_lead_to_pages(site, tmp_path, monkeypatch):
     programs = [program for programs in site.write_gallery.FIELDS.values() for program in programs]
     assert gallery.count("[![") == len(programs) and "torch.md#deblur" in gallery and "`examples/heat.py`" in gallery
     page = (source / "gallery" / "jax.md").read_text()
-    assert "![Crystal](crystal.gif)" in page and "<summary>" in page and "def measure" in page and "](#" not in page
+    assert "![Crystal](crystal.gif)" in page and "<summary>" in page and "def measure" in page and "    python crystal.py --charges" in page
 
 
 def test_every_program_is_in_the_gallery(site):

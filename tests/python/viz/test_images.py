@@ -1,6 +1,7 @@
 """Images and animations as files: `qd.tools.imread`, `imwrite`, `imresize`, `show`, `VideoWriter`."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -119,6 +120,9 @@ def test_pictures_of_notebooks():
     values.from_numpy(np.array([[-5, 0], [0, 0], [0, 5]]))
     shown = qd.tools.show(values, size=6)
     assert shown._repr_png_().startswith(b"\x89PNG")
+    assert re.fullmatch(
+        r"<picture, \d+ bytes: a notebook shows it; \.save\(.*\) writes a file, qd.tools.imshow opens a window>", repr(shown)
+    )
     shown.save("a.png")
     pixels = qd.tools.imread("a.png")
     assert pixels.shape == (6, 4) and (pixels[0, 0], pixels[2, 2], pixels[5, 3]) == (0, 128, 255)
