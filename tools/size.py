@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_204, "python": 18_550}
+TOTALS = {"src": 48_204, "python": 18_552}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 421,  # files directly in src
@@ -55,7 +55,7 @@ BUDGETS = {
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 636,
     "python/quadrants/types": 62,
-    "python/quadrants/_viz": 617,
+    "python/quadrants/_viz": 619,
     "python/quadrants/_command": 210,
 }
 
