@@ -38,7 +38,7 @@ def declare(name: str, function: Builtin | Func) -> str:
 def make_stub() -> str:
     """Returns the text of the stub."""
     source = (PACKAGE / "__init__.py").read_text()
-    imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
+    imports = re.findall(r"^ *from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
     lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from . import _runtime as _runtime"]
     lines += ["from typing import Any", "from ._base.options import Config"]
     lines += [f"from .types import {name} as {name}" for name in (*_dtypes.__all__, "Template", "template")]

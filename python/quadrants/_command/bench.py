@@ -57,7 +57,7 @@ def report(arch: str) -> Iterator[str]:
     begin = time.perf_counter()
     qd.init(arch=getattr(qd, arch), log_level="warn", offline_cache=False)
     started = time.perf_counter()
-    yield f"arch={qd.cfg.arch.name}"
+    yield f"arch={qd.cfg.arch.name if qd.cfg else arch}"
     _nothing()
     yield f"{'qd.init':34} {(started - begin) * 1e3:9.1f} ms"
     yield f"{'first kernel, with the compiler':34} {(time.perf_counter() - started) * 1e3:9.1f} ms"
