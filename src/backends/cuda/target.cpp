@@ -86,6 +86,21 @@ void useFastInstructions(llvm::Module &module) {
   }
 }
 
+/// The magnitude of integers as the smaller of the unsigned `x` and `-x`: ptxas takes the result of `abs.s32` for at least 0, which that of
+/// the smallest integer is not, and leaves out what a condition guards (CUDA 13.0).
+void wrapMagnitudes(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+      auto *absolute = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+      if (!absolute || absolute->getIntrinsicID() != llvm::Intrinsic::abs || absolute->getType()->getScalarSizeInBits() < 32) continue;
+      if (llvm::cast<llvm::ConstantInt>(absolute->getArgOperand(1))->isOne()) continue; // the smallest integer does not occur
+      llvm::IRBuilder<> builder(absolute);
+      llvm::Value *value = absolute->getArgOperand(0);
+      absolute->replaceAllUsesWith(builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value, builder.CreateNeg(value)));
+      absolute->eraseFromParent();
+    }
+}
+
 /// Negates 16-bit integers in 32 bits. ptxas merges the negation and a following conversion to 32 bits into a 32-bit negation, which is
 /// wrong for the smallest integer (CUDA 13.0; remove this function when ptxas is fixed).
 void widenNegations(llvm::Module &module) {
@@ -102,7 +117,7 @@ void widenNegations(llvm::Module &module) {
     llvm::Type *type = negation->getType();
     bool isAbsolute = llvm::isa<llvm::IntrinsicInst>(negation);
     llvm::Value *wide = builder.CreateSExt(negation->getOperand(isAbsolute ? 0 : 1), type->getWithNewBitWidth(32));
-    wide = isAbsolute ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, wide, builder.getFalse()) : builder.CreateNeg(wide);
+    wide = isAbsolute ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, wide, builder.getTrue()) : builder.CreateNeg(wide);
     negation->replaceAllUsesWith(builder.CreateTrunc(wide, type));
     negation->eraseFromParent();
   }
@@ -248,6 +263,7 @@ public:
     useFastInstructions(module);
     const llvm::SyncScope::ID device = module.getContext().getOrInsertSyncScopeID(grid->getDeviceScope());
     useReductions(module, grid->getAddressSpaces().global, device);
+    wrapMagnitudes(module);
     widenNegations(module);
     splitHalfwords(module);
     splitMaskTests(module);

@@ -151,9 +151,9 @@ llvm::Value *expand(Builder &at, llvm::IntrinsicInst &call, const Abilities &dev
   case I::ctpop:
   case I::ctlz:
   case I::cttz: return countBits(at, kind, get(0));
-  case I::abs: {
-    llvm::Value *zero = llvm::ConstantInt::get(call.getType(), 0);
-    return at.CreateSelect(at.CreateICmpSLT(get(0), zero), at.CreateSub(zero, get(0)), get(0));
+  case I::abs: { // without a comparison of signs: NVIDIA's driver would take the result for at least 0, which that of the smallest is not
+    llvm::Value *negated = at.CreateNeg(get(0));
+    return at.CreateSelect(at.CreateICmpULT(get(0), negated), get(0), negated);
   }
   case I::smin: return at.CreateSelect(at.CreateICmpSLT(get(0), get(1)), get(0), get(1));
   case I::smax: return at.CreateSelect(at.CreateICmpSGT(get(0), get(1)), get(0), get(1));

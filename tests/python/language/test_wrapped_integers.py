@@ -14,6 +14,7 @@ WRAPPING = [
     lambda x: x << 31,
     lambda x: (x << 24) >> 24,
     lambda x: (x << 4) >> 4,
+    lambda x: abs(x),
     lambda x: abs(x << 1),
     lambda x: x + x,
     lambda x: x * 2,
