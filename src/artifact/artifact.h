@@ -194,6 +194,7 @@ struct DeviceTask {
   uint32_t arrayBytes = 0;   ///< of shared memory, for arrays that are not part of the binary
   LaunchExpr sharedBytes;    ///< bytes of shared memory for private copies; not used when they exceed the target's limit
   static constexpr uint32_t kMaxBranches = 14;
+  static constexpr uint32_t kTinyBlock = 64; ///< where there are many blocks of up to this size, each may take several rounds
 };
 
 /// Tasks that run once, and again while a byte of the scratch block is nonzero after a round.

@@ -24,7 +24,7 @@ static constexpr uint32_t kPrintWords = 128 << 10;
 static constexpr int64_t kMaxCopies = 2048;
 /// Blocks of one subgroup start slowly compared with what they do. Where each would be replaced many times, fewer blocks take many
 /// iterations one after another: 98,304 blocks took 65 µs on an H100, 8,448 took 50.
-static constexpr int64_t kTinyBlock = 64, kManyReplacements = 8, kFewReplacements = 2;
+static constexpr int64_t kManyReplacements = 8, kFewReplacements = 2;
 
 /// Larger dynamic memory needs this attribute of the function.
 static constexpr uint32_t kStaticBytes = 48 << 10;
@@ -134,7 +134,7 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   }
   int64_t sharedBytes = deviceTask.sharedBytes.isKnown() ? deviceTask.sharedBytes.evaluate(arguments) : 0;
   if (sharedBytes < 0 || sharedBytes > memory->api.maxCopyBytes) sharedBytes = 0;
-  if (deviceTask.blockSize <= kTinyBlock && !deviceTask.isTogether && blocks > kManyReplacements * task.residentBlocks)
+  if (deviceTask.blockSize <= deviceTask.kTinyBlock && !deviceTask.isTogether && blocks > kManyReplacements * task.residentBlocks)
     blocks = kFewReplacements * task.residentBlocks;
   if (deviceTask.isPersistent) blocks = std::min<int64_t>(blocks, task.residentBlocks);
   if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);

@@ -106,7 +106,7 @@ Components BlockOps::emitThreadOp(Operation *op) {
     return {{builder.CreateTrunc(in.loadInvariant(builder.getInt64Ty(), in.offsetBy(thread, offsetof(QdThread, iteration))), type)}};
   }
   if (auto block = dyn_cast<ir::BlockOp>(op)) {
-    if (!module.traits.hasGrids) return {{block.getSize() ? blockSize : block.getCount() ? blockCount : blockIndex}};
+    if (llvm::Value *known = block.getSize() ? blockSize : block.getCount() ? blockCount : blockIndex) return {{known}};
     GridThreads threads(in, launch);
     return {{block.getSize() ? threads.getBlockSize() : block.getCount() ? threads.getBlockCount() : threads.getBlock()}};
   }

@@ -20,7 +20,7 @@ public:
   bool isAlone = false;                                                           ///< it is a serial task, whose thread waits for no others
   uint32_t branch = 0;                                                            ///< number of the grid's task: see artifact::DeviceTask
   llvm::Value *thread = nullptr;                                                  ///< QdThread, in blocks that the processor runs
-  llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor
+  llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; null: those of the grid
 
 private:
   Components emitThreadOp(mlir::Operation *op);

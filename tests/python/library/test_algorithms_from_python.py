@@ -121,6 +121,12 @@ def test_segments(make):
     assert found.tolist() == [DATA[a:b].sum() for a, b in zip(offsets, offsets[1:], strict=False)]
 
 
+def test_many_short_segments(backend):
+    values = np.random.default_rng(4).integers(-9, 99, 1_000 if backend == "python" else 200_000).astype(np.int32)
+    offsets = np.arange(0, len(values) + 1, 5, dtype=np.int32)
+    np.testing.assert_array_equal(as_numpy(algorithms.segmented_reduce(values, offsets)), values.reshape(-1, 5).sum(axis=1))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("length", [1, 63, 2048, 5000])
 def test_places_and_long_segments_of_each_type(backend, dtype, length):

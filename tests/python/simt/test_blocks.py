@@ -469,3 +469,51 @@ def test_deprecated_names_say_so():
         compile_in_block("qd.simt.block.mem_sync()")
     with pytest.warns(DeprecationWarning, match=r"qd\.simt\.grid\.memfence"):
         compile_in_block("qd.simt.grid.memfence()")
+
+
+@pytest.mark.parametrize("bound", ["argument", "field"])
+@pytest.mark.parametrize("block_dim", [1, 8, 32, 64, 128])
+def test_blocks_are_numbered_by_iterations_however_many_there_are(block_dim, bound):
+    length, total = qd.field(qd.i32, shape=()), qd.field(qd.i64, shape=())
+
+    @qd.kernel
+    def number(size: qd.i32, blocks: qd.types.ndarray(qd.i32, 1), counts: qd.types.ndarray(qd.i32, 1)):
+        qd.loop_config(block_dim=block_dim)
+        for i in range(size if qd.static(bound == "argument") else length[None]):
+            blocks[i] = block.block_idx()
+            counts[i] = block.num_blocks()
+
+    @qd.kernel
+    def number_and_add(size: qd.i32, blocks: qd.types.ndarray(qd.i32, 1)):
+        qd.loop_config(block_dim=block_dim)
+        for i in range(size):
+            blocks[i] = block.block_idx()
+            total[None] += block.block_idx()
+
+    for size in (1, 129 * block_dim, 5000 * block_dim - 3 if block_dim > 3 else 5000):
+        length[None], total[None] = size, 0
+        expected = np.arange(size, dtype=np.int32) // block_dim
+        blocks, counts, again = (np.full(size, -1, np.int32) for _ in range(3))
+        number(size, blocks, counts)
+        number_and_add(size, again)
+        np.testing.assert_array_equal(blocks, expected)
+        np.testing.assert_array_equal(counts, expected[-1] + 1)
+        np.testing.assert_array_equal(again, expected)
+        assert total[None] == expected.sum(dtype=np.int64)
+
+
+@pytest.mark.parametrize("block_dim", [8, 32, 64])
+def test_many_small_blocks_have_shared_arrays_of_their_own(block_dim):
+    @qd.kernel
+    def reverse(x: qd.types.ndarray(qd.i32, 1), y: qd.types.ndarray(qd.i32, 1)):
+        qd.loop_config(block_dim=block_dim)
+        for i in range(x.shape[0]):
+            own = block.SharedArray((block_dim,), qd.i32)
+            own[block.thread_idx()] = x[i]
+            block.sync()
+            y[i] = own[block_dim - 1 - block.thread_idx()]
+
+    x = np.arange(6000 * block_dim, dtype=np.int32)
+    y = np.zeros_like(x)
+    reverse(x, y)
+    np.testing.assert_array_equal(y, x.reshape(-1, block_dim)[:, ::-1].ravel())

@@ -361,6 +361,15 @@ void GridTask::emitLoop(bool sharedCopies) {
   llvm::Value *span = number(shape.blockSize * deviceTask.perThread);
   llvm::Value *first = at.CreateMul(at.CreateZExt(threads->getBlock(), type), span, "", /*HasNUW=*/true);
   llvm::Value *stride = at.CreateMul(at.CreateZExt(threads->getBlockCount(), type), span, "", /*HasNUW=*/true);
+  bool hasOneRound = deviceTask.iterations.isKnown() && !deviceTask.maxBlocks && !deviceTask.isPersistent && !sharedCopies &&
+                     shape.blockSize > deviceTask.kTinyBlock;
+  // A block that takes several rounds is several of the loop's blocks, unless the loop says how many there are.
+  bool hasOwnShape = deviceTask.isPersistent || loop->hasAttr(ir::kGridSize);
+  bool countsBlocks = module.isOfBlock(loop) && deviceTask.perThread == 1 && !hasOneRound && !hasOwnShape;
+  if (countsBlocks) {
+    llvm::Value *blocks = at.CreateUDiv(at.CreateAdd(total, number(shape.blockSize - 1)), span);
+    body->blocks.blockCount = at.CreateTrunc(blocks, at.getInt32Ty());
+  }
   llvm::Value *slot = body->makeSlot(type, "flat");
   at.CreateStore(at.CreateAdd(first, at.CreateZExt(threads->getThread(), type), "", /*HasNUW=*/true), slot);
   llvm::BasicBlock *header = body->makeBlock("strides"), *full = body->makeBlock("stride"), *rest = body->makeBlock("rest"),
@@ -372,10 +381,11 @@ void GridTask::emitLoop(bool sharedCopies) {
   body->moveTo(full);
   // Only here: LLVM could move invariant loads before the wait at the entry.
   module.aliases.hasReadOnlyLoads = true;
+  if (countsBlocks) body->blocks.blockIndex = at.CreateTrunc(at.CreateUDiv(flat, span), at.getInt32Ty());
   shape.rowAxis ? emitRows(flat) : emitIteration(flat);
+  body->blocks.blockIndex = body->blocks.blockCount = nullptr;
   module.aliases.hasReadOnlyLoads = false;
   // A block that takes more than one round must not write to its shared arrays while some of its threads read what they held.
-  bool hasOneRound = deviceTask.iterations.isKnown() && !deviceTask.maxBlocks && !deviceTask.isPersistent && !sharedCopies;
   if (!hasOneRound && module.calls.contains(loop.getBody(), usesSharedArray)) threads->synchronize();
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // Do not unroll: `chooseLanes` chooses the number of iterations per round.
