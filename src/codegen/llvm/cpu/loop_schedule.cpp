@@ -109,7 +109,7 @@ bool isScatter(ModuleEmitter &module, ir::ForOp loop) {
   module.calls.contains(loop.getBody(), [&](Operation *op) {
     if (auto atomic = dyn_cast<ir::AtomicOp>(op)) {
       auto element = atomic.getRef().getDefiningOp<ir::ElementOp>();
-      updates += element && !element.getIndices().empty();
+      updates += element && !element.getIndices().empty() && loop->isAncestor(op); // in functions nobody knows what is scattered
     } else if (auto store = dyn_cast<ir::StoreOp>(op)) {
       others += 4;
     } else if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op)) {
