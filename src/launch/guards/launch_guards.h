@@ -30,9 +30,9 @@ public:
     PyObject *object; ///< a container or an array; borrowed
     const artifact::Input *input;
   };
-  /// The containers and arrays of a frame after `read`.
   /// The containers of launches, each with the slot of its object.
   std::vector<std::pair<const artifact::Input *, size_t>> listTensors() const;
+  /// The containers and arrays of a frame after `read`.
   std::vector<Access> listAccesses(const GuardFrame &frame) const;
 
   /// The objects in all slots of a frame after `read`, captured ones included.
