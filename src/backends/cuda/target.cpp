@@ -91,13 +91,14 @@ void useFastInstructions(llvm::Module &module) {
 void wrapMagnitudes(llvm::Module &module) {
   for (llvm::Function &function : module)
     for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
-      auto *absolute = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
-      if (!absolute || absolute->getIntrinsicID() != llvm::Intrinsic::abs || absolute->getType()->getScalarSizeInBits() < 32) continue;
-      if (llvm::cast<llvm::ConstantInt>(absolute->getArgOperand(1))->isOne()) continue; // the smallest integer does not occur
-      llvm::IRBuilder<> builder(absolute);
-      llvm::Value *value = absolute->getArgOperand(0);
-      absolute->replaceAllUsesWith(builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value, builder.CreateNeg(value)));
-      absolute->eraseFromParent();
+      using namespace llvm::PatternMatch;
+      llvm::Value *value;
+      // The second argument is set where the smallest integer does not occur.
+      bool mayWrap = match(&instruction, m_Intrinsic<llvm::Intrinsic::abs>(m_Value(value), m_Zero()));
+      if (!mayWrap || instruction.getType()->getScalarSizeInBits() < 32) continue;
+      llvm::IRBuilder<> builder(&instruction);
+      instruction.replaceAllUsesWith(builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value, builder.CreateNeg(value)));
+      instruction.eraseFromParent();
     }
 }
 

@@ -8,7 +8,6 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/PatternMatch.h"
 
 namespace qd::backends::vulkan {
 
@@ -150,7 +149,8 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
   if (type->isFloatingPointTy()) return writeFloatBinary(binary);
   const llvm::Value *left = binary.getOperand(0), *right = binary.getOperand(1);
-  auto write = [&](Opcode op) { define(binary, op, {getOperand(left), getOperand(right)}); };
+  auto give = [&](Id result) { define(binary, needsHiding(binary) ? hide(result) : result); };
+  auto write = [&](Opcode op) { give(emit(op, getType(type), {getOperand(left), getOperand(right)})); };
   using B = llvm::Instruction;
   if (type->isIntegerTy(1)) {
     switch (binary.getOpcode()) {
@@ -165,17 +165,15 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   }
   if (binary.isIntDivRem() && isShortQuotient(binary)) return writeShortQuotient(binary);
   // Results that may have bits above their width.
-  auto writeMasked = [&](Opcode op, Id a, Id b) {
-    Id result = mask(type, emit(op, getType(type), {a, b}));
-    define(binary, needsHiding(binary) ? hide(result) : result);
-  };
+  auto writeMasked = [&](Opcode op, Id a, Id b) { give(mask(type, emit(op, getType(type), {a, b}))); };
   switch (binary.getOpcode()) {
   case B::Add: return writeMasked(Opcode::OpIAdd, getOperand(left), getOperand(right));
   case B::Sub: return writeMasked(Opcode::OpISub, getOperand(left), getOperand(right));
   case B::Mul: return writeMasked(Opcode::OpIMul, getOperand(left), getOperand(right));
   case B::Shl: {
     // NVIDIA's driver multiplies a widened integer by -2^31 instead of shifting it by 31.
-    bool isNegated = type->isIntegerTy(64) && llvm::PatternMatch::match(right, llvm::PatternMatch::m_SpecificInt(31));
+    auto *count = llvm::dyn_cast<llvm::ConstantInt>(right);
+    bool isNegated = type->isIntegerTy(64) && count && count->equalsInt(31);
     return writeMasked(Opcode::OpShiftLeftLogical, isNegated ? hide(getOperand(left)) : getOperand(left), getOperand(right));
   }
   case B::AShr: return writeMasked(Opcode::OpShiftRightArithmetic, getSigned(left), getOperand(right));
@@ -184,7 +182,7 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
     return writeRemainder(binary, emit(Opcode::OpSDiv, getType(type), {getSigned(left), getSigned(right)}));
   case B::LShr: return write(Opcode::OpShiftRightLogical);
   case B::UDiv: return write(Opcode::OpUDiv);
-  case B::URem: return writeMasked(Opcode::OpUMod, getOperand(left), getOperand(right));
+  case B::URem: return write(Opcode::OpUMod);
   case B::And: return write(Opcode::OpBitwiseAnd);
   case B::Or: return write(Opcode::OpBitwiseOr);
   case B::Xor: return write(Opcode::OpBitwiseXor);

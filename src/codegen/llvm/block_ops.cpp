@@ -52,13 +52,15 @@ void BlockOps::emitShared(ir::SharedOp op) {
 
 llvm::Value *BlockOps::getMask(mlir::Value threads) { return threads ? values.getUniform(threads) : nullptr; }
 
+/// The mask that functions of the processor take.
+llvm::Value *BlockOps::orAll(llvm::Value *mask) { return mask ? mask : builder.getInt64(~uint64_t(0)); }
+
 llvm::Value *BlockOps::emitShuffle(llvm::Value *value, llvm::Value *lane, llvm::Value *threads, bool again) {
   if (module.traits.hasGrids) return GridThreads(in, launch).shuffle(value, lane, threads);
   llvm::Type *type = value->getType(), *bits = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
   llvm::Value *sent = builder.CreateZExt(builder.CreateBitCast(value, bits), builder.getInt64Ty());
   if (again) lane = builder.CreateAdd(lane, builder.getInt32(QD_SHUFFLE_AGAIN));
-  if (!threads) threads = builder.getInt64(~uint64_t(0));
-  return builder.CreateBitCast(builder.CreateTrunc(launch.callRuntime(kShuffle, {thread, sent, lane, threads}), bits), type);
+  return builder.CreateBitCast(builder.CreateTrunc(launch.callRuntime(kShuffle, {thread, sent, lane, orAll(threads)}), bits), type);
 }
 
 /// An instruction of the device, or a tree of shuffles.
@@ -85,12 +87,9 @@ Components BlockOps::emitThreadOp(Operation *op) {
   llvm::Type *i32 = builder.getInt32Ty();
   if (auto barrier = dyn_cast<ir::BarrierOp>(op)) {
     llvm::Value *some = getMask(barrier.getThreads());
+    unsigned scope = barrier.getGrid() ? 2 : barrier.getGroup();
     if (!module.traits.hasGrids)
-      launch.callRuntime(kSynchronize, {thread,
-                                        builder.getInt32(barrier.getGrid()    ? 2
-                                                         : barrier.getGroup() ? 1
-                                                                              : 0),
-                                        some ? some : builder.getInt64(~uint64_t(0))});
+      launch.callRuntime(kSynchronize, {thread, builder.getInt32(scope), orAll(some)});
     else if (barrier.getGrid())
       GridThreads(in, launch).synchronizeGrid(branch);
     else if (some)
@@ -126,7 +125,7 @@ Components BlockOps::emitThreadOp(Operation *op) {
   auto ballot = cast<ir::BallotOp>(op);
   llvm::Value *vote = values.getUniform(ballot.getVote()), *some = getMask(ballot.getThreads());
   if (module.traits.hasGrids) return {{GridThreads(in, launch).ballot(vote, some)}};
-  return {{launch.callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32), some ? some : builder.getInt64(~uint64_t(0))})}};
+  return {{launch.callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32), orAll(some)})}};
 }
 
 void BlockOps::emitBlockOp(Operation *op) {

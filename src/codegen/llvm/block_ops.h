@@ -29,6 +29,7 @@ private:
   llvm::Value *emitCombine(ir::CombineOp op);
   /// A mask of threads, i64; null: all of the subgroup.
   llvm::Value *getMask(mlir::Value threads);
+  llvm::Value *orAll(llvm::Value *mask);
 
   LaunchAccess &launch;
   ValueMap &values;
