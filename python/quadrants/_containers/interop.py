@@ -337,13 +337,13 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
 
     def _overwrite(self, source: np.ndarray) -> None:
         """Assigns all elements from an array of the same shape."""
+        if self._cells is not None:
+            return self._cells.overwrite(self, source)
         is_strided = self._device is not None and not self._qd_layout.tilings
         if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self._dtype):
             if source.strides == describe_container(self)[1]:
                 self._flush(source)  # directly from its memory
                 return
-        if self._cells is not None:
-            return self._cells.overwrite(self, source)
         elements = self._fetch(None, True)
         copy_array(elements, source)
         self._flush(elements)
