@@ -1,10 +1,11 @@
 # LLVM, MLIR and lld, linked statically. Lists the components that the compiler calls; --gc-sections drops unused code.
-set(QD_LLVM_ROOT /usr/lib/llvm-22 CACHE PATH "Installation prefix of LLVM 22")
 # Suppresses messages about optional libraries that LLVM does not find (editline, curl).
 set(CMAKE_MESSAGE_LOG_LEVEL NOTICE)
-find_package(LLVM 22.1 REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
-find_package(MLIR REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
-find_package(LLD REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
+set(QD_LLVM_VERSION 22.1) # MLIR and LLD have none of their own: they look for the LLVM that they belong to
+foreach(package LLVM MLIR LLD)
+  find_package(${package} ${QD_${package}_VERSION} QUIET CONFIG HINTS ${QD_LLVM_ROOT})
+  qd_require(${package}_FOUND "${package} 22, in ${QD_LLVM_ROOT} or CMAKE_PREFIX_PATH")
+endforeach()
 unset(CMAKE_MESSAGE_LOG_LEVEL)
 
 llvm_map_components_to_libnames(QD_LLVM_COMPONENTS
@@ -29,7 +30,8 @@ target_compile_options(qd_mlir INTERFACE -Wno-unused-parameter)
 # The distribution's MLIR and lld link the shared libLLVM, and its LLVM links libraries that only code unused here calls (Z3, libxml2).
 # The wheel must run without them: these dependencies are removed, and the compression libraries are linked statically.
 foreach(library z zstd)
-  find_library(QD_STATIC_${library} lib${library}.a REQUIRED)
+  find_library(QD_STATIC_${library} lib${library}.a)
+  qd_require(QD_STATIC_${library} "lib${library}.a")
 endforeach()
 get_property(imported_targets DIRECTORY PROPERTY IMPORTED_TARGETS)
 foreach(target ${imported_targets})

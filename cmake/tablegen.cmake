@@ -1,5 +1,6 @@
 # mlir-tblgen: src/<module>/<file>.td → generated/<module>/<file><suffix>, included as "<module>/<file>.h.inc". `qd_generated` makes them all.
-find_program(QD_MLIR_TBLGEN mlir-tblgen PATHS ${QD_LLVM_ROOT}/bin NO_DEFAULT_PATH REQUIRED)
+find_program(QD_MLIR_TBLGEN mlir-tblgen PATHS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH)
+qd_require(QD_MLIR_TBLGEN "${LLVM_TOOLS_BINARY_DIR}/mlir-tblgen")
 add_custom_target(qd_generated)
 file(GLOB QD_TD_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.td)
 
@@ -13,7 +14,7 @@ function(qd_tablegen td output)
   cmake_path(GET result PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(OUTPUT ${result}
-    COMMAND ${QD_MLIR_TBLGEN} ${ARGN} -I ${PROJECT_SOURCE_DIR}/src -I ${QD_LLVM_ROOT}/include ${source} -o ${result} -d ${result}.d
+    COMMAND ${QD_MLIR_TBLGEN} ${ARGN} -I ${PROJECT_SOURCE_DIR}/src -I ${MLIR_INCLUDE_DIRS} ${source} -o ${result} -d ${result}.d
     DEPFILE ${result}.d DEPENDS ${source} ${QD_MLIR_TBLGEN} COMMENT "tblgen ${output}" VERBATIM)
   string(REPLACE "/" "_" target ${output})
   add_custom_target(qd_tablegen_${target} DEPENDS ${result})

@@ -1,6 +1,6 @@
 """What an installed wheel must do on any machine: `python -m pytest tests/smoke`, with NumPy and pytest only.
 
-`tools/check_wheel.py` runs these tests with each Python and in roots with older C libraries. They use every part of the extension modules
+`tools/check_wheels.py` runs these tests with each Python and in roots with older C libraries. They use every part of the extension modules
 that calls the C library: threads, files, exceptions, the compiler, its linker and memory.
 """
 
@@ -42,7 +42,7 @@ def add_up(values: qd.types.ndarray(dtype=qd.f64, ndim=1)) -> qd.f64:
 
 def test_the_package_is_the_installed_one() -> None:
     if "SMOKE_PREFIX" not in os.environ:
-        pytest.skip("only where tools/check_wheel.py names the environment")
+        pytest.skip("only where tools/check_wheels.py names the environment")
     assert Path(qd.__file__).is_relative_to(os.environ["SMOKE_PREFIX"])
 
 

@@ -72,6 +72,21 @@ def test_a_wheel_for_another_processor_is_checked_with_a_python_of_debian(tools,
         assert check_wheels.find_interpreter(Path(f"q-1.0-cp39-cp39-manylinux_2_28_{machine}.whl")) == expected
 
 
+def test_wheels_that_no_python_here_runs_do_not_fail_unless_they_are_all(tools, monkeypatch, tmp_path, capsys):
+    check_wheels = tools("check_wheels")
+    monkeypatch.setattr(check_wheels, "find_interpreter", lambda wheel: "python3.11" if "cp311" in wheel.name else None)
+    monkeypatch.setattr(check_wheels, "check", lambda wheel, interpreter: "41 passed in 3 s")
+    monkeypatch.setattr(check_wheels.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(sys, "argv", ["check_wheels.py", str(tmp_path)])
+    results = []
+    for name in ("cp310-cp310-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_28_aarch64", "cp310-cp310-manylinux_2_28_x86_64"):
+        (tmp_path / f"q-1.0-{name}.whl").write_text("")
+        results.append(check_wheels.main())
+    assert results == [1, 0, 1]  # none ran; one did; a Python of this processor is missing
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3].endswith("not run: there is no interpreter") and lines[-2].endswith("FAILED: there is no interpreter")
+
+
 def test_an_unpacked_interpreter_starts_by_its_path(tools, tmp_path):
     program = tmp_path / "usr" / "bin" / "python3.14"
     loader = tmp_path / "lib64" / "ld-linux-x86-64.so.2"
