@@ -105,6 +105,15 @@ def test_meaningless_variables_are_named(monkeypatch, capfd):
     assert "QD_DEBGU" in capfd.readouterr().err
 
 
+def test_variables_that_the_guide_calls_ineffective_are_no_options():
+    page = (ROOT / "docs/guide/runtime.md").read_text()
+    (sentence,) = re.findall(r"Accepted\s+without an effect: ([^.]*)\.", page)
+    names = re.findall(r"QD_(\w+)", sentence)
+    qd.init()
+    assert len(names) > 5 and not [name for name in names if hasattr(qd.cfg, name.lower())]
+    assert hasattr(qd.cfg, "enable_metal")
+
+
 @pytest.mark.parametrize("arch", [None, qd.cpu, "cpu", "X64", [qd.cuda, qd.cpu]])
 def test_processors_that_are_there(arch):
     qd.init(arch=arch)
