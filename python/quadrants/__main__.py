@@ -51,7 +51,8 @@ def port_file(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(prog="python -m quadrants", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parser.set_defaults(run=lambda _: parser.print_help())
+    commands = parser.add_subparsers(metavar="command")
 
     def add(name: str, run: object, about: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about, description=about)

@@ -27,6 +27,11 @@ def run(monkeypatch, capsys, tmp_path):
     qd.reset()
 
 
+def test_without_a_command_all_are_listed(run):
+    text = run()
+    assert all(f"\n    {name} " in text for name in ("diagnose", "env", "explain", "cache", "bench", "examples", "port"))
+
+
 @pytest.mark.parametrize("code", ["QD305", "qd305", "305", "[QD305]"])
 def test_the_page_of_an_error(run, code):
     assert run("explain", code) == (ROOT / "docs/errors/QD305.md").read_text().rstrip() + "\n"
