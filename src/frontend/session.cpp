@@ -58,6 +58,7 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   result.checksBounds |= result.debug;
   readFlag("check_nan", result.checksNans);
   readFlag("check_races", result.checksRaces);
+  readFlag("fast_math", result.fastMath);
   readFlag("strict_conditions", result.strictConditions);
   readFlag("strict_math_types", result.strictMathTypes);
   readFlag("short_circuit_operators", result.shortCircuit);

@@ -42,6 +42,7 @@ struct LanguageOptions {
   bool checksBounds = false;
   bool checksNans = false;
   bool checksRaces = false;
+  bool fastMath = true; ///< the sign of zero is unspecified
   bool strictConditions = false;
   bool strictMathTypes = false;
   bool shortCircuit = true;

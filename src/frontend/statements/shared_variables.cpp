@@ -3,9 +3,11 @@
 // In:   a parallel loop, complete, and the variables that are declared before it.
 // Out:  atomic updates in place of reads and writes; a warning, or a serial loop, where that is impossible.
 // Here: `s = s + x`, `s = max(s, x)` and `if x > s: s = x` become atomic updates like `s += x` if the loop does nothing else with the
-//       variable. The result of any other read and write depends on the unspecified order of the iterations, so there is a warning. In a
-//       derived kernel such loops are serial, and so are loops with updates whose adjoints need the intermediate values.
+//       variable. A comparison treats NaN in another way than max does; then the loop updates a second variable, and the comparison with
+//       its result follows the loop. The result of any other read and write depends on the unspecified order of the iterations, so there is
+//       a warning. In a derived kernel such loops are serial, and so are loops with updates whose adjoints need the intermediate values.
 #include "frontend/statements/loops.h"
+#include "frontend/statements/variable_updates.h"
 #include "frontend/unused_values.h"
 #include "ir/attributes.h"
 #include "ir/call_graph.h"
@@ -13,6 +15,7 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <cmath>
 #include <map>
 
 using namespace mlir;
@@ -23,202 +26,6 @@ using ir::AtomicKind;
 using ir::BinaryKind;
 
 namespace {
-
-/// Nesting depth at which the search in expressions ends.
-constexpr unsigned kMaxDepth = 64;
-
-std::optional<AtomicKind> findUpdateKind(BinaryKind kind) { return ir::findKind<AtomicKind>(ir::getOpInfo(kind).name); }
-
-bool isExtremum(AtomicKind kind) { return kind == AtomicKind::min || kind == AtomicKind::max; }
-
-/// Whether two expressions have the same value if memory does not change in between. Lists the loads of the first that the second repeats.
-bool isSame(mlir::Value first, mlir::Value second, SmallVectorImpl<Operation *> &repeated, unsigned depth = 0) {
-  if (first == second) return true;
-  Operation *one = first.getDefiningOp(), *other = second.getDefiningOp();
-  if (!one || !other || depth > kMaxDepth || one->getName() != other->getName() || one->getAttrDictionary() != other->getAttrDictionary() ||
-      one->getNumRegions() != 0 || first.getType() != second.getType() || one->getNumOperands() != other->getNumOperands())
-    return false;
-  bool isLoad = isa<ir::LoadOp>(one) && !one->hasAttr(ir::kVolatile);
-  if (!isLoad && !isPure(one)) return false;
-  if (isLoad) repeated.push_back(one);
-  for (auto [left, right] : llvm::zip(one->getOperands(), other->getOperands()))
-    if (!isSame(left, right, repeated, depth + 1)) return false;
-  return true;
-}
-
-bool isSamePlace(mlir::Value first, mlir::Value second) {
-  SmallVector<Operation *> repeated;
-  return isSame(first, second, repeated) && repeated.empty();
-}
-
-/// Whether a cast between two types is injective and preserves the order of numbers.
-bool preservesNumbers(Type from, Type to) {
-  unsigned before = from.getIntOrFloatBitWidth(), after = to.getIntOrFloatBitWidth();
-  bool isExtended = from.isSignedInteger() == to.isSignedInteger() ? before <= after : from.isUnsignedInteger() && before < after;
-  return ir::isFloatScalar(from) ? before <= after : isExtended;
-}
-
-/// The operand of a chain of casts to wider integers or floats; with `preservesNumber`, of casts that preserve the number, too.
-mlir::Value stripWidening(mlir::Value value, bool preservesNumber) {
-  while (auto cast = value.getDefiningOp<ir::CastOp>()) {
-    Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
-    bool haveSameClass = !from.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
-    if (!haveSameClass || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth() || (preservesNumber && !preservesNumbers(from, to)))
-      break;
-    value = cast.getOperand();
-  }
-  return value;
-}
-
-/// The operand of a cast to a narrower type of the same class.
-mlir::Value stripNarrowing(mlir::Value value) {
-  auto cast = value.getDefiningOp<ir::CastOp>();
-  if (!cast) return value;
-  Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
-  bool haveSameClass = !to.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
-  return haveSameClass && from.getIntOrFloatBitWidth() >= to.getIntOrFloatBitWidth() ? cast.getOperand() : value;
-}
-
-/// An update that is written as a read, a computation and a write.
-struct Update {
-  Operation *store = nullptr;
-  Operation *branches = nullptr; ///< the `if` that the update replaces as a whole, or null
-  AtomicKind kind = AtomicKind::add;
-  SmallVector<std::pair<mlir::Value, bool>> terms; ///< terms that are combined; true: subtracted
-  SmallVector<ir::LoadOp, 2> reads;                ///< of the variable
-};
-
-class UpdateMatcher {
-public:
-  explicit UpdateMatcher(ir::StoreOp store) : store(store) { update.store = store; }
-
-  std::optional<Update> match() {
-    bool isFound = matchOperation() || matchChoice() || matchBranch();
-    Operation *end = update.branches ? update.branches : store;
-    isFound =
-        isFound && llvm::all_of(update.reads, [&](ir::LoadOp read) { return isUntouchedUntil(read, end, ir::findBase(store.getRef())); });
-    return isFound ? std::optional(std::move(update)) : std::nullopt;
-  }
-
-private:
-  /// The load of the variable behind widening casts. `preservesNumber`: only through casts that preserve it, as extrema need.
-  ir::LoadOp findRead(mlir::Value value, bool preservesNumber = true) {
-    auto load = stripWidening(value, preservesNumber).getDefiningOp<ir::LoadOp>();
-    return load && isSamePlace(load.getRef(), store.getRef()) ? load : ir::LoadOp();
-  }
-
-  void restart() {
-    update.reads.clear();
-    update.terms.clear();
-  }
-
-  /// `s op x`, `x op s`, and longer chains of one operator.
-  bool matchOperation() {
-    restart();
-    mlir::Value value = stripNarrowing(store.getValue());
-    auto last = value.getDefiningOp<ir::BinaryOp>();
-    std::optional<AtomicKind> kind = last ? findUpdateKind(last.getBinaryKind()) : std::nullopt;
-    if (!kind) return false;
-    update.kind = ir::getCombination(*kind);
-    // A narrowing cast does not commute with extrema of integers.
-    bool isExact =
-        !isExtremum(update.kind) || ir::isFloatScalar(ir::getScalar(value.getType())) || value.getType() == store.getValue().getType();
-    return isExact && descend(value, 0);
-  }
-
-  bool descend(mlir::Value value, unsigned depth) {
-    bool preservesNumber = isExtremum(update.kind);
-    if (ir::LoadOp read = findRead(value, preservesNumber)) {
-      update.reads.push_back(read);
-      return true;
-    }
-    auto step = stripWidening(value, preservesNumber).getDefiningOp<ir::BinaryOp>();
-    std::optional<AtomicKind> kind = step ? findUpdateKind(step.getBinaryKind()) : std::nullopt;
-    if (!kind || ir::getCombination(*kind) != update.kind || depth > kMaxDepth) return false;
-    size_t count = update.terms.size();
-    if (descend(step.getLhs(), depth + 1)) {
-      update.terms.emplace_back(step.getRhs(), *kind == AtomicKind::sub);
-      return true;
-    }
-    update.terms.truncate(count);
-    if (*kind == AtomicKind::sub || !descend(step.getRhs(), depth + 1)) return false;
-    update.terms.emplace_back(step.getLhs(), false);
-    return true;
-  }
-
-  /// The operand that `condition` compares with the variable, if storing it where the condition holds makes an extremum.
-  mlir::Value matchComparison(mlir::Value condition) {
-    auto compare = condition.getDefiningOp<ir::BinaryOp>();
-    if (!compare) return {};
-    BinaryKind kind = compare.getBinaryKind();
-    bool isLess = kind == BinaryKind::lt || kind == BinaryKind::le, isGreater = kind == BinaryKind::gt || kind == BinaryKind::ge;
-    ir::LoadOp left = findRead(compare.getLhs()), right = findRead(compare.getRhs());
-    if ((!isLess && !isGreater) || bool(left) == bool(right)) return {};
-    update.reads.push_back(left ? left : right);
-    update.kind = isGreater == bool(right) ? AtomicKind::max : AtomicKind::min;
-    return left ? compare.getRhs() : compare.getLhs();
-  }
-
-  /// Whether the stored value is the compared value: the same value, the same number in another type, or the rounded number. Rounding
-  /// preserves the order of numbers, wrapping does not.
-  bool isStored(mlir::Value compared, mlir::Value stored, Operation *end) {
-    Type scalar = ir::getScalar(store.getValue().getType());
-    mlir::Value number = stripWidening(compared, /*preservesNumber=*/true);
-    std::pair<mlir::Value, mlir::Value> pairs[] = {{compared, stored}, {number, stripWidening(stored, /*preservesNumber=*/true)}, {}};
-    if (ir::isFloatScalar(scalar)) pairs[2] = {number, stripWidening(stripNarrowing(stored), /*preservesNumber=*/true)};
-    for (auto [first, second] : pairs) {
-      SmallVector<Operation *> repeated;
-      if (!first || !isSame(first, second, repeated)) continue;
-      if (!ir::isFloatScalar(scalar) && !preservesNumbers(ir::getScalar(first.getType()), scalar)) continue;
-      update.terms.emplace_back(first, false);
-      return llvm::all_of(repeated, [&](Operation *load) { return isUntouchedUntil(load, end, {}); });
-    }
-    return false;
-  }
-
-  /// `select(x > s, x, s)`, `x if x > s else s`.
-  bool matchChoice() {
-    restart();
-    auto select = stripNarrowing(store.getValue()).getDefiningOp<ir::SelectOp>();
-    if (!select) return false;
-    mlir::Value compared = matchComparison(select.getCondition());
-    ir::LoadOp first = findRead(select.getTrueValue()), second = findRead(select.getFalseValue());
-    if (!compared || bool(first) == bool(second)) return false;
-    update.reads.push_back(first ? first : second);
-    if (first) update.kind = update.kind == AtomicKind::max ? AtomicKind::min : AtomicKind::max;
-    return isStored(compared, first ? select.getFalseValue() : select.getTrueValue(), store);
-  }
-
-  /// `if x > s: s = x`.
-  bool matchBranch() {
-    restart();
-    auto branches = dyn_cast<ir::IfOp>(store->getParentOp());
-    if (!branches || store->getParentRegion() != &branches.getThenRegion() || !branches.getCondition().hasOneUse()) return false;
-    Region &other = branches.getElseRegion();
-    if (!other.empty() && !llvm::all_of(other.front(), llvm::IsaPred<ir::YieldOp>)) return false;
-    for (Operation &op : *store->getBlock())
-      if (&op != store && !isPure(&op) && !isa<ir::LoadOp, ir::YieldOp>(op)) return false;
-    update.branches = branches;
-    mlir::Value compared = matchComparison(branches.getCondition());
-    return compared && isStored(compared, store.getValue(), branches);
-  }
-
-  /// Whether both are in one block and no operation between them changes `base` (null: any memory).
-  static bool isUntouchedUntil(Operation *read, Operation *end, mlir::Value base) {
-    if (read->getBlock() != end->getBlock()) return false;
-    for (Operation *op = read->getNextNode(); op && op != end; op = op->getNextNode()) {
-      auto touches = [&](Operation *inner) {
-        auto isOfBase = [&](mlir::Value place) { return !base || ir::findBase(place) == base; };
-        return (!base && isa<ir::CallOp>(inner)) || llvm::any_of(ir::listWrittenPlaces(inner), isOfBase);
-      };
-      if (ir::containsOp(op, touches)) return false;
-    }
-    return true;
-  }
-
-  ir::StoreOp store;
-  Update update;
-};
 
 /// The accesses of a loop to one variable.
 struct Accesses {
@@ -236,7 +43,21 @@ struct Accesses {
 
 class LoopVariables {
 public:
-  LoopVariables(ir::ForOp loop, ModuleOp module) : loop(loop), kernel(loop->getParentOfType<ir::KernelOp>()), module(module) {
+  LoopVariables(ir::ForOp loop, const Session &session)
+      : loop(loop), kernel(loop->getParentOfType<ir::KernelOp>()), module(*session.module), fastMath(session.options.fastMath) {
+    collect(loop, DenseMap<mlir::Value, mlir::Value>());
+  }
+
+  /// Moves assignments of choices that depend on the order of the iterations into the branches of the choice.
+  void moveChoices(bool isDerived) {
+    bool isChanged = false;
+    for (auto &[variable, all] : variables)
+      for (Accesses &accesses : splitByComponent(all))
+        if (!findUpdates(accesses, isDerived && isFloatVariable(variable)))
+          for (ir::StoreOp store : accesses.writes) isChanged |= moveIntoBranches(store);
+    if (!isChanged) return;
+    variables.clear();
+    entered.clear();
     collect(loop, DenseMap<mlir::Value, mlir::Value>());
   }
 
@@ -246,9 +67,10 @@ public:
     SmallVector<std::pair<mlir::Value, Operation *>> orderDependent;
     SmallVector<Update> updates;
     for (auto &[variable, all] : variables) {
-      bool isFloat = ir::isFloatScalar(ir::getScalar(cast<ir::RefType>(variable.getType()).getPointee()));
+      bool isFloat = isFloatVariable(variable);
       for (Accesses &accesses : splitByComponent(all)) {
         std::optional<SmallVector<Update>> found = findUpdates(accesses, isDerived && isFloat);
+        if (found && !chooseExtrema(variable, accesses, *found)) found.reset();
         if (found) {
           updates.append(std::move(*found));
           continue;
@@ -350,21 +172,50 @@ private:
     bool isOnlyWritten = accesses.reads.empty() && accesses.atomics.empty();
     if (isOnlyWritten) return updates;
     for (ir::StoreOp store : accesses.writes) {
-      std::optional<Update> update = UpdateMatcher(store).match();
+      std::optional<Update> update = matchUpdate(store);
       if (!update || !fits(update->kind)) return std::nullopt;
       for (ir::LoadOp read : update->reads)
-        if (isUsedOnlyBy(read, *update)) known.insert(read);
+        if (update->isOnlyUserOf(read)) known.insert(read);
       updates.push_back(std::move(*update));
     }
     bool areKnown = llvm::all_of(accesses.reads, [&](ir::LoadOp read) { return read->use_empty() || known.contains(read); });
     return areKnown ? std::optional(std::move(updates)) : std::nullopt;
   }
 
-  /// Whether the update is the only use of the loaded value and of all values computed from it.
-  static bool isUsedOnlyBy(Operation *read, const Update &update) {
-    for (Operation *op = read; op != update.store && op != update.branches; op = *op->getUsers().begin())
-      if (!op->hasOneUse()) return false;
+  /// Whether the last assignment before the loop is that of a constant that comparisons treat as max does: no NaN, no zero with a sign.
+  bool beginsAsNumber(mlir::Value variable) {
+    for (Operation *op = loop->getPrevNode(); op; op = op->getPrevNode()) {
+      auto writes = [&](Operation *inner) {
+        return llvm::any_of(ir::listWrittenPlaces(inner), [&](mlir::Value place) { return ir::findBase(place) == variable; });
+      };
+      if (!ir::containsOp(op, writes)) continue;
+      auto store = dyn_cast<ir::StoreOp>(op);
+      auto constant = store && store.getRef() == variable ? store.getValue().getDefiningOp<ir::ConstantOp>() : ir::ConstantOp();
+      auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+      return number && !number.getValue().isNaN() && (fastMath || !number.getValue().isZero());
+    }
+    return false;
+  }
+
+  /// Decides which extrema need a second variable. False: one does and cannot have it.
+  bool chooseExtrema(mlir::Value variable, Accesses &accesses, MutableArrayRef<Update> updates) {
+    bool isGuarded = llvm::any_of(updates, [](const Update &update) { return update.comparison && update.comparison->isGuarded; });
+    for (Update &update : updates) {
+      if (!update.comparison || (isGuarded && !accesses.atomics.empty())) {
+        if (isGuarded) return false;
+        continue;
+      }
+      bool storesNan = isFloatVariable(variable) && update.comparison->storesWhereFalse;
+      bool isOwn = ir::findBase(cast<ir::StoreOp>(update.store).getRef()) == variable;
+      if (!isOwn && (storesNan || isGuarded)) return false;
+      bool isSecond = storesNan || isGuarded || (isFloatVariable(variable) && !beginsAsNumber(variable));
+      if (isOwn && isSecond) withSecond.insert(update.store);
+    }
     return true;
+  }
+
+  static bool isFloatVariable(mlir::Value variable) {
+    return ir::isFloatScalar(ir::getScalar(cast<ir::RefType>(variable.getType()).getPointee()));
   }
 
   void apply(const Update &update) {
@@ -385,19 +236,96 @@ private:
       whole = whole ? ir::BinaryOp::create(builder, loc, combine, whole, part) : part;
     }
     Operation *replaced = update.branches ? update.branches : update.store;
-    ir::AtomicOp::create(builder, loc, kind, update.branches ? update.reads[0]->getOperand(0) : store.getRef(), whole);
+    mlir::Value place = update.branches ? update.reads[0]->getOperand(0) : store.getRef();
+    if (withSecond.contains(store)) place = updateMarks(update, place, whole, builder);
+    ir::AtomicOp::create(builder, loc, kind, place, whole);
     UnusedEraser eraser(replaced->getParentOp());
     eraser.add(replaced->getOperand(0)); // the condition or the stored value
     replaced->erase();
     eraser.run();
   }
 
+  /// The second variable of an extremum, which begins as its identity, and the marks of its updates: 1: there was one, 3: with NaN.
+  struct Second {
+    mlir::Value place, marks;
+  };
+
+  static mlir::Value makeConstant(OpBuilder &builder, Location loc, Type type, TypedAttr value) {
+    auto shaped = dyn_cast<VectorType>(type);
+    return ir::ConstantOp::create(builder, loc, shaped ? TypedAttr(DenseElementsAttr::get(shaped, value)) : value);
+  }
+
+  static mlir::Value makeMark(OpBuilder &builder, Location loc, Type like, int mark) {
+    Type scalar = builder.getIntegerType(32, /*isSigned=*/true);
+    return makeConstant(builder, loc, ir::withScalar(like, scalar), builder.getIntegerAttr(scalar, mark));
+  }
+
+  static TypedAttr getIdentity(Type scalar, AtomicKind kind) {
+    bool isMax = kind == AtomicKind::max;
+    if (auto type = dyn_cast<FloatType>(scalar)) return FloatAttr::get(type, llvm::APFloat::getInf(type.getFloatSemantics(), isMax));
+    unsigned bits = scalar.getIntOrFloatBitWidth();
+    if (!scalar.isSignedInteger()) return IntegerAttr::get(scalar, isMax ? llvm::APInt::getZero(bits) : llvm::APInt::getMaxValue(bits));
+    return IntegerAttr::get(scalar, isMax ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+  }
+
+  Second findSecond(mlir::Value variable, const Update &update) {
+    Second &second = seconds[{variable.getAsOpaquePointer(), update.kind, update.comparison->storesWhereFalse}];
+    if (second.place) return second;
+    Location loc = update.store->getLoc();
+    Type type = cast<ir::RefType>(variable.getType()).getPointee(), scalar = ir::getScalar(type);
+    OpBuilder builder(loop);
+    auto declare = [&](mlir::Value first) {
+      mlir::Value place = ir::LocalOp::create(builder, loc, ir::RefType::get(first.getType()));
+      ir::StoreOp::create(builder, loc, first, place);
+      return place;
+    };
+    second.place = declare(makeConstant(builder, loc, type, getIdentity(scalar, update.kind)));
+    if (ir::isFloatScalar(scalar) && update.comparison->storesWhereFalse) second.marks = declare(makeMark(builder, loc, type, 0));
+    builder.setInsertionPointAfter(loop);
+    mlir::Value own = ir::LoadOp::create(builder, loc, variable), found = ir::LoadOp::create(builder, loc, second.place);
+    bool isFirst = update.comparison->isVariableFirst;
+    mlir::Value holds = ir::BinaryOp::create(builder, loc, update.comparison->kind, isFirst ? own : found, isFirst ? found : own);
+    bool isKept = update.comparison->storesWhereFalse;
+    mlir::Value result = ir::SelectOp::create(builder, loc, holds, isKept ? own : found, isKept ? found : own);
+    if (second.marks) {
+      mlir::Value marks = ir::LoadOp::create(builder, loc, second.marks);
+      auto choose = [&](int mark, mlir::Value value) {
+        mlir::Value isMarked = ir::BinaryOp::create(builder, loc, BinaryKind::eq, marks, makeMark(builder, loc, type, mark));
+        result = ir::SelectOp::create(builder, loc, isMarked, value, result);
+      };
+      choose(0, own);
+      choose(3, makeConstant(builder, loc, type, FloatAttr::get(scalar, std::nan(""))));
+    }
+    ir::StoreOp::create(builder, loc, result, variable);
+    return second;
+  }
+
+  /// Marks an update of the second variable that replaces `place`. Returns the place to update.
+  mlir::Value updateMarks(const Update &update, mlir::Value place, mlir::Value value, OpBuilder &builder) {
+    Location loc = update.store->getLoc();
+    Second second = findSecond(ir::findBase(place), update);
+    auto component = place.getDefiningOp<ir::ComponentOp>();
+    auto takePart = [&](mlir::Value whole) -> mlir::Value {
+      return component ? ir::ComponentOp::create(builder, loc, whole, component.getIndices()) : whole;
+    };
+    if (second.marks) {
+      mlir::Value isNan = ir::UnaryOp::create(builder, loc, ir::UnaryKind::isnan, value);
+      mlir::Value mark =
+          ir::SelectOp::create(builder, loc, isNan, makeMark(builder, loc, value.getType(), 3), makeMark(builder, loc, value.getType(), 1));
+      ir::AtomicOp::create(builder, loc, AtomicKind::bit_or, takePart(second.marks), mark);
+    }
+    return takePart(second.place);
+  }
+
   ir::ForOp loop;
   ir::KernelOp kernel;
   ModuleOp module;
+  bool fastMath;
   llvm::MapVector<mlir::Value, Accesses> variables;
   std::set<std::vector<const void *>> entered; ///< callees with the variables that are passed to them
   SmallPtrSet<Operation *, 8> applied;
+  SmallPtrSet<Operation *, 8> withSecond;                               ///< stores that update a second variable
+  std::map<std::tuple<const void *, AtomicKind, bool>, Second> seconds; ///< by variable, kind, and whether NaN is stored
 };
 
 bool runsOnce(ir::ForOp loop) {
@@ -415,7 +343,8 @@ void materializeSharedVariables(FunctionContext &context, ir::ForOp loop) {
   session.dropUnchecked(loop);
   bool isDerived = session.request.mode != support::AutodiffMode::None;
   if (runsOnce(loop)) return;
-  LoopVariables variables(loop, *session.module);
+  LoopVariables variables(loop, session);
+  variables.moveChoices(isDerived);
   auto orderDependent = variables.run(isDerived);
   if (isDerived) {
     // A value that an iteration reads between the updates of others has no derivative in any order; a pass reports it later.

@@ -1,5 +1,6 @@
 """Variables from outside of a parallel loop: what its iterations may do with them."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -14,11 +15,23 @@ N = 20000
 VALUES = (np.arange(N, dtype=np.int64) * 7919 % 2003 - 1000).astype(np.int32)
 
 
+FUNCTIONS = """
+@qd.func
+def half(v):
+    return v // 2
+
+@qd.func
+def update(a, j):
+    a[j] += 1
+    return a[j]
+"""
+
+
 def compile_loop(first, body, loop="for i in y:", dtype="qd.i32", result="s", preamble=""):
     """A kernel with a variable s, and how many warnings there are."""
     lines = "".join(f"        {line}\n" for line in body.splitlines())
     source = f"{preamble}\n@qd.kernel\ndef k(y: qd.types.ndarray()) -> {dtype}:\n    s = {first}\n    {loop}\n{lines}    return {result}\n"
-    return define(source)["k"]
+    return define(source + FUNCTIONS)["k"]
 
 
 def call(kernel, values=VALUES):
@@ -53,6 +66,23 @@ REDUCTIONS = [
     ("5000", "if qd.cast(y[i], qd.i16) <= s: s = qd.cast(y[i], qd.i16)", least),
     ("-5000", "v = qd.cast(qd.cast(y[i], qd.i64), qd.i32)\ns = v if v > s else s", largest),
     ("0", "v = qd.cast(y[i], qd.u8)\ns = qd.select(v > s, v, s)", 255),
+    ("-5000", "s = s if s > y[i] else y[i]", largest),
+    ("-5000", "s = y[i] if y[i] >= s else s", largest),
+    ("5000", "s = s if not (s > y[i]) else y[i]", least),
+    ("5000", "s = y[i] * 2 if y[i] * 2 < s else s", 2 * least),
+    ("-5000", "s = half(y[i]) if s < half(y[i]) else s", largest // 2),
+    ("-5000", "if half(y[i]) > s: s = half(y[i])", largest // 2),
+    ("-5000", "if not y[i] <= s: s = y[i]", largest),
+    ("-5000", "if y[i] <= s: pass\nelse: s = y[i]", largest),
+    ("5000", "if y[i] < s: s = y[i]\nelse: s = s", least),
+    ("-5000", "if y[i] > s and y[i] < 100: s = y[i]", 99),
+    ("-5000", "if i % 2 == 0 and y[i] > s: s = y[i]", int(VALUES[::2].max())),
+    ("-5000", "if not (y[i] <= s or y[i] > 100): s = y[i]", 100),
+    ("-5000", "if y[i] > s:\n    if y[i] < 100: s = y[i]", 99),
+    ("5000", "s = y[i] if y[i] < s and i > 7 and i % 3 == 0 else s", int(VALUES[9::3].min())),
+    ("-5000", "v = y[i]\ns = v if v > s and v < 100 else s", 99),
+    ("5000", "s = (s if s < y[i] else y[i]) if y[i] > 0 else s", 1),
+    ("0", "s = s + 2 if y[i] > 0 else s - 1", int(3 * (VALUES > 0).sum()) - N),
     ("0", "if y[i] % 2 == 0: s = s + y[i]\nelse: s = s - 1", int(VALUES[VALUES % 2 == 0].sum() - (VALUES % 2 != 0).sum())),
     ("0", "t = s + 1\ns = t + y[i]", total + N),
     ("0", "for k in qd.static(range(3)): s = s + k * y[i]", 3 * total),
@@ -112,6 +142,54 @@ def k(y: qd.types.ndarray()) -> qd.types.vector(8, qd.i32):
     result, caught = call(kernel)
     expected = [least, largest, N, total, N, total, -total, total + int((VALUES > 0).sum())]
     assert (list(result), caught) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "v[j] = v[j] if v[j] > y[i] + j else y[i] + j",
+        "v[0] = v[0] if v[0] > y[i] else y[i]\nif y[i] < 90 and y[i] + 1 > v[1]: v[1] = y[i] + 1",
+    ],
+)
+def test_components_of_a_vector_are_compared_apart(update):
+    lines = "".join(f"\n    {line}" for line in update.splitlines())
+    kernel = compile_loop("0\n    v = qd.Vector([-5000.0, -5000.0])", f"for j in range(2):{lines}", dtype="qd.math.vec2", result="v")
+    result, caught = call(kernel)
+    assert (list(result), caught) == ([largest, largest + 1 if "j" in update else 90], [])
+
+
+COMPARISONS = [
+    "s = s if s > y[i] else y[i]",
+    "s = y[i] if s < y[i] else s",
+    "s = y[i] if y[i] <= s else s",
+    "if y[i] > s: s = y[i]",
+    "if not (y[i] <= s): s = y[i]",
+    "if not (y[i] >= s) and y[i] != 3: s = y[i]",
+    "if y[i] < s and y[i] != 3: s = y[i]",
+]
+
+
+@pytest.mark.parametrize("first", ["y[y.shape[0] - 1]", "0.0"])
+@pytest.mark.parametrize("update", COMPARISONS)
+def test_comparisons_with_nan_and_zeros_reduce_as_in_some_order(update, first):
+    nan = np.nan
+    options = {} if qd.cfg is None else {"fast_math": False, "arch": qd.cfg.arch}
+    if options:
+        qd.init(**options)
+    loop = "for i in range(y.shape[0] - 1):"
+    kernel = compile_loop(first, update, loop, dtype="qd.f32")
+    serial = {}
+    exec(f"def run(y):\n    s = {first}\n    {loop}\n        {update}\n    return s", serial)
+
+    def describe(value):
+        return "nan" if np.isnan(value) else (float(value), bool(np.signbit(value)))
+
+    for values in [(nan, 3), (nan,), (1, nan, -2), (0.0, -0.0), (-0.0,), (), (-np.inf,), (5, 2, 3), (-3, -4)]:
+        for last in (nan, 10, -10, 0.0, -0.0, -np.inf, np.inf):
+            orders = [np.array([*order, last], np.float32) for order in itertools.permutations(values)]
+            result, caught = call(kernel, orders[0])
+            assert caught == []
+            assert describe(result) in {describe(serial["run"](order)) for order in orders}
 
 
 def test_components_of_a_vector_are_reduced_apart():
@@ -198,6 +276,11 @@ ORDERED = {
     "s += 1\ny[i] = s": 1,
     "if y[i] > s:\n    s = y[i]\n    y[i] = 0": 2,
     "if y[i] > s: s = y[i] + 1": 1,
+    "s = y[i] if y[i] > s and s != 7 else s": 1,
+    "s = s if s > y[i] else (s if s > y[i] * 2 else y[i] * 2)": 1,
+    "if y[i] > s:\n    if y[i] < 100: s = y[i]\n    y[i] = 0": 2,
+    "if y[i] > s and y[i] < 100: s = y[i]\ns = max(s, i)": 1,
+    "s = update(y, i) if update(y, i) > s else s": 1,
     "v = qd.cast(y[i], qd.i64) * 5000000\nif v > s: s = qd.cast(v, qd.i32)": 2,
     "v = qd.cast(y[i], qd.u32)\ns = qd.cast(qd.max(v, s), qd.i32)": 1,
     "v = qd.cast(y[i], qd.u32)\nif v > s: s = qd.cast(v, qd.i32)": 2,
