@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_223, "python": 18_553}
+TOTALS = {"src": 48_518, "python": 18_553}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 421,  # files directly in src
@@ -29,7 +29,7 @@ BUDGETS = {
     "src/bindings": 666,
     "src/codegen": 7_782,
     "src/devlib": 1_323,
-    "src/frontend": 10_402,
+    "src/frontend": 10_697,
     "src/ir": 937,
     "src/launch": 7_196,
     "src/layout": 143,
