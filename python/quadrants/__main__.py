@@ -40,12 +40,13 @@ def port_file(arguments: argparse.Namespace) -> None:
         sys.exit(f"{path} cannot be read as a Python program: {error}")
     for line, name, advice in findings:
         print(f"{path}:{line}: {name}: {advice}")
+    rest = f"{len(findings)} {'place needs' if len(findings) == 1 else 'places need'} a hand"
     target = Path(arguments.out) if arguments.out else path.with_name(f"{path.stem}_quadrants.py")
     if text != path.read_text():
         pages.write(target, text)
-        print(f"{target}: written; {len(findings)} places need a hand")
+        print(f"{target}: written; {rest}")
     else:
-        print(f"{path}: nothing to rename; {len(findings)} places need a hand")
+        print(f"{path}: nothing to rename; {rest}")
 
 
 def main() -> None:

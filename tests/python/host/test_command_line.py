@@ -150,7 +150,7 @@ def test_names_of_numba_and_warp_are_listed():
 def test_files_are_ported(run, tmp_path):
     (tmp_path / "a.py").write_text("import taichi as ti\nti.ui\n")
     assert run("port", "a.py").splitlines() == [
-        f"a.py:2: ti.ui: {read_advice('taichi')['ui']}", "a_quadrants.py: written; 1 places need a hand",
+        f"a.py:2: ti.ui: {read_advice('taichi')['ui']}", "a_quadrants.py: written; 1 place needs a hand",
     ]  # fmt: skip
     assert (tmp_path / "a_quadrants.py").read_text() == "import quadrants as qd\nqd.ui\n"
     (tmp_path / "b.py").write_text("import numpy\n")
