@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_518, "python": 18_553}
+TOTALS = {"src": 48_518, "python": 18_554}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 421,  # files directly in src
@@ -37,7 +37,7 @@ BUDGETS = {
     "src/runtime": 1_980,
     "src/support": 658,
     "src/tools": 201,
-    "python/quadrants": 1_012,  # modules directly in the package
+    "python/quadrants": 1_013,  # modules directly in the package
     "python/quadrants/_base": 1_200,
     "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_312,
