@@ -93,7 +93,8 @@ public:
   /// Ends the frontend's stage. Returns false if the compilation stops after it. Python is not needed any more.
   bool finishFrontend(const CompileRequest &request, backends::Stages::Clock::time_point started) {
     // Before the passes change the accesses that the user wrote.
-    if (request.kernel.mode == support::AutodiffMode::None || request.kernel.mode == support::AutodiffMode::Fused)
+    if (llvm::is_contained({support::AutodiffMode::None, support::AutodiffMode::Fused, support::AutodiffMode::Reverse},
+                           request.kernel.mode))
       passes::findAccessedRegions(*module, artifact);
     stages.emplace(artifact.kernel, options);
     stages->startAt(started);

@@ -90,7 +90,7 @@ struct Input {
   bool isUnaliased = false;
   bool isLoaded = false;              ///< tensor: code of a derived kernel reads its elements
   uint32_t manyAxes = 0, fewAxes = 0; ///< tensor: axes (bits) that have kManyElements or more, and those that may not
-  Region read, written; ///< tensor: for tapes; an addition reads nothing. Derived: `read` before the launch, `written` without being read
+  Region read, written; ///< tensor: for tapes; an addition reads nothing. Replay: `read` before the launch, `written` without being read
 };
 
 /// A Python object that compilation read and baked in. The launcher computes the digest of the object at `path` (launch/fingerprint.h) and

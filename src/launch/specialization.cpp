@@ -265,6 +265,8 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
     throw support::Error(support::ErrorKind::Runtime, artifact.kernel +
                                                           " has no gradients to compute: no container that it uses, such as " +
                                                           artifact.ungraded + ", has one; declare them with needs_grad=True");
+  if (fit == GuardResult::Passed && kernel.mode == support::AutodiffMode::Reverse) [[unlikely]]
+    requireOwnReads(frame);
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;
 }
 
@@ -277,8 +279,13 @@ GuardResult Specialization::readBound(const Binding &binding, Frame &frame) {
   GuardResult fit = guards->readBound(*found->link, binding.objects, binding.block.data(), frame.guards);
   if (fit != GuardResult::Passed || frame.guards.isTrial) return fit;
   for (auto [own, written] : found->foreignWrites)
-    if (mayOverlap(frame.guards.slots[own], binding.objects[written].get())) [[unlikely]]
-      requireOwnReads(binding, frame);
+    if (mayOverlap(frame.guards.slots[own], binding.objects[written].get())) [[unlikely]] {
+      std::vector<PyObject *> slots(binding.objects.size());
+      std::transform(binding.objects.begin(), binding.objects.end(), slots.begin(), [](const Ref &object) { return object.get(); });
+      GuardFrame then;
+      then.slots = slots.data();
+      requireOwnReads(*binding.version, binding.version->guards->listAccesses(then), binding.block.data(), frame);
+    }
   return fit;
 }
 

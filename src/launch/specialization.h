@@ -65,7 +65,9 @@ private:
   GuardResult runFrame(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
   std::vector<std::pair<size_t, size_t>> listForeignWrites(const Specialization &recorded) const;
-  void requireOwnReads(const Binding &binding, const Frame &frame) const;
+  void requireOwnReads(const Specialization &recorded, const std::vector<LaunchGuards::Access> &accesses, const unsigned char *block,
+                       const Frame &frame) const;
+  void requireOwnReads(const Frame &frame);
   void hold(Frame &frame);
   GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result, runtime::LaunchGraph *graph = nullptr);
   void noteWrites(KernelObject &kernel, Frame &frame);
@@ -89,6 +91,7 @@ private:
     std::vector<std::pair<size_t, size_t>> foreignWrites;
   };
   std::vector<BoundVersion> links;
+  std::optional<std::vector<std::pair<size_t, size_t>>> ownForeignWrites; ///< the same for the call that a gradient belongs to
   std::unique_ptr<runtime::LoadedKernel> code;
   std::vector<const artifact::Path *> stableMembers; ///< with debug=True: containers in objects of classes with stable_members=True
   uint64_t lastMicroseconds = 0;                     ///< duration of the previous launch that was timed

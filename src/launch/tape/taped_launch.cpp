@@ -27,31 +27,45 @@ GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyOb
 
 std::vector<std::pair<size_t, size_t>> Specialization::listForeignWrites(const Specialization &recorded) const {
   std::vector<std::pair<size_t, size_t>> pairs;
+  auto isGradient = [](const artifact::Path &path) {
+    return !path.steps.empty() && path.steps.back().kind == artifact::PathStep::Kind::Attribute && path.steps.back().name == "grad";
+  };
   for (auto [read, own] : guards->listTensors())
     for (auto [write, written] : recorded.guards->listTensors())
-      if (read->isLoaded && !write->written.isEmpty && read->path != write->path) pairs.emplace_back(own, written);
+      if (read->isLoaded && !write->written.isEmpty && read->path != write->path && !isGradient(read->path))
+        pairs.emplace_back(own, written);
   return pairs;
 }
 
-/// Throws Error (Runtime) if a gradient reads memory that the recorded call has written through another of its inputs: the derivative was
-/// taken as if these were two containers, and nothing says which contents it needs.
-void Specialization::requireOwnReads(const Binding &binding, const Frame &frame) const {
-  const Specialization &recorded = *binding.version;
+/// For a gradient that is called without a tape, with the inputs of the call that it belongs to.
+void Specialization::requireOwnReads(const Frame &frame) {
+  if (!ownForeignWrites) ownForeignWrites = listForeignWrites(*this);
+  for (auto [own, written] : *ownForeignWrites) {
+    PyObject *read = frame.guards.slots[own], *write = frame.guards.slots[written];
+    if (isTensor(read) && isTensor(write)) [[likely]] { // two separate containers, without a call
+      const runtime::Tensor &one = getTensor(read), &other = getTensor(write);
+      if (one.data + one.range.end <= other.data + other.range.begin || other.data + other.range.end <= one.data + one.range.begin)
+        continue;
+    }
+    if (mayOverlap(read, write)) [[unlikely]]
+      return requireOwnReads(*this, guards->listAccesses(frame.guards), frame.guards.block, frame);
+  }
+}
+
+/// Throws Error (Runtime) if a gradient reads memory that its call has written through another of its inputs: the derivative was taken as
+/// if these were two containers, and nothing says which contents it needs.
+void Specialization::requireOwnReads(const Specialization &recorded, const UndoLog::Accesses &accesses, const unsigned char *block,
+                                     const Frame &frame) const {
   UndoLog::Accesses reads = guards->listAccesses(frame.guards);
   std::erase_if(reads, [](const LaunchGuards::Access &read) { return !read.input->isLoaded || isShadow(read.object); });
   if (reads.empty()) return;
-  std::vector<PyObject *> slots(binding.objects.size());
-  std::transform(binding.objects.begin(), binding.objects.end(), slots.begin(), [](const Ref &object) { return object.get(); });
-  GuardFrame then;
-  then.slots = slots.data();
-  UndoLog::Accesses accesses = recorded.guards->listAccesses(then);
   for (const LaunchGuards::Access &write : accesses) {
     if (write.input->written.isEmpty || isShadow(write.object)) continue;
     for (const LaunchGuards::Access &read : reads) {
       if (read.input->path == write.input->path || !mayOverlap(read.object, write.object)) continue;
       auto same = [&](const LaunchGuards::Access &access) { return access.input->path == read.input->path; };
       auto before = std::find_if(accesses.begin(), accesses.end(), same);
-      if (before != accesses.end() && !UndoLog::meet(*before, write, binding.block.data())) continue;
+      if (before != accesses.end() && !UndoLog::meet(*before, write, block)) continue;
       throw support::Error(support::ErrorKind::Runtime,
                            "'" + read.input->name + "' and '" + write.input->name + "' of kernel " + recorded.artifact.kernel +
                                " share memory: the call has overwritten what its gradient needs. Pass a copy, or one "

@@ -141,11 +141,15 @@ bool isShadow(PyObject *object) { return isTensor(object) && tensorObject(object
 UndoLog::Box UndoLog::evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block) {
   if (!isTensor(object)) return {};
   const layout::TensorLayout &layout = getTensor(object).layout;
-  if (region.axes.size() != layout.extents.size() || !layout.origin.empty()) return {};
+  return layout.origin.empty() ? evaluate(region, layout.extents, block) : Box();
+}
+
+UndoLog::Box UndoLog::evaluate(const artifact::Region &region, std::span<const int64_t> extents, const unsigned char *block) {
+  if (region.axes.size() != extents.size()) return {};
   Box box;
   for (size_t axis = 0; axis < region.axes.size(); ++axis) {
     const artifact::Region::Axis &known = region.axes[axis];
-    std::array<int64_t, 2> range{0, layout.extents[axis]};
+    std::array<int64_t, 2> range{0, extents[axis]};
     if (known.first.isKnown() && known.last.isKnown()) {
       int64_t first = known.first.evaluate(block), end = known.last.evaluate(block) + 1;
       // Other values are not valid indices of the code: the computation has wrapped.
@@ -186,6 +190,10 @@ bool UndoLog::isNeeded(PyObject *object, const Box &box) {
 bool UndoLog::meet(const LaunchGuards::Access &read, const LaunchGuards::Access &write, const unsigned char *block) {
   if (read.input->read.isEmpty || isShadow(read.object)) return false;
   if (read.object != write.object) return mayOverlap(read.object, write.object);
+  if (ExternalArray array; !isTensor(read.object) && readExternal(read.object, array)) {
+    std::span<const int64_t> extents(array.extents, size_t(array.rank));
+    return intersect(evaluate(read.input->read, extents, block), evaluate(write.input->written, extents, block));
+  }
   return intersect(evaluate(read.input->read, read.object, block), evaluate(write.input->written, write.object, block));
 }
 

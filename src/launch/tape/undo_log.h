@@ -10,6 +10,7 @@
 #include "runtime/buffer.h"
 
 #include <array>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -93,6 +94,7 @@ private:
   };
 
   static Box evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block);
+  static Box evaluate(const artifact::Region &region, std::span<const int64_t> extents, const unsigned char *block);
   static bool intersect(const Box &one, const Box &other);
   static bool contains(const Box &outer, const Box &inner);
   std::vector<Read> &getReads(PyObject *object);

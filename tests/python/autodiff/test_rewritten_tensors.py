@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -227,6 +228,73 @@ def test_an_array_for_two_parameters_has_the_right_gradient_or_none(step: Any, s
         assert step is square and "'a' and 'b' of kernel square share memory" in str(error)
         return
     np.testing.assert_allclose(x.grad.to_numpy(), derivative)
+
+
+@qd.kernel
+def square_from(a: F64, b: F64, start: qd.i32):
+    for i in range(2):
+        b[start + i] = a[i] * a[i]
+
+
+@qd.kernel
+def add_products(a: F64, b: F64, loss: F64):
+    for i in range(a.shape[0]):
+        loss[0] += a[i] * b[i]
+
+
+def make_filled(kind: str, size: int):
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        x = torch.full((size,), 1.5, dtype=torch.float64, requires_grad=True)
+        x.grad = torch.ones(size, dtype=torch.float64)
+        return x
+    x = qd.ndarray(qd.f64, shape=size, needs_grad=True)
+    x.fill(1.5)
+    x.grad.fill(1.0)
+    return x
+
+
+def refused(text: str):
+    """The interpreter runs the kernel again, so it knows where a value is that the kernel has overwritten."""
+    return pytest.raises(qd.QuadrantsRuntimeError, match=text) if qd.cfg else contextlib.suppress(qd.QuadrantsRuntimeError)
+
+
+@pytest.mark.parametrize("kind", ["ndarray", "torch"])
+def test_gradients_without_a_tape_are_right_or_refused_with_an_array_for_two_parameters(kind: str):
+    x, loss = make_filled(kind, 4), make_filled(kind, 1)
+    add_products(x, x, loss)
+    add_products.grad(x, x, loss)
+    np.testing.assert_allclose([float(x.grad[i]) for i in range(4)], [1 + 3] * 4)
+    x = make_filled(kind, 4)
+    square_from(x, x, 2)
+    square_from.grad(x, x, 2)
+    np.testing.assert_allclose([float(x.grad[i]) for i in range(4)], [1 + 3, 1 + 3, 0, 0])
+    for start in (1, 0):
+        x = make_filled(kind, 4)
+        square_from(x, x, start)
+        with refused("'a' and 'b' of kernel square_from share memory"):
+            square_from.grad(x, x, start)
+
+
+def test_gradients_without_a_tape_take_members_of_one_buffer_for_two_containers():
+    members = qd.Struct.field({"a": qd.f64, "b": qd.f64}, shape=3, needs_grad=True)
+    members.a.fill(1.5)
+    halves = make_filled("ndarray", 4)
+
+    @qd.kernel
+    def step(a: qd.template(), b: qd.template()):
+        for i in a:
+            b[i] = a[i] * a[i]
+
+    step(members.a, members.b)
+    members.b.grad.fill(1.0)
+    step.grad(members.a, members.b)
+    np.testing.assert_allclose(members.a.grad.to_numpy(), [3] * 3)
+    square(halves[:2], halves[2:])
+    square.grad(halves[:2], halves[2:])
+    np.testing.assert_allclose(halves.grad.to_numpy(), [1 + 3, 1 + 3, 0, 0])
+    with refused("share memory"):
+        square.grad(halves[:3], halves[1:])
 
 
 def test_a_field_for_two_template_parameters_has_the_right_gradient_or_none():
