@@ -20,10 +20,10 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_518, "python": 18_554}
+TOTALS = {"src": 48_550, "python": 18_554}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 421,  # files directly in src
+    "src": 422,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_177,
     "src/bindings": 666,
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_323,
     "src/frontend": 10_697,
     "src/ir": 937,
-    "src/launch": 7_196,
+    "src/launch": 7_227,
     "src/layout": 143,
     "src/passes": 5_772,
     "src/runtime": 1_980,
