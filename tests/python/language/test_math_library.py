@@ -56,7 +56,7 @@ def test_pairs_of_numbers():
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("name", [*REFERENCE, "hypot", "copysign"])
 def test_integers_become_floats(name, dtype):
-    function, has_two = getattr(qd, name), name in ("hypot", "copysign")
+    function, has_two = getattr(qd.math, name), name in ("hypot", "copysign")
 
     @qd.kernel
     def compute(x: qd.types.ndarray(), y: qd.types.ndarray()):
