@@ -1,13 +1,14 @@
 """Compares the data methods of containers with the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
 
-    python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--least 8] [--most 26] [--rounds 7]
-        [--only fill,to_numpy] [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32] [--out rows.json]
+    python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--arch cpu] [--least 8] [--most 26]
+        [--rounds 7] [--only fill,to_numpy] [--kinds "vector SOA,matrix 3x3"] [--dtypes f32,f64,i32] [--out rows.json]
 
 Prints, for each method, container and size, microseconds of Quadrants and of the others, and the ratio to the fastest other one. The
 processes alternate at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
 that import either package (by default this one); torch's methods are left out if it is not installed. The peer is NumPy (`fill`,
 `np.copyto`, `copy`), for torch's methods torch (`copy_`, `clone`), in our process; for SOA it reorders the components as the methods
-do. With `--worst 1.0` only the rows above that ratio are printed. `--out` names a JSON file that gets all rows,
+do. With `--arch cuda` the arrays of torch's methods and of the peers are tensors on the GPU, and `to_numpy`, `from_numpy` copy between
+the GPU and the host. With `--worst 1.0` only the rows above that ratio are printed. `--out` names a JSON file that gets all rows,
 as bench/results/data_methods.json: f32, f64, i32 and u8 on 2 shared cores of a Zen 4; rows above 1.1 were measured again with 5 to 9
 rounds, which some of them passed.
 """
@@ -46,14 +47,14 @@ def make(qd: Any, container: str, dtype: Any, kind: str, count: int) -> Any:
     return cls.field(*shape, dtype, shape=count, layout=layout)
 
 
-def find_call(qd: Any, method: str, container: str, dtype: str, kind: str, count: int) -> Callable[[], Any] | None:
+def find_call(qd: Any, on_gpu: bool, method: str, container: str, dtype: str, kind: str, count: int) -> Callable[[], Any] | None:
     """Returns the call to time; with container "NumPy", on arrays only."""
     import numpy as np
 
     shape = (count, *COMPONENTS[kind.removesuffix(" SOA")])
     values = np.resize(100 * np.random.default_rng(1).random(1 << 16, np.float32), shape).astype(NAMES[dtype])
     if container == "peer":
-        return find_peer(method, kind, values)
+        return find_gpu_peer(method, kind, values) if on_gpu else find_peer(method, kind, values)
     x = make(qd, container, getattr(qd, dtype), kind, count)
     if x is None:
         return None
@@ -74,7 +75,9 @@ def find_call(qd: Any, method: str, container: str, dtype: str, kind: str, count
         return None
     if not hasattr(x, method):
         return None
-    tensor = torch.from_numpy(values)
+    tensor = torch.from_numpy(values).to("cuda" if on_gpu else "cpu")
+    if on_gpu and method == "to_torch":
+        return lambda: x.to_torch(device="cuda:0")
     return x.to_torch if method == "to_torch" else lambda: x.from_torch(tensor)
 
 
@@ -95,6 +98,24 @@ def find_peer(method: str, kind: str, values: Any) -> Callable[[], Any]:
     calls = {"fill": lambda: soa.fill(value), "to_numpy": lambda: soa.copy(order="C"), "from_numpy": lambda: np.copyto(soa, values)}
     other = soa.copy(order="K")
     return calls.get(method, lambda: np.copyto(soa, other))
+
+
+def find_gpu_peer(method: str, kind: str, values: Any) -> Callable[[], Any]:
+    """Returns the call of torch that does the same work on tensors of the GPU, or between one and an array."""
+    import torch
+
+    packed = torch.from_numpy(values).to("cuda")
+    stored = torch.moveaxis(torch.moveaxis(packed, 0, -1).contiguous(), -1, 0) if kind.endswith("SOA") else packed.clone()
+    value, other = FILLED[values.dtype.kind], stored.clone(memory_format=torch.preserve_format)
+    calls = {
+        "fill": lambda: stored.fill_(value),
+        "copy_from": lambda: stored.copy_(other),
+        "from_numpy": lambda: stored.copy_(torch.from_numpy(values)),
+        "to_numpy": lambda: stored.contiguous().cpu().numpy(),
+        "from_torch": lambda: stored.copy_(packed),
+        "to_torch": lambda: stored.clone(memory_format=torch.contiguous_format),
+    }
+    return calls[method]
 
 
 def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
@@ -121,30 +142,38 @@ def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
     return best
 
 
-def work() -> None:
+def work(arch: str) -> None:
     """Runs a worker process that answers each line of (method, container, dtype, kind, count) with seconds or null."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of a package is no answer
     import quadrants as qd
 
-    qd.init(arch=qd.cpu, log_level="error")
+    def init() -> None:
+        qd.init(arch=getattr(qd, arch), log_level="error")
+
+    def sync() -> None:
+        qd.sync()
+        if arch != "cpu" and (torch := sys.modules.get("torch")) is not None:
+            torch.cuda.synchronize()
+
+    init()
     last, call = None, None
     for line in sys.stdin:
         wanted = json.loads(line)
         if wanted != last:
             call = None
-            call, last = find_call(qd, *wanted), wanted
-        print(json.dumps(None if call is None else time_call(call, qd.sync)), file=out, flush=True)
+            call, last = find_call(qd, arch != "cpu", *wanted), wanted
+        print(json.dumps(None if call is None else time_call(call, sync)), file=out, flush=True)
         if wanted[-1] >= 1 << 22:
             last = call = None
-            qd.init(arch=qd.cpu, log_level="error")  # the reference frees fields only then
+            init()  # the reference frees fields only then
 
 
 class Worker:
-    def __init__(self, interpreter: str, path: str | None):
+    def __init__(self, interpreter: str, arch: str, path: str | None):
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | ({"PYTHONPATH": path} if path else {})
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen([interpreter, __file__, "--work"], env=environment, text=True, **pipes)
+        self.process = subprocess.Popen([interpreter, __file__, "--work", "--arch", arch], env=environment, text=True, **pipes)
 
     def ask(self, *wanted: Any) -> float | None:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -157,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reference")
     parser.add_argument("--ours", default=sys.executable)
+    parser.add_argument("--arch", default="cpu")
     parser.add_argument("--least", type=int, default=8)
     parser.add_argument("--most", type=int, default=26)
     parser.add_argument("--step", type=int, default=3)
@@ -169,9 +199,9 @@ def main() -> None:
     parser.add_argument("--work", action="store_true")
     args = parser.parse_args()
     if args.work:
-        return work()
-    ours = Worker(args.ours, os.environ.get("PYTHONPATH"))
-    reference = Worker(args.reference, None) if args.reference else None  # whose PYTHONPATH would lead to our package
+        return work(args.arch)
+    ours = Worker(args.ours, args.arch, os.environ.get("PYTHONPATH"))
+    reference = Worker(args.reference, args.arch, None) if args.reference else None  # whose PYTHONPATH would lead to our package
     rows: list[dict[str, Any]] = []
     for method in args.only.split(","):
         for kind in args.kinds.split(","):

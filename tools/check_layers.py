@@ -38,6 +38,7 @@ PYTHON_EXCEPTIONS = {
     ("_session/init.py", "interpreter"): "qd.init(arch=qd.python) loads the interpreter",
     ("_containers/layout_tree.py", "_sparse"): "sparse nodes load what is written in the kernel language",
     ("_containers/unfinished_trees.py", "_sparse"): "the first sparse node loads what is written in the kernel language",
+    ("_containers/interop.py", "_library"): "copies on a GPU are written in the kernel language",
     ("_containers/field.py", "_quantized"): "the first quantized field loads its class",
 }
 

@@ -15,7 +15,7 @@ from .._base.errors import QuadrantsShapeError
 from .._base.namespaces import forwarded
 from .._values.matrix import Matrix, unwrap, view_of
 from .._values.types import MatrixType
-from .interop import InteropMethods, as_array
+from .interop import InteropMethods, as_array, load_device_copies
 from .summaries import Summaries, to_text
 
 
@@ -235,7 +235,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
         store(element, ..., value)
         if self._cells is not None:
             self._cells.fill(self, element)
-        elif not self._try_fill(element):
+        elif not (self._try_fill(element) or (self._device is not None and load_device_copies().fill(self, element))):
             self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
 
     @_runtime.fast_copy_from
@@ -247,7 +247,7 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
         if isinstance(other, (int, float, str)) or other is None:
             problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
             raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
-        if self._try_copy(other):
+        if self._try_copy(other) or (self._device is not None and load_device_copies().copy_from_device(self, other)):
             return
         source, own = as_array(other), self._live_shape + self.element_shape
         if source.shape != own:

@@ -131,7 +131,7 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
 def as_array(value: Any) -> np.ndarray:
     """Returns anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
-        return to_numbers(value._fetch())
+        return to_numbers(value._read())
     if _foreign.is_tensor(value):
         torch, value = sys.modules["torch"], _foreign.plain_tensor(value)
         if value.device.type == "meta":
@@ -142,6 +142,10 @@ def as_array(value: Any) -> np.ndarray:
         return to_numbers(on_device.fetch(element_dtype(on_device.make_stand_in(), "the array")))
     found = find_array(value, "the array")
     return np.asarray(unwrap(value)) if found is None else found
+
+
+def load_device_copies() -> Any:
+    return importlib.import_module("quadrants._library.device_copies")  # on first use, because its kernels need the whole package
 
 
 def _as_numbers(bits: np.ndarray, copy: bool | None) -> np.ndarray:
@@ -181,7 +185,12 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         """Returns the view in the shape of results, with or without the second axis of one-column elements. With `is_kept`, the caller may
         write to it.
         """
-        return self._in_shape(self.view() if is_kept else self._fetch(), keep_dims)
+        return self._in_shape(self.view() if is_kept else self._read(), keep_dims)
+
+    def _read(self) -> np.ndarray:
+        """Returns the elements: a view of memory of the host, else a copy."""
+        packed = None if self._device is None else load_device_copies().pack(self)
+        return self._fetch() if packed is None else packed._fetch()
 
     def _in_shape(self, elements: Any, keep_dims: bool) -> Any:
         if len(self.element_shape) == 1 and keep_dims:
@@ -259,10 +268,11 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
 
     def _export_torch(self, device: Any, copy: bool | None, keep_dims: bool, dtype: Any, out: Any) -> Any:
         torch = sys.modules.get("torch") or _dtypes.import_torch()
-        if device is None and copy is True and dtype is None and out is None and _find_default_device(torch) is None:  # fast path
+        is_default = device is None and dtype is None and out is None
+        if is_default and copy is True and self._device is None and _find_default_device(torch) is None:  # fast path
             if (elements := self._copy_out()) is not None:
                 return torch.from_numpy(self._in_shape(elements, keep_dims))
-        if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # fast path
+        if is_default and (copy is False or copy is None) and self._has_view:  # fast path
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backward or min(view.strides, default=0) >= 0:
                 return torch.from_numpy(view) if self._dtype is not bf16 else _as_tensor(torch, view)
@@ -322,7 +332,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         Accepts NumPy arrays, torch tensors, nested lists, and objects with DLPack, the array interface or the buffer protocol. Raises
         `TypeError` if `arr` is no array of numbers, `ValueError` for a wrong shape.
         """
-        if self._try_copy(arr):
+        if self._try_copy(arr) or (self._device is not None and load_device_copies().copy_from_device(self, arr)):
             return
         if isinstance(arr, (str, bytes)) or arr is None:
             raise TypeError(f"numpy.ndarray or an array-like object expected, got {type(arr).__name__}")
@@ -344,6 +354,8 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             if source.strides == describe_container(self)[1]:
                 self._flush(source)  # directly from its memory
                 return
+        if self._device is not None and load_device_copies().copy_from_host(self, source):
+            return
         elements = self._fetch(None, True)
         copy_array(elements, source)
         self._flush(elements)
@@ -366,7 +378,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
             raise ValueError("a conversion of the data type needs a copy")
         if self._dtype is bf16:
             return self._export(False, dtype, copy)
-        elements = self.view() if copy is False or (self._has_view and not copy) else self._fetch()
+        elements = self.view() if copy is False or (self._has_view and not copy) else self._read()
         is_copied = dtype is not None or (copy and self._has_view) or self._cells is not None
         return np.array(elements, dtype) if is_copied else elements
 

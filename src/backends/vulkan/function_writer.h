@@ -95,7 +95,7 @@ private:
   bool isShortQuotient(const llvm::BinaryOperator &quotient) const;
   void writeShortQuotient(const llvm::BinaryOperator &binary);
   void writeRemainder(const llvm::BinaryOperator &binary, Id quotient);
-  Id hide(Id value);
+  Id hide(Id value, llvm::Type *type);
   void writeFloatBinary(const llvm::BinaryOperator &binary);
   void writeComparison(const llvm::CmpInst &comparison);
   void writeCast(const llvm::CastInst &cast);

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/PatternMatch.h"
 
 namespace qd::backends::vulkan {
 
@@ -123,10 +124,14 @@ void FunctionWriter::writeRemainder(const llvm::BinaryOperator &binary, Id quoti
   define(binary, mask(type, emit(Opcode::OpISub, getType(type), {get(0), product})));
 }
 
-/// Whether NVIDIA's driver uses the result of this operator on 64-bit integers as if no bit had been lost: it takes `x << 1 <= -8` for
-/// `x <= -4`, and adds a remainder to an address with wrong upper bits.
+/// Whether NVIDIA's driver uses the result of this operator as if no bit had been lost: a widened `-x` of the least i8 is 128; of 64-bit
+/// integers it takes `x << 1 <= -8` for `x <= -4`, and adds a remainder to an address with wrong upper bits.
 static bool needsHiding(const llvm::BinaryOperator &binary) {
   using I = llvm::Instruction;
+  auto isWidened = [&] { return llvm::any_of(binary.users(), [](const llvm::User *user) { return llvm::isa<llvm::SExtInst>(user); }); };
+  if (binary.getOpcode() == I::Sub && !binary.getType()->isIntegerTy(1) &&
+      llvm::PatternMatch::match(binary.getOperand(0), llvm::PatternMatch::m_Zero()))
+    return isWidened();
   auto *right = llvm::dyn_cast<llvm::ConstantInt>(binary.getOperand(1));
   if (!binary.getType()->isIntegerTy(64)) return false;
   if (binary.getOpcode() == I::URem) return right;
@@ -138,18 +143,18 @@ static bool needsHiding(const llvm::BinaryOperator &binary) {
   });
 }
 
-/// The value of 64 bits in a form that the driver cannot analyze: it does not know that grids have one block in y.
-Id FunctionWriter::hide(Id value) {
-  Id u64 = module.getInt(64),
-     zero = emit(Opcode::OpISub, module.getInt(32), {readNumber(spirv::BuiltIn::NumWorkgroups, 1), module.getNumber(1)});
-  return emit(Opcode::OpBitwiseXor, u64, {value, emit(Opcode::OpUConvert, u64, {zero})});
+/// The integer in a form that the driver cannot analyze: it does not know that grids have one block in y.
+Id FunctionWriter::hide(Id value, llvm::Type *type) {
+  Id zero = emit(Opcode::OpISub, module.getInt(32), {readNumber(spirv::BuiltIn::NumWorkgroups, 1), module.getNumber(1)});
+  if (getWordBits(type->getIntegerBitWidth()) == 64) zero = emit(Opcode::OpUConvert, getType(type), {zero});
+  return emit(Opcode::OpBitwiseXor, getType(type), {value, zero});
 }
 
 void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
   llvm::Type *type = binary.getType();
   if (type->isFloatingPointTy()) return writeFloatBinary(binary);
   const llvm::Value *left = binary.getOperand(0), *right = binary.getOperand(1);
-  auto give = [&](Id result) { define(binary, needsHiding(binary) ? hide(result) : result); };
+  auto give = [&](Id result) { define(binary, needsHiding(binary) ? hide(result, type) : result); };
   auto write = [&](Opcode op) { give(emit(op, getType(type), {getOperand(left), getOperand(right)})); };
   using B = llvm::Instruction;
   if (type->isIntegerTy(1)) {
@@ -174,7 +179,7 @@ void FunctionWriter::writeBinary(const llvm::BinaryOperator &binary) {
     // NVIDIA's driver multiplies a widened integer by -2^31 instead of shifting it by 31.
     auto *count = llvm::dyn_cast<llvm::ConstantInt>(right);
     bool isNegated = type->isIntegerTy(64) && count && count->equalsInt(31);
-    return writeMasked(Opcode::OpShiftLeftLogical, isNegated ? hide(getOperand(left)) : getOperand(left), getOperand(right));
+    return writeMasked(Opcode::OpShiftLeftLogical, isNegated ? hide(getOperand(left), type) : getOperand(left), getOperand(right));
   }
   case B::AShr: return writeMasked(Opcode::OpShiftRightArithmetic, getSigned(left), getOperand(right));
   case B::SDiv: return writeMasked(Opcode::OpSDiv, getSigned(left), getSigned(right));

@@ -102,6 +102,8 @@ static bool callToTorch(PyObject *self, PyObject *const *arguments, PyObject *&r
     if (!converter) return false;
     countModes = counter.release(), fromNumpy = converter.release();
   }
+  requireAlive(self);
+  if (getTensor(self).buffer->getMemory()) return false; // a tensor on the device
   // A default device is a mode of calls.
   if (PyLong_AsLong(Ref::adopt(PyObject_CallNoArgs(countModes)).get()) != 0 || !callToNumpy(self, arguments, result)) return false;
   const Ref array = Ref::adopt(result);
