@@ -15,7 +15,6 @@ from .. import _runtime
 from .._base.dtypes import find_dtype
 from .._containers import foreign as _foreign
 from .._containers.device_arrays import DeviceArray, describe_container, find_device_array, get_device
-from .._containers.ndarray import from_device
 
 # The host moves fewer bytes in the time that a launch takes.
 _FEW = 1 << 15
@@ -117,8 +116,7 @@ def _copy_container(container: Any, source: Any) -> bool:
 def _find_array(given: Any) -> Any:
     """Returns an array of another library on the GPU that kernels run on, as kernels take it; None for anything else."""
     if not _foreign.is_tensor(given):
-        array = find_device_array(given, "the array")
-        return None if array is None else from_device(array)
+        return None if find_device_array(given, "the array") is None else qd.from_dlpack(given)
     if given.device.type == "cpu" or given.layout is not sys.modules["torch"].strided or given.is_neg() or given.is_conj():
         return None
     return _foreign.plain_tensor(given) if get_device(given) == DeviceArray.get_own_device() else None

@@ -15,8 +15,8 @@ from .._containers.device_arrays import describe_container
 from .._containers.field import Field
 from .._containers.tensor import Tensor
 from .._language.fold_operators import BY_NAME
-from ..simt import subgroup
-from ..simt._primitives import block_idx
+from ..simt import block, subgroup
+from ..simt._primitives import thread_idx
 from ._blocks import Constant, at, carrier, check_fold, identity
 from ._radix_sort import from_sortable, to_sortable
 from ._radix_sort import sort as _sort_in_kernel
@@ -24,11 +24,14 @@ from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add
 from ._scan import _scan
 from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots, reduce_scratch_slots, sort_scratch_slots
+from ._tiles import BLOCK
 
 _Array = qd.types.ndarray(ndim=1)
 _REDUCTIONS = {"add": reduce_add, "min": reduce_min, "max": reduce_max}
 # On the processor, lanes read neighboring elements of a tile, and of a segment if segments are long on average.
 _LANES, _TILE, _LONG = 16, 2048, 32
+# On a grid, a block counts so many bins in shared memory, of at least so many elements; more blocks than that take elements in turn.
+_SHARED_BINS, _PER_BLOCK, _MOST_BLOCKS = 2048, 2048, 1024
 
 
 @qd.kernel
@@ -103,7 +106,8 @@ def _find_on_threads(arr: _Array, best: _Array, n: qd.i32, op: Constant, update:
 
 
 @qd.kernel
-def _find_on_grid(arr: _Array, wanted: _Array, n: qd.i32) -> qd.i32:
+def _find_on_grid(arr: _Array, wanted: _Array, scratch: _Array, n: qd.i32, algorithm: Constant, dtype: Constant) -> qd.i32:
+    algorithm(arr, wanted, scratch, n, dtype, 4)
     place = n
     for i in range(n):
         if arr[i] == wanted[0]:
@@ -111,32 +115,60 @@ def _find_on_grid(arr: _Array, wanted: _Array, n: qd.i32) -> qd.i32:
     return place
 
 
+@qd.func
+def _find_bin(value, edges, bins):
+    """Returns the number of the interval that contains a value, -1 if none does."""
+    number = -1
+    if edges[0] <= value <= edges[bins]:
+        number = qd.min(qd.i32((value - edges[0]) / (edges[bins] - edges[0]) * bins), bins - 1)
+        # Rounding may be off by one bin: the edges decide.
+        if value < edges[number]:
+            number -= 1
+        elif number < bins - 1 and value >= edges[number + 1]:
+            number += 1
+    return number
+
+
 @qd.kernel
 def _histogram_kernel(arr: _Array, edges: _Array, counts: _Array, n: qd.i32, bins: qd.i32):
     for i in range(n):
-        value = qd.f64(arr[at(arr, i)])
-        if edges[0] <= value <= edges[bins]:
-            number = qd.min(qd.i32((value - edges[0]) / (edges[bins] - edges[0]) * bins), bins - 1)
-            # Rounding may be off by one bin: the edges decide.
-            if value < edges[number]:
-                number -= 1
-            elif number < bins - 1 and value >= edges[number + 1]:
-                number += 1
+        number = _find_bin(qd.f64(arr[at(arr, i)]), edges, bins)
+        if number >= 0:
             counts[number] += 1
+
+
+@qd.kernel
+def _histogram_on_grid(arr: _Array, edges: _Array, counts: _Array, n: qd.i32, bins: qd.i32):
+    """Each block counts in shared memory, which has room for the bins."""
+    qd.loop_config(block_dim=BLOCK)
+    for i in range(qd.min((n - 1) // _PER_BLOCK + 1, _MOST_BLOCKS) * BLOCK):
+        own = block.SharedArray((_SHARED_BINS,), qd.i32)
+        for number in range(thread_idx(), bins, BLOCK):
+            own[number] = 0
+        block.sync()
+        for k in range(i, n, qd.min((n - 1) // _PER_BLOCK + 1, _MOST_BLOCKS) * BLOCK):
+            number = _find_bin(qd.f64(arr[at(arr, k)]), edges, bins)
+            if number >= 0:
+                own[number] += 1
+        block.sync()
+        for number in range(thread_idx(), bins, BLOCK):
+            if own[number] != 0:
+                counts[number] += own[number]
 
 
 @qd.func(requires_top_level=True)
 def _reduce_segments_on_grid(arr, offsets, out, segments, dtype: Constant, op: Constant):
     """A subgroup folds a segment, so that its lanes read neighboring elements."""
-    qd.loop_config(block_dim=_device.SUBGROUP_SIZE)
-    for _ in range(segments * _device.SUBGROUP_SIZE):
+    qd.loop_config(block_dim=qd.static(4 * _device.SUBGROUP_SIZE))
+    for thread in range(segments * _device.SUBGROUP_SIZE):
         total = dtype(qd.static(identity(op, dtype)))
-        begin, end = offsets[at(offsets, block_idx())], offsets[at(offsets, block_idx() + 1)]
+        segment = thread // qd.static(_device.SUBGROUP_SIZE)
+        begin, end = offsets[at(offsets, segment)], offsets[at(offsets, segment + 1)]
         for i in range(begin + subgroup.invocation_id(), end, qd.static(_device.SUBGROUP_SIZE)):
             total = op(total, arr[at(arr, i)])
         total = subgroup._reduce_all(total, None, op)
         if subgroup.invocation_id() == 0:
-            out[at(out, block_idx())] = total
+            out[at(out, segment)] = total
 
 
 @qd.kernel
@@ -293,7 +325,8 @@ def _find(arr: Any, op: str) -> int:
     if length == 0:
         raise ValueError("an array without elements has no least or greatest one")
     if _device.HAS_GRIDS:
-        return _find_on_grid(container, _fold(container, op, dtype), length)
+        scratch = qd.ndarray(carrier(dtype), reduce_scratch_slots(length))
+        return _find_on_grid(container, qd.ndarray(dtype, 1), scratch, length, _REDUCTIONS[op], dtype)
     best = qd.ndarray(dtype, -(-length // _TILE))
     best.fill(identity(BY_NAME[op][0], dtype))
     return _find_on_threads(container, best, length, BY_NAME[op][0], getattr(qd, f"atomic_{op}"), dtype)
@@ -322,7 +355,7 @@ def unique(arr: Any, *, return_counts: bool = False) -> Any:
     dtype, length = _dtype_of(container, "arr"), container.shape[0]
     keys, found, ones, counts = (qd.ndarray(kind, length) for kind in (dtype, dtype, qd.i32, qd.i32))
     ones.fill(1)
-    keys.from_numpy(np.asarray(container.to_numpy() if hasattr(container, "to_numpy") else container))
+    keys.from_numpy(container)
     _sort(keys)
     runs = qd.ndarray(qd.i32, 1)
     _runs_kernel(keys, ones, found, counts, runs, qd.ndarray(qd.u32, reduce_by_key_scratch_slots(length)), length)
@@ -350,8 +383,8 @@ def histogram(arr: Any, bins: int = 10, range: tuple[float, float] | None = None
     edges = np.linspace(*((low - 0.5, high + 0.5) if low == high else (low, high)), bins + 1)
     given, counts = qd.ndarray(qd.f64, bins + 1), qd.ndarray(qd.i32, bins)
     given.from_numpy(edges)
-    counts.fill(0)
-    _histogram_kernel(container, given, counts, container.shape[0], bins)
+    kernel = _histogram_on_grid if _device.HAS_GRIDS and 0 < container.shape[0] and bins <= _SHARED_BINS else _histogram_kernel
+    kernel(container, given, counts, container.shape[0], bins)
     return counts, edges
 
 
