@@ -302,8 +302,10 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
         if copy is False and self._quant is not None:
             raise self._need_copy("the elements are parts of words")
-        # Blocked layouts have no strides, and torch has no negative ones.
         own = DeviceArray.name_in_torch()
+        if copy and dtype is None and (made := self._copy_to_tensor(torch, own, device)) is not None:
+            return self._in_shape(made, keep_dims)
+        # Blocked layouts have no strides, and torch has no negative ones.
         has_view = self._quant is None and not self._qd_layout.tilings and min(self._qd_layout.strides, default=0) >= 0
         if has_view or copy is False:
             view = torch.from_dlpack(self)
@@ -317,6 +319,16 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         result = view.to(target, wanted)
         is_copy = result.data_ptr() != view.data_ptr()
         return result.clone(memory_format=torch.contiguous_format) if copy and not is_copy else result
+
+    def _copy_to_tensor(self, torch: Any, own: str, device: Any) -> Any:
+        """Returns a new tensor with the elements on the device of the container; None if another one is asked for, or the copy needs more
+        than a kernel.
+        """
+        if device is not None and not ((target := torch.device(device)).type == own and target.index in (None, self._device)):
+            return None
+        shape = self._live_shape + self.element_shape
+        made = torch.empty(shape, dtype=_dtypes.to_torch_dtype(self._dtype), device=f"{own}:{self._device}")
+        return made if self._copy_to(made) or load_device_copies().copy_to_tensor(self, made) else None
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

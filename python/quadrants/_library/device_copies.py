@@ -31,29 +31,23 @@ def _copy_elements(target: qd.types.ndarray(), source: qd.types.ndarray()):
 @qd.kernel
 def _scatter_components(target: qd.types.ndarray(), source: qd.types.ndarray()):
     for i in qd.grouped(target):
-        for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
-            target[i][place] = source[i, place]
-
-
-@qd.kernel
-def _scatter_long_elements(target: qd.types.ndarray(), source: qd.types.ndarray()):
-    for i in qd.grouped(target):
-        for place in qd.grouped(qd.ndrange(*target.element_shape)):
-            target[i][place] = source[i, place]
+        if qd.static(math.prod(target.element_shape) <= _UNROLLED):
+            for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
+                target[i][place] = source[i, place]
+        else:
+            for place in qd.grouped(qd.ndrange(*target.element_shape)):
+                target[i][place] = source[i, place]
 
 
 @qd.kernel
 def _gather_components(target: qd.types.ndarray(), source: qd.types.ndarray()):
     for i in qd.grouped(source):
-        for place in qd.static(qd.grouped(qd.ndrange(*source.element_shape))):
-            target[i, place] = source[i][place]
-
-
-@qd.kernel
-def _gather_long_elements(target: qd.types.ndarray(), source: qd.types.ndarray()):
-    for i in qd.grouped(source):
-        for place in qd.grouped(qd.ndrange(*source.element_shape)):
-            target[i, place] = source[i][place]
+        if qd.static(math.prod(source.element_shape) <= _UNROLLED):
+            for place in qd.static(qd.grouped(qd.ndrange(*source.element_shape))):
+                target[i, place] = source[i][place]
+        else:
+            for place in qd.grouped(qd.ndrange(*source.element_shape)):
+                target[i, place] = source[i][place]
 
 
 @qd.kernel
@@ -84,9 +78,7 @@ def _as_argument(container: Any) -> Any:
 
 
 def _scatter(container: Any, source: Any) -> None:
-    components = math.prod(container.element_shape)
-    kernel = _copy_elements if not container.element_shape else _scatter_components if components <= _UNROLLED else _scatter_long_elements
-    kernel(_as_argument(container), source)
+    (_scatter_components if container.element_shape else _copy_elements)(_as_argument(container), source)
 
 
 def copy_from_device(container: Any, given: Any) -> bool:
@@ -138,6 +130,18 @@ def fill(container: Any, element: np.ndarray) -> bool:
     return True
 
 
+def _gather(container: Any, target: Any) -> None:
+    (_gather_components if container.element_shape else _copy_elements)(target, _as_argument(container))
+
+
+def copy_to_tensor(container: Any, tensor: Any) -> bool:
+    """Copies the elements to a tensor on the same GPU, of the same shape; False if a kernel cannot."""
+    if not _is_plain(container):
+        return False
+    _gather(container, tensor)
+    return True
+
+
 def pack(container: Any) -> Any:
     """Returns a container of scalars with the elements row by row; None if they lie so already, or the host is faster."""
     if not _is_plain(container) or _count_bytes(container) < _FEW:
@@ -147,7 +151,5 @@ def pack(container: Any) -> Any:
     if list(strides) == list(steps)[-2::-1]:
         return None
     packed = qd.ndarray(container._dtype, shape)
-    components = math.prod(container.element_shape)
-    kernel = _copy_elements if not container.element_shape else _gather_components if components <= _UNROLLED else _gather_long_elements
-    kernel(packed, _as_argument(container))
+    _gather(container, packed)
     return packed

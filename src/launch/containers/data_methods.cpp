@@ -209,9 +209,17 @@ static bool hasBytesOf(const Tensor &tensor, const ExternalArray &array) {
   const layout::ValueType &element = layout.element;
   const auto rank = int(layout.extents.size());
   const int64_t shape[] = {element.rows, element.columns};
-  return array.isPacked && array.scalar == element.scalar && array.rank == rank + element.rank && tensor.buffer->isWritable() &&
+  return array.isPacked && array.scalar == element.scalar && array.rank == rank + element.rank &&
          std::equal(layout.extents.begin(), layout.extents.end(), array.extents) &&
          std::equal(shape, shape + element.rank, array.extents + rank) && isRowMajor(layout);
+}
+
+/// Copies bytes on the device, ordered with the stream in which the library of an array queues its accesses.
+static void copyOnDevice(runtime::DeviceMemory &memory, const ExternalArray &array, void *to, const void *from, size_t bytes) {
+  const std::shared_ptr<runtime::Device> device = getState().device;
+  if (array.stream) device->getStreams()->order(array.stream, nullptr);
+  memory.copy(to, from, bytes);
+  if (array.stream) device->getStreams()->order(nullptr, array.stream);
 }
 
 /// Copies an array whose bytes are those of the container; false for any other. Saves 0.1 us for each small array, as much as its copy
@@ -222,16 +230,15 @@ static bool copyBytes(PyObject *self, const ExternalArray &array) {
   unsigned char *target = tensor.data + tensor.range.begin;
   const bool isSeparate = array.data >= target + bytes || target >= array.data + bytes;
   runtime::DeviceMemory *memory = tensor.buffer->getMemory();
-  if (!hasBytesOf(tensor, array) || !isSeparate || (array.device >= 0 && !(memory && memory->getOrdinal() == array.device))) return false;
+  if (!tensor.buffer->isWritable() || !hasBytesOf(tensor, array) || !isSeparate ||
+      (array.device >= 0 && !(memory && memory->getOrdinal() == array.device)))
+    return false;
   noteHostWrite(self, Py_None);
   requireAlive(self); // Python code has observed the write
   const runtime::BufferRef held = tensor.buffer;
   if (!bytes) return true;
   if (array.device >= 0) {
-    const std::shared_ptr<runtime::Device> device = getState().device;
-    if (array.stream) device->getStreams()->order(array.stream, nullptr);
-    memory->copy(target, array.data, bytes);
-    if (array.stream) device->getStreams()->order(nullptr, array.stream);
+    copyOnDevice(*memory, array, target, array.data, bytes);
   } else if (memory) {
     writeMemory(*memory, target, array.data, bytes);
   } else {
@@ -328,6 +335,23 @@ Ref copyToNumpy(PyObject *self) {
   packed.componentStride = int64_t(getByteSize(element.scalar));
   copyElements(getElements(packed, data), getElements(split, tensor.data));
   return array;
+}
+
+/// _copy_to(array): copies the bytes of the elements to an array of another library on the same device; False if they are not the same.
+PyObject *copyTo(PyObject *self, PyObject *given) {
+  return guard([&] {
+    requireAlive(self);
+    ExternalArray array;
+    runtime::DeviceMemory *memory = getTensor(self).buffer->getMemory();
+    if (!memory || tensorObject(self).isSparse || isQuantized(getTensor(self)) || !readExternal(given, array)) return Py_NewRef(Py_False);
+    requireAlive(self);
+    const Tensor &tensor = getTensor(self);
+    if (array.device != memory->getOrdinal() || !hasBytesOf(tensor, array)) return Py_NewRef(Py_False);
+    const runtime::BufferRef held = tensor.buffer;
+    const auto bytes = size_t(tensor.range.end - tensor.range.begin);
+    if (bytes) copyOnDevice(*memory, array, array.data, tensor.data + tensor.range.begin, bytes);
+    return Py_NewRef(Py_True);
+  });
 }
 
 /// _copy_out(): as `copyToNumpy`; None instead of nothing.

@@ -370,6 +370,7 @@ void addTensorTypes(PyObject *module) {
       {"_flush", flushElements, METH_VARARGS, "Write the result of `_fetch` back to a device."},
       {"_try_fill", tryFill, METH_O, "Fill with a number or an element in memory; False when that needs a conversion."},
       {"_try_copy", tryCopy, METH_O, "Copy from a container or array of the same shape and type; False when that needs a conversion."},
+      {"_copy_to", copyTo, METH_O, "Copy the bytes to an array of another library on the same device; False if they differ in kind."},
       {"_copy_out", copyOut, METH_NOARGS, "The elements as a new NumPy array; None when that needs a conversion."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Place a container that was made without a shape in memory."},
       {"_mark_shadow", markShadow, METH_O, "Mark the container as a shadow of another one: 1 its gradient, 2 its tangent."},

@@ -93,6 +93,7 @@ bool isPacked(const runtime::Tensor &tensor);
 // data_methods.cpp
 PyObject *tryFill(PyObject *self, PyObject *value);
 PyObject *tryCopy(PyObject *self, PyObject *other);
+PyObject *copyTo(PyObject *self, PyObject *array);
 PyObject *copyOut(PyObject *self, PyObject *);
 /// Sets every component to a number; false when `value` is no number, or when the memory of a device does not allow it.
 bool fillWithNumber(PyObject *self, PyObject *value);

@@ -43,8 +43,9 @@ def driver_library(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[hand_made.FakeDriver]:
-    """The runtime on a GPU that is none."""
+    """The runtime on a GPU that is none, where arrays take the way through the host, because it runs no PTX."""
     monkeypatch.setenv("QD_CUDA_DRIVER", driver_library)
+    monkeypatch.setattr("quadrants._library.device_copies._is_plain", lambda _: False)
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
     fake = hand_made.FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
     fake.bytes_available, fake.link_failure = 1 << 30, 0
