@@ -60,7 +60,6 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 _LAZY_NAMES = {
     "linalg": "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig",
     "_viz.gui": "GUI",
-    "_library.math_functions": "log10",
     "_library.indices": "get_addr rescale_index",
     "_quantized.fields": "BitpackedFields",
     "_sparse.trees": "activate append deactivate is_active length",

@@ -15,7 +15,7 @@ exp, exp2, ffs, floor, isinf, isnan, log, log2 = (_TABLE[name] for name in "exp 
 max, min, popcnt, pow, round, rsqrt, sin, sinh = (_TABLE[name] for name in "max min popcnt pow round rsqrt sin sinh".split())
 sqrt, tan, tanh, trunc, fma, erf, erfc, ldexp = (_TABLE[name] for name in "sqrt tan tanh trunc fma erf erfc ldexp".split())
 acosh, asinh, atanh, cbrt = (_TABLE[name] for name in "acosh asinh atanh cbrt".split())
-copysign, expm1, hypot, log1p = (_TABLE[name] for name in "copysign expm1 hypot log1p".split())
+copysign, expm1, hypot, log1p, log10 = (_TABLE[name] for name in "copysign expm1 hypot log1p log10".split())
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 
 vec2, vec3, vec4 = (_vector(n, float) for n in (2, 3, 4))

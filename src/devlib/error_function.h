@@ -10,21 +10,18 @@
 
 namespace qd::devlib {
 
+/// erf(x) / x - 1 for |x| <= 1. f64 expands around z = 1/2, because the terms cancel less there.
+QD_INLINE F32 erfRatio(F32 x) {
+  return polynomial(x * x, 0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2d1p-4f, -0x1.b7fabap-6f, 0x1.54127p-8f, -0x1.a45088p-11f,
+                    0x1.4a569p-14f);
+}
+QD_INLINE F64 erfRatio(F64 x) {
+  return polynomial(fma(x, x, F64(-0.5)), -0x1.1ae14dc34815bp-5, -0x1.1fd16292151fdp-2, 0x1.454368017b0d5p-4, -0x1.2b902b7b2f2cep-6,
+                    0x1.c82aa249a98b3p-9, -0x1.263991b7f7bdfp-11, 0x1.4866392f3bae4p-14, -0x1.429e93fffc20dp-17, 0x1.1ad510e966d33p-20,
+                    -0x1.bf8cf94c62975p-24, 0x1.4417932629788p-27, -0x1.acdff00728806p-31);
+}
 /// erf(x) for |x| <= 1.
-QD_INLINE F32 erfSmall(F32 x) {
-  F32 z = x * x;
-  return fma(
-      x, polynomial(z, 0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2d1p-4f, -0x1.b7fabap-6f, 0x1.54127p-8f, -0x1.a45088p-11f, 0x1.4a569p-14f),
-      x);
-}
-QD_INLINE F64 erfSmall(F64 x) {
-  F64 z = x * x;
-  return fma(x,
-             polynomial(z, 0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042b3p-4, -0x1.b82ce31284ep-6, 0x1.565bcd0dbaa38p-8,
-                        -0x1.c02db3dac435fp-11, 0x1.f9a321d5b8e1ep-14, -0x1.f4d1e3183f7aep-17, 0x1.b9df224ca4b97p-20,
-                        -0x1.5f1ecb6f0764cp-23, 0x1.f7b4bf3b13964p-27, -0x1.389d4f2641625p-30, 0x1.05ffd737fb32ep-34),
-             x);
-}
+template <class F> QD_INLINE F erfSmall(F x) { return fma(x, erfRatio(x), x); }
 
 /// erfc(x) for x >= 0.5; for x > 28 it is 0 in both formats.
 QD_INLINE F64 erfcLarge(F64 x) {
@@ -72,7 +69,8 @@ template <class F> QD_INLINE F erf(F x) {
 
 QD_INLINE F64 erfc(F64 x) {
   F64 magnitude = abs(x), large = erfcLarge(magnitude);
-  return select(magnitude < 0.5, 1 - erfSmall(x), select(x < 0, 2 - large, large));
+  Pair<F64> rest = addOrdered(F64(1), -x);
+  return select(magnitude < 0.75, rest.high + fma(-x, erfRatio(x), rest.low), select(x < 0, 2 - large, large));
 }
 QD_INLINE F32 erfc(F32 x) {
   F32 magnitude = abs(x);

@@ -1,4 +1,4 @@
-// logarithm.h: log, log2, pow
+// logarithm.h: log, log2, log10, pow
 //
 // x = 2^n * m with m in [sqrt(1/2), sqrt(2)), f = m - 1. f32 uses a polynomial in f, f64 the series of 2 atanh(s) with s = f / (2 + f). pow
 // computes log2(x) to 2^-66 as a pair (f32: in f64 arithmetic), multiplies it by y exactly, and raises 2 to the result. Arguments that are
@@ -9,15 +9,16 @@
 
 namespace qd::devlib {
 
-/// x = 2^exponent * (1 + fraction).
+/// x = 2^exponent * (1 + fraction); `power` is the exponent as an integer.
 template <class F> struct LogParts {
   F exponent, fraction;
+  BitsOf<F> power;
 };
 
 template <class F> QD_INLINE LogParts<F> splitLog(F x) {
   constexpr auto kSqrtHalf = pick<F>(0x3f3504f3, 0x3fe6a09e667f3bcd);
   BitsOf<F> bits = toBits(x), n = (bits - kSqrtHalf) >> Format<F>::kFractionBits;
-  return {convert<F>(n), fromBits(bits - (n << Format<F>::kFractionBits)) - 1};
+  return {convert<F>(n), fromBits(bits - (n << Format<F>::kFractionBits)) - 1, n};
 }
 
 /// (log(1 + f) - f) / f^2
@@ -66,12 +67,23 @@ QD_INLINE Pair<F64> logPair(F64 f) {
   return {sum.high, sum.low + (logRest(f, 0.5 * square.high) - 0.5 * square.low)};
 }
 
-template <class F> QD_INLINE F log2Inside(F x, F more) {
+/// The logarithms of e and of 2 to a base. Products of an exponent and kTwoHigh are exact.
+template <class F> struct Base2 : Log2E<F> {
+  static constexpr auto kTwoHigh = pick<F>(1.0f, 1.0), kTwoLow = pick<F>(0.0f, 0.0);
+};
+template <class F> struct Base10 {
+  static constexpr auto kHigh = pick<F>(0x1.bcb7b2p-2f, 0x1.bcb7b1526e50ep-2), kLow = pick<F>(-0x1.5b235ep-27f, 0x1.95355baaafad3p-57);
+  static constexpr auto kTwoHigh = pick<F>(0x1.344p-2f, 0x1.34413509f7p-2), kTwoLow = pick<F>(0x1.3509f8p-18f, 0x1.3fde623e2566bp-43);
+};
+
+template <template <class> class Base, class F> QD_INLINE F logToBase(F x, F more) {
+  using B = Base<F>;
   LogParts<F> parts = splitLog(x);
-  Pair<F> logarithm = logPair(parts.fraction);
-  Pair<F> linear = multiplyExactly(logarithm.high, F(Log2E<F>::kHigh));
-  Pair<F> sum = addOrdered(parts.exponent + more, linear.high);
-  F tail = linear.low + fma(logarithm.high, F(Log2E<F>::kLow), logarithm.low * Log2E<F>::kHigh);
+  F n = parts.exponent + more;
+  Pair<F> logarithm = logPair(parts.fraction), linear = multiplyExactly(logarithm.high, F(B::kHigh));
+  Pair<F> sum = addOrdered(n * B::kTwoHigh, linear.high);
+  F tail = linear.low + fma(logarithm.high, F(B::kLow), logarithm.low * B::kHigh);
+  if constexpr (B::kTwoLow != 0) tail = fma(n, F(B::kTwoLow), tail);
   return sum.high + (sum.low + tail);
 }
 
@@ -93,9 +105,9 @@ template <class F> QD_COLD F logOutside(F x) {
   Pair<F> scaled = scaleDenormal(x);
   return fixLog(x, logInside(scaled.high, scaled.low));
 }
-template <class F> QD_COLD F log2Outside(F x) {
+template <template <class> class Base, class F> QD_COLD F logToBaseOutside(F x) {
   Pair<F> scaled = scaleDenormal(x);
-  return fixLog(x, log2Inside(scaled.high, scaled.low));
+  return fixLog(x, logToBase<Base>(scaled.high, scaled.low));
 }
 
 template <class F> QD_INLINE F log(F x) {
@@ -104,8 +116,13 @@ template <class F> QD_INLINE F log(F x) {
 }
 
 template <class F> QD_INLINE F log2(F x) {
-  if (any(!isNormalPositive(x))) return log2Outside(x);
-  return log2Inside(x, F(0));
+  if (any(!isNormalPositive(x))) return logToBaseOutside<Base2>(x);
+  return logToBase<Base2>(x, F(0));
+}
+
+template <class F> QD_INLINE F log10(F x) {
+  if (any(!isNormalPositive(x))) return logToBaseOutside<Base10>(x);
+  return logToBase<Base10>(x, F(0));
 }
 
 /// log2(x) for normal positive x, to about 2^-66 of its size.

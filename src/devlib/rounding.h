@@ -18,13 +18,20 @@ QD_INLINE F64 rsqrt(F64 x) {
   return select(small, y * 0x1p100, y);
 }
 
+/// a^2 + b^2 for a >= b; f64 rounds once.
+QD_INLINE F32 sumSquares(F32 a, F32 b) { return fma(a, a, b * b); }
+QD_INLINE F64 sumSquares(F64 a, F64 b) {
+  Pair<F64> first = multiplyExactly(a, a), second = multiplyExactly(b, b), sum = addOrdered(first.high, second.high);
+  return sum.high + (sum.low + (first.low + second.low));
+}
+
 /// The root of a sum of squares, scaled where a square would overflow or lose digits. An infinity prevails over NaN, as in C.
 template <class F> QD_INLINE F hypot(F x, F y) {
   constexpr auto kUp = pick<F>(0x1p90f, 0x1p700), kDown = pick<F>(0x1p-90f, 0x1p-700);
   F a = select(abs(x) > abs(y), abs(x), abs(y)), b = select(abs(x) > abs(y), abs(y), abs(x));
   auto isBig = a > (pick<F>(F(0x1p60f), F(0x1p500))), isSmall = a < (pick<F>(F(0x1p-40f), F(0x1p-400)));
   F factor = select(isBig, F(kDown), select(isSmall, F(kUp), F(1))), back = select(isBig, F(kUp), select(isSmall, F(kDown), F(1)));
-  F value = back * sqrt(fma(a * factor, a * factor, b * factor * (b * factor)));
+  F value = back * sqrt(sumSquares(a * factor, b * factor));
   return select((a == Format<F>::kInfinity) | (b == Format<F>::kInfinity), F(Format<F>::kInfinity), value);
 }
 

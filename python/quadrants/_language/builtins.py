@@ -168,8 +168,8 @@ def _default_real(x: np.ndarray) -> np.ndarray:
 
 # Operators that are called by name; the others have symbols. Their documentation and meaning are those of builtins.def.
 _OPERATORS = {
-    "x": "abs sqrt rsqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log1p erf erfc "
-    "isnan isinf popcnt clz ffs", "x dtype?": "floor ceil round trunc", "x1 x2": "atan2 hypot copysign raw_div raw_mod bit_shr",
+    "x": "abs sqrt rsqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p erf "
+    "erfc isnan isinf popcnt clz ffs", "x dtype?": "floor ceil round trunc", "x1 x2": "atan2 hypot copysign raw_div raw_mod bit_shr",
     "base exponent": "pow", "x n": "ldexp", "x y z": "fma", "*args": "max min",
 }  # fmt: skip
 

@@ -1,21 +1,11 @@
-"""Functions of `qd.math` that are composed of builtins. Operands are scalars or vectors; integers become floats, as for builtins.
-
-Constants are made from the operand (`qd.one(x) * 10`) if their value is not exact in f32, so that f64 retains its precision whatever
-`default_fp` is. Errors are a few units in the last place: docs/design/device_math.md.
-"""
+"""Functions of `qd.math` that are composed of builtins. Operands are scalars or vectors; integers become floats, as for builtins."""
 
 import quadrants as qd
 
 __all__ = [
-    "bit_reverse", "ctz", "faceforward", "log10", "quat_conjugate", "quat_from_axis_angle", "quat_from_matrix",
+    "bit_reverse", "ctz", "faceforward", "quat_conjugate", "quat_from_axis_angle", "quat_from_matrix",
     "quat_mul", "quat_rotate", "quat_to_matrix", "rot_axis_angle", "rotl", "rotr", "saturate",
 ]  # fmt: skip
-
-
-@qd.pyfunc
-def log10(x):
-    """Return the logarithm of x to base 10."""
-    return qd.log(x) / qd.log(qd.one(x) * 10)
 
 
 @qd.pyfunc

@@ -108,6 +108,7 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "exp2": (lambda r, x: r * math.log(2.0),),
     "log": (lambda r, x: 1.0 / x,),
     "log2": (lambda r, x: 1.0 / (x * math.log(2.0)),),
+    "log10": (lambda r, x: 1.0 / (x * math.log(10.0)),),
     "log1p": (lambda r, x: 1.0 / (1.0 + x),),
     "expm1": (lambda r, x: r + 1.0,),
     "asinh": (lambda r, x: apply("rsqrt", 1.0 + x * x),),

@@ -77,6 +77,7 @@ Partial deriveUnary(UnaryKind kind, Formula f, Value x, Value y) {
   case UnaryKind::exp2: return unbounded(f.mul(y, f.constant(std::numbers::ln2)));
   case UnaryKind::log: return unbounded(f.reciprocal(x));
   case UnaryKind::log2: return unbounded(f.div(f.constant(std::numbers::log2e), x));
+  case UnaryKind::log10: return unbounded(f.div(f.constant(std::numbers::log10e), x));
   case UnaryKind::log1p: return unbounded(f.reciprocal(f.binary(BinaryKind::add, x, f.constant(1))));
   case UnaryKind::expm1: return unbounded(f.binary(BinaryKind::add, y, f.constant(1)));
   case UnaryKind::asinh: return bounded(f.unary(UnaryKind::rsqrt, f.onePlusSquare(x)));

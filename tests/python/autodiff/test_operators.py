@@ -50,7 +50,7 @@ def _samples(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Numbers in the domain, away from kinks."""
     random = np.random.default_rng(seed)
     values = random.uniform(0.3, 0.8, (3, *shape))
-    if name in ("asin", "acos", "log", "log2", "sqrt", "rsqrt", "pow"):
+    if name in ("asin", "acos", "log", "log2", "log10", "sqrt", "rsqrt", "pow"):
         return values
     return values * random.choice([-1, 1], values.shape)
 

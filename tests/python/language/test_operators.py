@@ -26,7 +26,8 @@ SYMBOLS = {
     **{name: f"qd.math.{name}(x)" for name in "atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs".split()},
 }  # fmt: skip
 TRANSCENDENTAL = set(
-    "sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 atan2 pow log1p expm1 asinh acosh atanh cbrt hypot".split()
+    "sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 log10 atan2 pow log1p expm1 asinh acosh atanh cbrt "
+    "hypot".split()
 )
 
 
