@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_606, "python": 18_701}
+TOTALS = {"src": 48_644, "python": 18_698}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
@@ -28,29 +28,29 @@ BUDGETS = {
     "src/backends": 10_182,
     "src/bindings": 666,
     "src/codegen": 7_782,
-    "src/devlib": 1_323,
+    "src/devlib": 1_359,
     "src/frontend": 10_697,
-    "src/ir": 937,
+    "src/ir": 938,
     "src/launch": 7_278,
     "src/layout": 143,
-    "src/passes": 5_772,
+    "src/passes": 5_773,
     "src/runtime": 1_980,
     "src/support": 658,
     "src/tools": 201,
-    "python/quadrants": 1_013,  # modules directly in the package
+    "python/quadrants": 1_012,  # modules directly in the package
     "python/quadrants/_base": 1_200,
     "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_328,
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_166,
-    "python/quadrants/_library": 566,
+    "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_177,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_674,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_189,
+    "python/quadrants/interpreter": 3_190,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 636,
