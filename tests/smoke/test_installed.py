@@ -161,6 +161,19 @@ def test_random_numbers() -> None:
     assert abs(values.mean() - 0.5) < 0.01 and values.std() > 0.28
 
 
+def test_clocks() -> None:
+    @qd.kernel
+    def measure(values: qd.types.ndarray(dtype=qd.f64, ndim=1)) -> qd.i64:
+        begin = qd.clock_counter()
+        for i in values:
+            values[i] = qd.sin(values[i])
+        return qd.clock_counter() - begin
+
+    values = np.zeros(100_000)
+    measure(values)
+    assert 0 < measure(values) / qd.clock_freq_hz() < 10
+
+
 def test_gradients() -> None:
     x, loss = qd.field(qd.f64, shape=3, needs_grad=True), qd.field(qd.f64, shape=(), needs_grad=True)
 

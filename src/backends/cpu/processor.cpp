@@ -47,7 +47,6 @@ static Processor describe(llvm::Triple triple, std::string name, const llvm::Str
   passes::TargetTraits &traits = processor.traits;
   if (processor.triple.isAArch64()) {
     traits.hasFma = true;
-    traits.hasCycleCounter = false;
     traits.hasF16Arithmetic = has.lookup("fullfp16");
     return processor;
   }
