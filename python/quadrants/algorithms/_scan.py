@@ -3,6 +3,7 @@
 import quadrants as qd
 
 from .._base import device as _device
+from .._base.dtypes import find_dtype
 from ..simt import block
 from ..simt._primitives import thread_idx
 from ._blocks import Constant, at, block_count, check_fold, identity, specialize_folds
@@ -16,6 +17,7 @@ from ._tiles import (
     fold_before,
     from_word,
     get_rows,
+    peek,
     publish,
     rows_of,
     scan_lanes,
@@ -117,7 +119,8 @@ def _scan_run(arr, out, first, end, before, op: Constant, inclusive: Constant):
 def _scan_on_threads(arr, out, scratch, n, dtype: Constant, op: Constant, inclusive: Constant):
     """Each thread takes the next chunk, which its cache holds: it folds the chunk, waits for the fold of those before, and scans it.
 
-    A chunk is cut into runs that are scanned side by side, so that a processor has several additions under way.
+    A chunk is cut into runs that are scanned side by side, so that a processor has several additions under way. One of integers, in which
+    no order of the additions shows, is scanned without a fold of its own if that of the chunks before is there.
     """
     size = qd.static(_RUNS * _RUN)
     clear_words(scratch, qd.select(n > size, 2 * ((n - 1) // size) + 3, 0))
@@ -129,12 +132,17 @@ def _scan_on_threads(arr, out, scratch, n, dtype: Constant, op: Constant, inclus
         first = chunk * size
         left = n - first
         before = dtype(qd.static(identity(op, dtype)))
-        if chunk == 0 or left < size:
+        is_next = chunk == 0
+        if qd.static(not find_dtype(dtype).is_real):
+            if chunk > 0:
+                low, high = peek(scratch, 2 * chunk - 1, True, dtype)
+                is_next = low != 0 and high != 0
+        if is_next or left < size:
             if chunk > 0:
                 before = wait(scratch, 2 * chunk - 1, dtype)
             before = _scan_run(arr, out, first, first + qd.min(left, size), before, op, inclusive)
             if left > size:
-                publish(scratch, 1, before, dtype)
+                publish(scratch, 2 * chunk + 1, before, dtype)
         else:
             running = qd.Vector.zero(dtype, _RUNS)
             for k in qd.static(range(_RUNS)):
