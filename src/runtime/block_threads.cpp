@@ -17,6 +17,7 @@
 #include <new>
 #include <optional>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,9 @@ namespace qd::runtime {
 
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
+constexpr size_t kStackBytes = 256 << 10;
+/// A page below each stack, where an overflow is a fault.
+const auto guardBytes = size_t(sysconf(_SC_PAGE_SIZE));
 /// Each stack takes two mappings of the process, of which Linux allows 65,530.
 constexpr int64_t kMaxThreads = 16384;
 
@@ -190,7 +193,7 @@ thread_local Runner *running = nullptr;
 
 void enterThread() { running->enter(); }
 
-void *Runner::getStack() const { return static_cast<char *>(current->stack) + kGuardBytes; }
+void *Runner::getStack() const { return static_cast<char *>(current->stack) + guardBytes; }
 
 Runner::~Runner() = default;
 
@@ -213,7 +216,7 @@ void Runner::makeThreads(size_t wanted) {
       thread->stack = nullptr;
       throw std::bad_alloc();
     }
-    mprotect(thread->stack, kGuardBytes, PROT_NONE);
+    mprotect(thread->stack, guardBytes, PROT_NONE);
     thread->runner = this;
     threads.push_back(std::move(thread));
   }
@@ -373,7 +376,7 @@ int32_t mustStop(QdKernelContext *context) { return running ? running->mustStop(
 
 std::pair<void *, size_t> getBlockThreadStack() {
   if (!running) return {};
-  return {running->getStack(), kStackBytes - kGuardBytes};
+  return {running->getStack(), kStackBytes - guardBytes};
 }
 
 void setSubgroupSize(int size) { subgroupSize = size; }
