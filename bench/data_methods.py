@@ -10,7 +10,7 @@ that import either package (by default this one); torch's methods are left out i
 do. With `--arch cuda` the arrays of torch's methods and of the peers are tensors on the GPU, and `to_numpy`, `from_numpy` copy between
 the GPU and the host. With `--worst 1.0` only the rows above that ratio are printed. `--out` names a JSON file that gets all rows,
 as bench/results/data_methods.json: f32, f64, i32 and u8 on 2 shared cores of a Zen 4; rows above 1.1 were measured again with 5 to 9
-rounds, which some of them passed.
+rounds, which some of them passed. bench/results/data_methods_h200.json is the same on a GPU.
 """
 
 import argparse

@@ -164,15 +164,23 @@ Address Memory::tryAllocate(size_t bytes) {
   return address;
 }
 
-runtime::BufferRef Memory::allocate(size_t bytes) {
-  Scope scope(*this);
-  if (bytes > SIZE_MAX - kPaddingBytes) bytes = SIZE_MAX - kPaddingBytes;
-  Address address = tryAllocate(bytes + kPaddingBytes);
+Address Memory::allocateBlock(size_t bytes) {
+  const size_t size = pool ? KeptBlocks::round(bytes) : 0;
+  if (Address address = size ? keptBlocks.take(size) : 0) return address;
+  Address address = tryAllocate(size ? size : bytes);
   if (!address) {
     // Blocks that kernels still use are freed when the kernels end.
     trim();
-    address = tryAllocate(bytes + kPaddingBytes);
+    address = tryAllocate(size ? size : bytes);
   }
+  if (address && size) keptBlocks.add(address, size);
+  return address;
+}
+
+runtime::BufferRef Memory::allocate(size_t bytes) {
+  Scope scope(*this);
+  if (bytes > SIZE_MAX - kPaddingBytes) bytes = SIZE_MAX - kPaddingBytes;
+  Address address = allocateBlock(bytes + kPaddingBytes);
   if (!address) {
     size_t free = 0, total = 0;
     api.getMemoryInfo(&free, &total);
@@ -217,11 +225,14 @@ void Memory::release(void *data) noexcept {
       api.release(Address(data));
       return;
     }
+    if (keptBlocks.keep(Address(data))) return;
     pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
   } catch (const Error &) {} // the driver has shut down already
 }
 
 void Memory::trim() {
+  Scope scope(*this);
+  for (Address address : keptBlocks.drop()) api.releaseAsync(address, nullptr);
   synchronize();
   if (pool) check(api.trimPool(pool, 0), "release memory");
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "backends/gpu/device_api.h"
+#include "backends/gpu/device_blocks.h"
 #include "backends/gpu/device_order.h"
 #include "runtime/buffer.h"
 
@@ -95,6 +96,7 @@ private:
   void warmUp();
   void release(void *data) noexcept override;
   Address tryAllocate(size_t bytes);
+  Address allocateBlock(size_t bytes);
   unsigned char *allocateShared(size_t bytes);
   void releaseShared(unsigned char *data, size_t bytes);
   bool isUsable() const;
@@ -116,6 +118,7 @@ private:
   Function conditionSetter = nullptr; ///< as long as the context
   std::mutex managing;
   std::set<void *> managed; ///< blocks that the driver provides at the first access
+  KeptBlocks keptBlocks;
   std::mutex staging;
   Stage stages[2];
   size_t stageBytes = 0; ///< per block

@@ -144,27 +144,3 @@ def test_wrong_shapes_raise_as_on_the_cpu() -> None:
         x.from_numpy(y)
     with pytest.raises(ValueError, match="copy_from shape mismatch"):
         x.copy_from(LAYOUTS["scalar"](qd.f32))
-
-
-def test_a_tensor_on_the_gpu_gives_and_takes_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU that torch computes on")
-    monkeypatch.delenv("QD_ARCH")
-    qd.init(arch=qd.cuda, log_level="error")
-    stream = torch.cuda.Stream()
-    for layout, place in itertools.product(LAYOUTS, (None, stream)):
-        x = LAYOUTS[layout](qd.f32)
-        for dtype in (torch.float32, torch.float64, torch.int32):
-            with torch.cuda.stream(place):
-                source = torch.arange(x.to_numpy().size, dtype=dtype, device="cuda").reshape(x.shape + x.element_shape) % 1000
-                x.from_torch(source + 1)
-                taken = x.to_torch()
-                source.zero_()
-            assert taken.is_contiguous() and taken.device.type == "cuda" and taken.dtype is torch.float32
-            np.testing.assert_array_equal(x.to_numpy(), taken.cpu().numpy())
-            np.testing.assert_array_equal(x.to_numpy().ravel(), np.arange(taken.numel()) % 1000 + 1)
-        if layout not in ("with an offset",):
-            part = x[::2, ::-1]
-            np.testing.assert_array_equal(part.to_torch().cpu().numpy(), part.to_numpy())
-            part.from_torch(torch.flip(part.to_torch(), (0,)).expand(part.to_torch().shape))

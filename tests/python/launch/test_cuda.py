@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import subprocess
@@ -147,11 +148,28 @@ def test_without_the_option_graph_tasks_are_launched_one_by_one(launching: Any, 
 
 
 def test_numpy_arrays_are_copied_in_and_what_is_written_comes_back(launching: Any) -> None:
-    array = np.arange(100_000, dtype=np.float32)
+    array = np.arange(1_000_000, dtype=np.float32)
     before = launching.bytes_in_use
     add(array, 1)
-    assert np.array_equal(array, np.arange(1, 100_001, dtype=np.float32))
-    assert launching.bytes_in_use - before < 4 * 100_000
+    assert np.array_equal(array, np.arange(1, 1_000_001, dtype=np.float32))
+    assert launching.bytes_in_use - before < 4 * 1_000_000
+
+
+def test_small_blocks_are_kept_until_memory_is_short(driver: Any) -> None:
+    x = qd.ndarray(qd.f32, (1000,))
+    x.fill(3)
+    del x
+    gc.collect()
+    allocations, before = driver.allocations, driver.bytes_in_use
+    for _ in range(5):
+        y = qd.ndarray(qd.i32, (990,))  # the same number of blocks of 512 bytes
+        assert not y.to_numpy().any()
+        y.fill(7)
+        del y
+    assert driver.allocations == allocations and driver.bytes_in_use == before
+    driver.bytes_available = driver.bytes_in_use + (3 << 20)
+    large = qd.ndarray(qd.u8, ((3 << 20) + 1000,))
+    assert driver.bytes_in_use < before + (3 << 20) + 2000 and not large.to_numpy().any()
 
 
 def test_numpy_arrays_that_are_only_read_do_not_come_back(compiler: Any, driver: Any) -> None:
