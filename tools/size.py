@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_645, "python": 18_705}
+TOTALS = {"src": 48_722, "python": 18_705}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
-    "src/backends": 10_181,
+    "src/backends": 10_258,
     "src/bindings": 666,
     "src/codegen": 7_782,
     "src/devlib": 1_359,
