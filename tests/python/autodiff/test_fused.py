@@ -116,7 +116,7 @@ def test_gradient_is_zero_until_the_tape_ends():
         lambda: x.grad.to_numpy().tolist() == [0.0, 0.0],
         lambda: x.grad[1] == 0.0,
         lambda: x.grad.to_torch().tolist() == [0.0, 0.0] if pytest.importorskip("torch") else True,
-        lambda: qd.cfg.arch == "cuda" or np.asarray(memoryview(x.grad)).tolist() == [0.0, 0.0],
+        lambda: not hasattr(x.grad, "__array_interface__") or np.asarray(memoryview(x.grad)).tolist() == [0.0, 0.0],
     ]
     for look_at in looks:
         square._ends_tapes = None

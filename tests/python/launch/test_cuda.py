@@ -446,8 +446,9 @@ qd.init(arch=qd.gpu)
 print(qd.cfg.arch.name)
 qd.init(arch=[qd.cuda, qd.python], log_level="error")
 """
-    missing = {**os.environ, "QD_CUDA_DRIVER": str(tmp_path / "none.so"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run([sys.executable, "-c", program], env=missing, capture_output=True, text=True, check=True)
+    none = str(tmp_path / "none.so")  # nor one for Vulkan
+    missing = {"QD_CUDA_DRIVER": none, "VK_DRIVER_FILES": none, "VK_ICD_FILENAMES": none, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", program], env={**os.environ, **missing}, capture_output=True, text=True, check=True)
     assert "Arch=[Arch.cuda] is not supported (cuda: there is no NVIDIA driver" in run.stdout
     assert "falling back to CPU" in run.stderr and run.stderr.count("\n") == 1
     assert run.stdout.split()[-1] == qd.cpu.name
