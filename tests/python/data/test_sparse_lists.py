@@ -229,6 +229,7 @@ def test_cells_have_an_index_for_each_axis():
 
 def test_the_conversions_of_quantized_elements_pass_the_checks_of_debug_mode(arch, capfd):
     qd.init(arch=arch, debug=True, log_level="warn")
+    capfd.readouterr()  # what it says of the device
     quant = qd.types.quant
     kinds = [quant.int(7), quant.int(9, signed=False), quant.fixed(6, max_value=2.0), quant.float(exp=4, frac=5)]
     fields, packed = [qd.field(kind) for kind in kinds], qd.BitpackedFields(32)
