@@ -65,11 +65,7 @@ bool Conversions::isTrue(const Operand &value) {
     fail(error::kType, "conditions must be an integer; found " + describe(value));
   int result = PyObject_IsTrue(known(value).ptr());
   if (result < 0) throw nb::python_error();
-  // Only plain data are compared as a whole, as an empty collection is: any other one must have a first item.
-  if (object && (hasIndexedItems(value) || PyDict_Check(object->object.ptr())) && !session.python.isPlainData(object->object)) {
-    auto kind = PyDict_Check(object->object.ptr()) ? PathStep::Kind::Entry : PathStep::Kind::Item;
-    session.tracker.depend(session.tracker.getStep(object->path, kind, "", 0), artifact::Dependency::Kind::Type);
-  }
+  if (object) collections().dependOnLength(*object, /*isTruth=*/true);
   return result == 1;
 }
 

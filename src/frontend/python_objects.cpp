@@ -68,6 +68,8 @@ PythonObjects::PythonObjects() {
   for (const nb::object &type : {host.numpyGeneric, host.numpyArray, values.dataType, values.matrix, values.matrixType, host.enumeration})
     if (type) plain.append(type);
   host.plain = nb::tuple(plain);
+  host.wrappers.append(nb::borrow(reinterpret_cast<PyObject *>(&PyDictProxy_Type)));
+  for (const char *name : {"UserDict", "UserList", "ChainMap"}) host.wrappers.append(nb::module_::import_("collections").attr(name));
   host.builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
 }
 
@@ -102,6 +104,10 @@ nb::object PythonObjects::toPythonScalar(nb::handle object) const {
   return isInstance(object, host.numpyGeneric) ? getAttribute(object, names.item)() : nb::borrow(object);
 }
 
+bool PythonObjects::isWrapper(nb::handle object) const {
+  return llvm::any_of(host.wrappers, [&](nb::handle type) { return object.type().is(type); });
+}
+
 bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   PyObject *ptr = object.ptr();
   int isPlain = PyObject_IsInstance(ptr, host.plain.ptr());
@@ -109,6 +115,10 @@ bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   if (isPlain) return true;
   if (depth > 16) return false;
   if (PyDict_Check(ptr)) return isPlainData(nb::steal(PyDict_Items(ptr)), depth + 1);
+  if (isWrapper(object)) {
+    const bool isMapping = findAttribute(object, nb::str("keys")).is_valid();
+    return isPlainData(checked(isMapping ? PyMapping_Items(ptr) : PySequence_List(ptr)), depth + 1);
+  }
   return (PyTuple_Check(ptr) || PyList_Check(ptr) || PyAnySet_Check(ptr) || isDeque(object)) &&
          std::all_of(object.begin(), object.end(), [&](nb::handle item) { return isPlainData(item, depth + 1); });
 }

@@ -57,7 +57,8 @@ nb::handle unwrapTensor(nb::handle object);
 /// Classes of Python and NumPy.
 struct HostClasses {
   nb::object enumeration, module, function, method, partial, range, numpyGeneric, numpyArray;
-  nb::object plain; ///< tuple: classes of plain data
+  nb::object plain;    ///< tuple: classes of plain data
+  nb::list wrappers{}; ///< classes that show a dict or list of their own or of another object
   nb::dict builtins;
 };
 
@@ -109,7 +110,9 @@ struct PythonObjects {
   nb::object toPlainNumber(nb::handle object) const;
   /// Converts a NumPy scalar to a Python scalar, so that Python's operators apply; returns any other object unchanged.
   nb::object toPythonScalar(nb::handle object) const;
-  /// A number, a string, None, an enum, a data type, or a tuple, list or dict of these.
+  /// Whether an object is a UserDict, a UserList, a ChainMap or the proxy of a dict; not one of a derived class.
+  bool isWrapper(nb::handle object) const;
+  /// A number, a string, None, an enum, a data type, or a tuple, list, dict or wrapper of these.
   bool isPlainData(nb::handle object, int depth = 0) const;
   bool isDataclassInstance(nb::handle object) const;
   /// Whether this package defines the object. Functions of the package belong to the build, not to the user's program.

@@ -144,6 +144,23 @@ bool isOfPackage(PyTypeObject *type) {
   return PyUnicode_Check(module.get()) && asText(module.get()).substr(0, 9) == "quadrants";
 }
 
+/// Whether a class shows a dict or list of its own or of another object.
+static bool isWrapper(PyTypeObject *type) {
+  static PyObject *known = [] {
+    PyObject *types = PyTuple_New(4);
+    PyTuple_SET_ITEM(types, 0, Py_NewRef(&PyDictProxy_Type));
+    Py_ssize_t count = 1;
+    for (const char *name : {"UserDict", "UserList", "ChainMap"}) {
+      Ref module = Ref::adopt(PyImport_ImportModule("collections"));
+      PyTuple_SET_ITEM(types, count++, PyObject_GetAttrString(module.get(), name));
+    }
+    return types;
+  }();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known); ++i)
+    if (PyTuple_GET_ITEM(known, i) == reinterpret_cast<PyObject *>(type)) return true;
+  return false;
+}
+
 bool Fingerprinter::value(PyObject *object) {
   struct Level {
     int &depth;
@@ -203,6 +220,12 @@ bool Fingerprinter::value(PyObject *object) {
     out += 'L';
     typeName(kind);
     return PyList_Check(object) ? items('l', object) : items('d', Ref::adopt(PyDict_Items(object)).get());
+  }
+  if (isWrapper(kind)) {
+    out += 'W';
+    typeName(kind);
+    Ref keys = findAttribute(object, "keys");
+    return keys ? items('d', Ref::adopt(PyMapping_Items(object)).get()) : items('l', Ref::adopt(PySequence_List(object)).get());
   }
   if (std::string_view(kind->tp_name) == "collections.deque") return items('q', Ref::adopt(PySequence_List(object)).get());
   if (PyArray_Check(object) || PyArray_IsScalar(object, Generic)) {

@@ -416,18 +416,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
     auto type = dyn_cast_if_present<VectorType>(operand.getType());
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is<Sequence>() || operand.is<Dictionary>()) return makeObject(nb::int_(operand.findBase<Aggregate>()->items.size()));
-    if (hasIndexedItems(operand) && !session.python.isPlainData(operand.getObject())) {
-      // Only plain data are compared as a whole: the last item must be there, and none behind it.
-      auto length = int64_t(nb::len(operand.getObject()));
-      auto getItem = [&](int64_t index) {
-        return session.tracker.getStep(operand.get<PythonObject>().path, PathStep::Kind::Item, "", index);
-      };
-      if (length > 0) session.tracker.depend(getItem(length - 1), artifact::Dependency::Kind::Type);
-      session.tracker.depend(getItem(length), artifact::Dependency::Kind::Absent);
-      return makeObject(nb::int_(length));
-    }
-    if (operand.isObject() && operand.getObject() && hasDictOrder(operand.getObject()))
-      return makeObject(nb::int_(collections().listEntries(operand.get<PythonObject>()).size()));
+    if (operand.isObject() && operand.getObject()) collections().dependOnLength(operand.get<PythonObject>(), /*isTruth=*/false);
     if (operand.is<Instance>() || operand.is<Struct>())
       if (std::optional<Operand> length = instances().callSpecial(operand, "__len__", {})) return *length;
     if (operand.is<View>() || conversions.isTensor(operand))

@@ -87,9 +87,9 @@ Operand Calls::call(const Operand &operand, Arguments &arguments, nb::handle at)
     fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
   bool isPythonType =
       object.is(python.host.builtins["int"]) || object.is(python.host.builtins["float"]) || object.is(python.host.builtins["bool"]);
-  if (object.is(python.host.builtins["bool"]) && arguments.positional.size() == 1 && hasIndexedItems(arguments.positional[0]) &&
-      conversions.isConstant(arguments.positional[0]))
-    return makeObject(nb::bool_(conversions.isTrue(arguments.positional[0])));
+  if (object.is(python.host.builtins["bool"]) && arguments.positional.size() == 1 && conversions.isConstant(arguments.positional[0]) &&
+      arguments.positional[0].isObject())
+    collections().dependOnLength(arguments.positional[0].get<PythonObject>(), /*isTruth=*/true);
   if (isPythonType && arguments.positional.size() <= 1)
     return llvm::all_of(arguments.positional, [&](const Operand &value) { return conversions.isConstant(value); })
                ? pythonCalls().callPython(callee, arguments)

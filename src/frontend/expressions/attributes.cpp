@@ -252,6 +252,7 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
     if (text != "get_member_field") failHostMethod(text);
     return makeMethod(operand, name);
   }
+  if (PyCallable_Check(found.ptr())) collections().requirePlainWrapper(base);
   bool isPackage = python.isInstance(object, python.host.module) && python.isOfPackage(object);
   bool isNamedTuple = PyTuple_Check(object.ptr()) && findAttribute(type, names()._fields);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) ||

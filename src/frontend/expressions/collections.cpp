@@ -26,6 +26,7 @@ std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRe
   if (session.python.isInstance(value.getObject(), session.python.values.matrix))
     return listItems(makeComputed(conversions.emitHostMatrix(known->object)), purpose);
   nb::object iterator;
+  if (known) requirePlainWrapper(*known);
   if (known && !session.python.isTensor(known->object) && !session.python.isNumber(known->object))
     iterator = nb::steal(PyObject_GetIter(known->object.ptr()));
   if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // raised by the object's __iter__
@@ -329,12 +330,36 @@ static bool hasPlainText(nb::handle key, nb::handle enumeration) {
          type->tp_repr == reinterpret_cast<PyTypeObject *>(enumeration.ptr())->tp_repr;
 }
 
+void Collections::dependOnLength(const PythonObject &collection, bool isTruth) {
+  requirePlainWrapper(collection);
+  const bool isDict = PyDict_Check(collection.object.ptr());
+  if (!isDict && !hasIndexedItems(collection)) return;
+  if (session.python.isPlainData(collection.object)) return; // compared as a whole, as an empty collection is
+  auto length = int64_t(nb::len(collection.object));
+  auto depend = [&](int64_t index, artifact::Dependency::Kind kind) {
+    session.tracker.depend(session.tracker.getStep(collection.path, isDict ? PathStep::Kind::Entry : PathStep::Kind::Item, "", index),
+                           kind);
+  };
+  depend(isTruth ? 0 : length - 1, artifact::Dependency::Kind::Type);
+  if (!isTruth) depend(length, artifact::Dependency::Kind::Absent);
+}
+
+void Collections::requirePlainWrapper(const PythonObject &object) {
+  if (object.path && session.python.isWrapper(object.object) && !session.python.isPlainData(object.object))
+    fail(error::kType,
+         "'" + llvm::Twine(Py_TYPE(object.object.ptr())->tp_name) +
+             "' of other than numbers, strings and collections of them is indexed with strings and integers only: use a dict or list");
+}
+
 const PathNode *Collections::findKeyPath(const PythonObject &dict, nb::handle key) {
-  if (!PyDict_Check(dict.object.ptr())) return nullptr;
+  const bool isWrapper = session.python.isWrapper(dict.object);
+  if (!isWrapper && !PyDict_Check(dict.object.ptr())) return nullptr;
   if (PyUnicode_CheckExact(key.ptr()) && !toText(key).empty()) return session.tracker.getStep(dict.path, PathStep::Kind::Item, toText(key));
   int overflow = 0;
   const int64_t number = PyLong_CheckExact(key.ptr()) ? PyLong_AsLongLongAndOverflow(key.ptr(), &overflow) : 0;
   if (PyLong_CheckExact(key.ptr()) && !overflow) return session.tracker.getStep(dict.path, PathStep::Kind::Item, "", number);
+  if (isWrapper) requirePlainWrapper(dict);
+  if (isWrapper) return nullptr;
   int64_t position = 0;
   for (auto [known, item] : nb::borrow<nb::dict>(dict.object)) {
     if (known.equal(key)) {

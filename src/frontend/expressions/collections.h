@@ -20,6 +20,10 @@ public:
   std::vector<std::pair<nb::object, Operand>> listPairs(const Operand &value);
   /// Keys and items of a Python dict. The keys in their order are a dependency.
   std::vector<std::pair<nb::object, Operand>> listEntries(const PythonObject &dict);
+  /// Records what the length of a collection of other than plain data depends on, or only whether it has items.
+  void dependOnLength(const PythonObject &collection, bool isTruth);
+  /// Fails for a wrapper of other than plain data, whose items have paths only by their keys.
+  void requirePlainWrapper(const PythonObject &object);
   /// The path of an item of a dict. Items of plain data are no dependencies: the value of the whole dict is one.
   const PathNode *findKeyPath(const PythonObject &dict, nb::handle key);
   nb::object knownKey(const Operand &value);

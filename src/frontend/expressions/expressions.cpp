@@ -211,8 +211,9 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
       Operand found = contains(right, left);
       return kind == NodeKind::In ? found : operators().logicalNot(found);
     }
-    if (auto *known = right.find<PythonObject>(); known && PyDict_Check(container.ptr()) && !session.python.isPlainData(container)) {
-      const bool isPresent = PyDict_Contains(container.ptr(), item.ptr()) == 1;
+    const bool isDict = PyDict_Check(container.ptr()) || session.python.isWrapper(container);
+    if (auto *known = right.find<PythonObject>(); known && isDict && !session.python.isPlainData(container)) {
+      const bool isPresent = PySequence_Contains(container.ptr(), item.ptr()) == 1;
       const auto dependency = isPresent ? artifact::Dependency::Kind::Type : artifact::Dependency::Kind::Absent;
       session.tracker.depend(collections().findKeyPath(*known, item), dependency);
     }

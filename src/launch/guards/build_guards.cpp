@@ -158,12 +158,13 @@ bool GuardBuilder::guard(Dependency &dependency, bool isFresh) {
       guard.held = Ref::borrow(object); // has no weak references: it is recognized by holding it
     PyErr_Clear();
   } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
-    guard.held = Ref::borrow(object);
+    guard.hold(object);
   } else {
     isConstant = !object;
   }
   bool isCapture = node->isOfModules && isConstant;
   if (!isCapture) useInLaunch(*node);
+  if (isCapture && guard.code) program.capturedFunctions.push_back(program.guards.size());
   (isCapture ? program.captureSteps : program.steps)
       .push_back({.kind = GuardStep::Kind::Guard, .slot = node->slot, .index = Py_ssize_t(program.guards.size())});
   program.guards.push_back(std::move(guard));

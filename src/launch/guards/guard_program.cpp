@@ -25,6 +25,8 @@ int GuardProgram::traverse(visitproc visit, void *arg) const {
   for (const Guard &guard : guards) {
     Py_VISIT(guard.held.get());
     Py_VISIT(guard.weak.get());
+    Py_VISIT(guard.defaults.get());
+    Py_VISIT(guard.namedDefaults.get());
   }
   for (const CapturedDict &entry : capturedDicts) Py_VISIT(entry.dict.get());
   for (const Ref &object : kept) Py_VISIT(object.get());
@@ -211,6 +213,7 @@ GuardResult GuardProgram::walk(Steps &list, PyObject *const *arguments, GuardFra
     }
     case Kind::Guard: {
       Guard &guard = guards[size_t(step.index)];
+      if (guard.namedDefaults && slots == captured.data()) trackDefaults(slots[step.slot], frame);
       if (!holds(guard, slots[step.slot], frame)) {
         fail({}, &guard.dependency->path);
         return GuardResult::Failed;
@@ -235,6 +238,12 @@ void GuardProgram::trackDict(PyObject *dict, PyObject *name, GuardFrame &frame) 
   if (known == capturedDicts.end()) known = capturedDicts.insert(known, {Ref::borrow(dict)});
   known->watch.begin(dict, name, std::exchange(known->isUsed, true));
   frame.isComplete &= known->watch.isActive();
+}
+
+/// Watches the dictionary of a captured function's named defaults.
+void GuardProgram::trackDefaults(PyObject *object, GuardFrame &frame) {
+  PyObject *dict = PyFunction_Check(object) ? PyFunction_GetKwDefaults(object) : nullptr, *name, *value;
+  for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &name, &value);) trackDict(dict, name, frame);
 }
 
 /// Looks up the names of modules again and records the dictionaries that were read.
@@ -266,6 +275,7 @@ bool GuardProgram::refreshCaptures() {
 bool GuardProgram::areDictsUnchanged() const {
   bool areCurrent = true;
   for (const CapturedDict &entry : capturedDicts) areCurrent &= entry.watch.isCurrent(entry.dict.get());
+  for (size_t number : capturedFunctions) areCurrent &= guards[number].isUnchanged();
   return areCurrent;
 }
 
@@ -286,12 +296,22 @@ std::vector<Ref> GuardProgram::listObjects(const GuardFrame &frame) const {
   return objects;
 }
 
+void Guard::hold(PyObject *object) {
+  held = Ref::borrow(object);
+  if (kind != Dependency::Kind::Function || !PyFunction_Check(object)) return;
+  auto *function = reinterpret_cast<PyFunctionObject *>(object);
+  code = Ref::borrow(function->func_code);
+  defaults = Ref::borrow(function->func_defaults);
+  namedDefaults = Ref::borrow(function->func_kwdefaults);
+}
+
 bool GuardProgram::holds(Guard &guard, PyObject *object, GuardFrame &frame) {
   if (!object) return guard.kind == Dependency::Kind::Absent;
   if (guard.kind == Dependency::Kind::Absent) return false;
   if (guard.weak) return getReferent(guard.weak.get()) == object;
   if (PyObject *held = guard.held.get()) {
-    if (object == held) return true;
+    // A dictionary of defaults may have other entries.
+    if (object == held && guard.isUnchanged() && !guard.namedDefaults) return true;
     if (guard.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;
     // Compares small values without their fingerprints.
     if (Py_TYPE(object) == Py_TYPE(held) && guard.kind == Dependency::Kind::Value) {
@@ -306,8 +326,8 @@ bool GuardProgram::holds(Guard &guard, PyObject *object, GuardFrame &frame) {
   PythonCode code(*this, frame);
   std::optional<Digest> digest = fingerprintDependency(guard.kind, object, placement);
   if (!digest || *digest != guard.digest) return false;
-  if (guard.held && guard.kind != Dependency::Kind::Type && isImmutable(object))
-    guard.held = Ref::borrow(object); // the next check is a compare
+  if (guard.held && guard.kind != Dependency::Kind::Type && (guard.code || isImmutable(object)))
+    guard.hold(object); // the next check is a compare
   return true;
 }
 

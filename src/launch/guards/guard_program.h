@@ -22,10 +22,19 @@ namespace qd::launch {
 struct Guard {
   const artifact::Dependency *dependency;
   artifact::Dependency::Kind kind = artifact::Dependency::Kind::Value;
-  Ref held{}; ///< the object seen at specialization, when identity is sufficient
-  Ref weak{}; ///< Identity: weak reference to the object
+  Ref held{};                              ///< the object seen at specialization, when identity is sufficient
+  Ref weak{};                              ///< Identity: weak reference to the object
+  Ref code{}, defaults{}, namedDefaults{}; ///< of a Python function `held`, which can replace them
   support::Digest digest{};
   bool hasDigest = false;
+
+  void hold(PyObject *object);
+  /// Whether the function has the code and the defaults that it had at `hold`.
+  bool isUnchanged() const {
+    auto *function = reinterpret_cast<PyFunctionObject *>(held.get());
+    return !code || (function->func_code == code.get() && function->func_defaults == defaults.get() &&
+                     function->func_kwdefaults == namedDefaults.get());
+  }
 };
 
 /// An object whose members are read, as the last launch found it. Times are counts of GuardProgram::time.
@@ -100,6 +109,7 @@ private:
   bool refreshCaptures();
   bool areDictsUnchanged() const;
   void trackDict(PyObject *dict, PyObject *name, GuardFrame &frame);
+  void trackDefaults(PyObject *object, GuardFrame &frame);
 
   const Placement placement;
   ArgumentWriter &writer;
@@ -108,6 +118,7 @@ private:
   std::vector<Origin> origins; ///< indexed by slot
   std::deque<MemberSource> sources;
   std::vector<CapturedDict> capturedDicts; ///< dictionaries on the paths of captureSteps
+  std::vector<size_t> capturedFunctions;   ///< numbers of guards of Python functions among captureSteps
   bool hasCaptures = false;                ///< captureSteps passed, and all dictionaries that they read are watched
   std::vector<PyObject *> captured;        ///< per slot: found by captureSteps; borrowed, valid while no dictionary of these has changed
   std::vector<Ref> kept;                   ///< the same objects, where changes are not noticed

@@ -2,6 +2,7 @@
 
 import array
 import collections
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,15 @@ def make(count: int = 2) -> list[Any]:
 
 def contents(fields: Any) -> list[int]:
     return [int(field[0]) for field in fields]
+
+
+OWNED: dict[str, int] = {}
+
+
+def make_proxy() -> Any:
+    OWNED.clear()
+    OWNED["a"] = 1
+    return types.MappingProxyType(OWNED)
 
 
 # The collection, how it changes, and an expression with its value before and after.
@@ -46,6 +56,36 @@ VALUES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str, int, int]]
         1,
         2,
     ),
+    "UserDict": (lambda: collections.UserDict(a=1), lambda it: it.update(a=7), "it['a']", 1, 7),
+    "keys of a UserDict": (lambda: collections.UserDict(a=1), lambda it: it.update(b=7), "sum([1 for name in qd.static(it)])", 1, 2),
+    "default of a UserDict": (lambda: collections.UserDict(a=1), lambda it: it.update(b=7), "it.get('b', 3)", 3, 7),
+    "UserDict of fields": (
+        lambda: collections.UserDict(a=make()[0]),
+        lambda it: it.update(a=qd.field(qd.i32, 3)),
+        "it['a'].shape[0]",
+        2,
+        3,
+    ),
+    "membership in a UserDict of fields": (
+        lambda: collections.UserDict(a=make()[0]),
+        lambda it: it.update(b=it["a"]),
+        "1 if qd.static('b' in it) else 0",
+        0,
+        1,
+    ),
+    "UserList": (lambda: collections.UserList([1, 2]), lambda it: it.reverse(), "it[0]", 1, 2),
+    "length of a UserList": (lambda: collections.UserList([1, 2]), lambda it: it.append(2), "len(it)", 2, 3),
+    "ChainMap": (lambda: collections.ChainMap({}, {"a": 1}), lambda it: it.maps[1].update(a=7), "it['a']", 1, 7),
+    "hidden item of a ChainMap": (lambda: collections.ChainMap({}, {"a": 1}), lambda it: it.update(a=7), "it['a']", 1, 7),
+    "membership in a ChainMap": (
+        lambda: collections.ChainMap({}, {"a": 1}),
+        lambda it: it.clear(),
+        "1 if qd.static('a' in it) else 0",
+        1,
+        1,
+    ),
+    "proxy": (make_proxy, lambda it: OWNED.update(a=7), "it['a']", 1, 7),
+    "items of a proxy": (make_proxy, lambda it: OWNED.update(b=7), "sum([value for name, value in qd.static(it.items())])", 1, 8),
     "length of nested lists": (lambda: [make(1)], lambda it: it[0].append(it[0][0]), "len(it[0])", 1, 2),
     "length of a list of functions": (lambda: [abs], lambda it: it.append(abs), "len(it)", 1, 2),
 }
@@ -167,3 +207,42 @@ def test_a_captured_list_and_run_time_values_are_joined():
     assert join(5) == 4206
     numbers.append(7)
     assert join(5) == 5205
+
+
+@pytest.mark.parametrize("use", ["len(it)", "len(qd.static(it.keys()))", "1 if qd.static(bool(it)) else 0"])
+def test_wrapper_of_fields_is_used_by_its_keys_only(use: str):
+    if qd.cfg is None:
+        pytest.skip("the interpreter reads them at each call")
+    read = define(f"@qd.kernel\ndef read() -> qd.i32:\n    return {use}", it=collections.ChainMap({"a": make()[0]}))["read"]
+    with pytest.raises(qd.QuadrantsTypeError, match="'ChainMap' of other than numbers"):
+        read()
+
+
+def scale(x: int, factor: int = 2, *, offset: int = 1):
+    return x * factor + offset
+
+
+def scale_more(x: int, factor: int = 2, *, offset: int = 1):
+    return x * factor * 100 + offset
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "defaults": (lambda it: setattr(it, "__defaults__", (5,)), 16),
+    "named defaults": (lambda it: setattr(it, "__kwdefaults__", {"offset": 4}), 10),
+    "one named default": (lambda it: it.__kwdefaults__.update(offset=5), 11),
+    "code": (lambda it: setattr(it, "__code__", scale_more.__code__), 601),
+}
+
+
+@pytest.mark.parametrize("owner", ["it", "holder.it", "holders[0].it"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_function_that_gets_other_code_or_defaults(name: str, owner: str):
+    change, after = CHANGES[name]
+    it = types.FunctionType(scale.__code__, globals(), "it", (2,))
+    it.__kwdefaults__ = {"offset": 1}
+    holder = types.SimpleNamespace(it=it)
+    source = f"@qd.kernel\ndef read() -> qd.i32:\n    return {owner}(3)"
+    read = define(source, it=it, holder=holder, holders=[holder])["read"]
+    assert [read() for _ in range(5)] == [7] * 5
+    change(it)
+    assert [read() for _ in range(5)] == [after] * 5
