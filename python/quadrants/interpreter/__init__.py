@@ -10,6 +10,7 @@ The compiler's frontend first checks each version of a kernel: it reports mistak
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import dataclasses
 import sys
@@ -165,7 +166,8 @@ def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = Tr
         try:
             return _prepare._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)[1]
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
-            is_of_python = type(error) is _errors.QuadrantsCompilationError and " when calling `" in str(error)
+            called = str(error).partition(" when calling `")[2].partition("`")[0]
+            is_of_python = type(error) is _errors.QuadrantsCompilationError and called and not hasattr(builtins, called)
             if not (is_of_python and lets_python_raise):
                 raise
         except Exception:

@@ -246,3 +246,26 @@ def test_function_that_gets_other_code_or_defaults(name: str, owner: str):
     assert [read() for _ in range(5)] == [7] * 5
     change(it)
     assert [read() for _ in range(5)] == [after] * 5
+
+
+class Raising:
+    def __len__(self):
+        raise ZeroDivisionError("length")
+
+    def __bool__(self):
+        raise ZeroDivisionError("truth")
+
+    def __iter__(self):
+        raise ZeroDivisionError("items")
+
+    @property
+    def part(self):
+        raise ZeroDivisionError("part")
+
+
+@pytest.mark.parametrize("use", ["len(it)", "sum(it)", "1 if bool(it) else 0", "1 if it else 0", "it.part", "qd.static(len(it))"])
+def test_object_that_raises_while_it_is_read(use: str):
+    read = define(f"@qd.kernel\ndef read() -> qd.i32:\n    return {use}", it=Raising())["read"]
+    with pytest.raises(qd.QuadrantsCompilationError, match=r"return .*(\n.*)*(length|truth|items|part)") as caught:
+        read()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
