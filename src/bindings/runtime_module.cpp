@@ -99,6 +99,8 @@ void init(nb::dict given, nb::object interpreter) {
   state.device = nullptr; // releases its memory before the next device allocates
   state.device = makeDevice(state.options);
   state.memory = state.device->getMemory();
+  int64_t stream = state.memory ? state.options.getInt(support::Option::external_stream) : 0;
+  state.externalStream = reinterpret_cast<void *>(stream);
   applyOptions(state);
   state.interpreter = interpreter.is_none() ? nullptr : interpreter.release().ptr();
   state.launches = state.draws = state.compiled = state.loaded = 0;
@@ -218,7 +220,7 @@ void addStreams(nb::module_ &m) {
   });
   m.def("elapsed_milliseconds",
         [=](Handle begin, Handle end) { return find() ? find()->computeMilliseconds(toPointer(begin), toPointer(end)) : 0.0f; });
-  m.def("current_stream", [] { return Handle(launch::currentStream); }, "The stream for launches of this thread; 0: the default one.");
+  m.def("current_stream", [] { return Handle(launch::getStream()); }, "The stream for launches of this thread; 0: the default one.");
   m.def(
       "set_stream", [=](Handle stream) { return Handle(std::exchange(launch::currentStream, toPointer(stream))); },
       "Set the stream for launches of this thread; returns the previous one.");

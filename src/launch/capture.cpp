@@ -68,7 +68,7 @@ void Capture::replay(PyObject *calls, PyObject *stream) {
   if (to) to->begin();
   const Raised busy{isReplayed}; // a thread that replays the same calls at this time launches them one by one
   auto finish = [&] {
-    if (to && getState().epoch == epoch) to->finish(currentStream);
+    if (to && getState().epoch == epoch) to->finish(getStream());
   };
   try {
     for (Py_ssize_t number = 0; number < PyList_GET_SIZE(calls); ++number) {

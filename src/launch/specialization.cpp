@@ -332,7 +332,7 @@ GuardResult Specialization::runCaptured(KernelObject &kernel, Frame &frame, PyOb
   const bool isPlain = frame.guards.hostArrays.empty() && !frame.guards.stream && !frame.guards.fused && !TapeContext::isAnyActive() &&
                        kernel.mode != support::AutodiffMode::Replay;
   if (!isPlain) {
-    graph->flush(currentStream);
+    graph->flush(getStream());
     return runFrame(kernel, frame, result);
   }
   noteWrites(kernel, frame);
@@ -351,10 +351,10 @@ GuardResult Specialization::runWithForeignArrays(KernelObject &kernel, Frame &fr
   Staging staging(*memory);
   staging.copyIn(frame.guards.hostArrays);
   runtime::Streams *streams = state.device->getStreams();
-  if (frame.guards.stream) streams->order(frame.guards.stream, currentStream);
+  if (frame.guards.stream) streams->order(frame.guards.stream, getStream());
   run(kernel, frame, result);
   Ref held = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (frame.guards.stream && state.memory == memory) streams->order(currentStream, frame.guards.stream);
+  if (frame.guards.stream && state.memory == memory) streams->order(getStream(), frame.guards.stream);
   if (held) staging.copyOut();
   result = held.release();
   return GuardResult::Passed;
@@ -385,13 +385,13 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
   run.context.random_seed = uint64_t(state.options.getInt(support::Option::random_seed));
   run.context.launch_index = artifact.drawsRandom ? state.draws++ : 0;
   lastLaunch = ++state.launches;
-  if (state.memory) run.stream = currentStream;
+  if (state.memory) run.stream = getStream();
   if (graph) [[unlikely]] {
     if (code->addTo(*graph, run, shared_from_this())) {
       result = Py_NewRef(Py_None);
       return GuardResult::Passed;
     }
-    graph->flush(currentStream);
+    graph->flush(getStream());
   }
   bool isTimed = untimedLaunches == 0;
   uint64_t ticks = 0;

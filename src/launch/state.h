@@ -21,6 +21,7 @@ struct State {
   std::shared_ptr<runtime::Device> device;
   std::shared_ptr<runtime::DeviceMemory> memory; ///< memory of the containers; null: memory of the processor
   std::shared_ptr<artifact::DiskCache> cache;    ///< null with offline_cache=False; users hold a reference, as another thread may reset
+  void *externalStream = nullptr;                ///< for launches that name no stream; null: the driver's default one
   PyObject *interpreter = nullptr;               ///< called instead of compiled code on arch=python; owned
   uint64_t compiled = 0, loaded = 0;             ///< kernels compiled and kernels taken from disk since init
 };
@@ -33,8 +34,10 @@ State &takeState();
 void giveBackState(State &state);
 /// Makes another program the current one for all threads; returns the previous one.
 State &switchState(State &next);
-/// The stream for launches of this thread; null: the default one.
+/// The stream that this thread has chosen for its launches; null: none.
 inline thread_local void *currentStream = nullptr;
+/// The stream for launches of this thread; null: the driver's default one.
+inline void *getStream() { return currentStream ? currentStream : getState().externalStream; }
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
 /// Ends the runtime: containers lose their memory, kernels their code. Throws PythonError when Ctrl-C ends the wait for running launches.

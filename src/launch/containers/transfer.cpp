@@ -110,6 +110,7 @@ void copyBuffer(PyObject *to, PyObject *from) {
 
 void synchronize() {
   waitForStream(nullptr);
+  if (void *stream = getState().externalStream) waitForStream(stream);
   if (std::shared_ptr<runtime::Device> device = getState().device) device->synchronize();
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from typing import Any
 
 import pytest
@@ -147,3 +149,23 @@ def test_branches_of_another_context_wait_for_all_of_the_first(compiler: Any, dr
     edges = driver.edges
     assert [count(0) for _ in range(2)] == [5, 10]
     assert driver.edges - edges == 2 + 2 + 1
+
+
+def test_launches_that_name_no_stream_go_to_one_of_another_library(compiler: Any, driver: Any, driver_library: str) -> None:
+    compiler.attach(count, HandMade(COUNT, [Input((0,), 0, "i64")], results=[("i64", (), 0)], tasks=[Task("count", 1)]))
+    handle = ctypes.c_void_p()
+    assert ctypes.CDLL(driver_library).cuStreamCreate(ctypes.byref(handle), 1) == 0
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error", external_stream=handle.value)
+    own, results = qd.Stream(handle.value), []
+    with qd.create_stream() as other:
+        results += [count(10), count(10, qd_stream=own), count(10, qd_stream=other)]
+        thread = threading.Thread(target=lambda: results.append(count(10)))
+        thread.start()
+        thread.join()
+        with qd.use_stream(other):
+            results.append(count(10))
+    results.append(count(10))
+    qd.sync()
+    assert results == [11, 12, 11, 13, 12, 14]
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
+    assert count(10) == 11 and qd.cfg.external_stream == 0
