@@ -20,22 +20,22 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_796, "python": 18_707}
+TOTALS = {"src": 48_802, "python": 18_707}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_258,
-    "src/bindings": 666,
+    "src/bindings": 668,
     "src/codegen": 7_782,
     "src/devlib": 1_359,
     "src/frontend": 10_722,
     "src/ir": 938,
-    "src/launch": 7_325,
+    "src/launch": 7_328,
     "src/layout": 143,
     "src/passes": 5_773,
     "src/runtime": 1_984,
-    "src/support": 658,
+    "src/support": 659,
     "src/tools": 201,
     "python/quadrants": 1_012,  # modules directly in the package
     "python/quadrants/_base": 1_200,
