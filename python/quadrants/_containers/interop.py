@@ -131,7 +131,7 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
 def as_array(value: Any) -> np.ndarray:
     """Returns anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
-        return to_numbers(value._read())
+        return to_numbers(value._read())  # type: ignore[union-attr]  # every container has the methods below
     if _foreign.is_tensor(value):
         torch, value = sys.modules["torch"], _foreign.plain_tensor(value)
         if value.device.type == "meta":

@@ -16,6 +16,8 @@ from .._base.dtypes import find_dtype
 from .._containers import foreign as _foreign
 from .._containers.device_arrays import DeviceArray, describe_container, find_device_array, get_device
 
+_Array = qd.types.ndarray()  # of any type, rank and strides
+
 # The host moves fewer bytes in the time that a launch takes.
 _FEW = 1 << 15
 # Kernels are unrolled over up to so many components of an element.
@@ -23,13 +25,13 @@ _UNROLLED = 16
 
 
 @qd.kernel
-def _copy_elements(target: qd.types.ndarray(), source: qd.types.ndarray()):
+def _copy_elements(target: _Array, source: _Array):
     for i in qd.grouped(target):
         target[i] = source[i]
 
 
 @qd.kernel
-def _scatter_components(target: qd.types.ndarray(), source: qd.types.ndarray()):
+def _scatter_components(target: _Array, source: _Array):
     for i in qd.grouped(target):
         if qd.static(math.prod(target.element_shape) <= _UNROLLED):
             for place in qd.static(qd.grouped(qd.ndrange(*target.element_shape))):
@@ -40,7 +42,7 @@ def _scatter_components(target: qd.types.ndarray(), source: qd.types.ndarray()):
 
 
 @qd.kernel
-def _gather_components(target: qd.types.ndarray(), source: qd.types.ndarray()):
+def _gather_components(target: _Array, source: _Array):
     for i in qd.grouped(source):
         if qd.static(math.prod(source.element_shape) <= _UNROLLED):
             for place in qd.static(qd.grouped(qd.ndrange(*source.element_shape))):
@@ -51,7 +53,7 @@ def _gather_components(target: qd.types.ndarray(), source: qd.types.ndarray()):
 
 
 @qd.kernel
-def _spread_element(target: qd.types.ndarray(), element: qd.types.ndarray()):
+def _spread_element(target: _Array, element: _Array):
     for i in qd.grouped(target):
         if qd.static(len(target.element_shape) == 0):
             target[i] = element[()]
