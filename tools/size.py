@@ -20,18 +20,18 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_802, "python": 18_708}
+TOTALS = {"src": 48_799, "python": 18_706}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
-    "src/backends": 10_258,
+    "src/backends": 10_257,
     "src/bindings": 668,
     "src/codegen": 7_782,
     "src/devlib": 1_359,
     "src/frontend": 10_722,
     "src/ir": 938,
-    "src/launch": 7_328,
+    "src/launch": 7_326,
     "src/layout": 143,
     "src/passes": 5_773,
     "src/runtime": 1_984,
@@ -40,15 +40,15 @@ BUDGETS = {
     "python/quadrants": 1_012,  # modules directly in the package
     "python/quadrants/_base": 1_200,
     "python/quadrants/_values": 781,
-    "python/quadrants/_containers": 2_328,
+    "python/quadrants/_containers": 2_324,
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_166,
-    "python/quadrants/_library": 564,
+    "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_177,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
-    "python/quadrants/algorithms": 1_681,
+    "python/quadrants/algorithms": 1_684,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_192,
     "python/quadrants/lang": 322,

@@ -150,10 +150,8 @@ static bool isWrapper(PyTypeObject *type) {
     PyObject *types = PyTuple_New(4);
     PyTuple_SET_ITEM(types, 0, Py_NewRef(&PyDictProxy_Type));
     Py_ssize_t count = 1;
-    for (const char *name : {"UserDict", "UserList", "ChainMap"}) {
-      Ref module = Ref::adopt(PyImport_ImportModule("collections"));
-      PyTuple_SET_ITEM(types, count++, PyObject_GetAttrString(module.get(), name));
-    }
+    for (const char *name : {"UserDict", "UserList", "ChainMap"})
+      PyTuple_SET_ITEM(types, count++, importAttribute("collections", name).release());
     return types;
   }();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known); ++i)

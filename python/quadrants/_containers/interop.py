@@ -16,10 +16,11 @@ import numpy as np
 from .. import _runtime
 from .._base import dtypes as _dtypes
 from .._base import options as _options
-from .._base.dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_memory_dtype, to_numbers, to_numpy_dtype
+from .._base.dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_numbers, to_numpy_dtype
+from .._base.imports import load
 from .._values.matrix import unwrap
 from . import foreign as _foreign
-from .device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
+from .device_arrays import DeviceArray, describe_interface, export_capsule, find_device_array, refuse_device
 
 HUGE = 4 << 20  # from this number of bytes on, copies use several threads, and their destination huge pages
 _CHUNK = 8 << 20
@@ -145,7 +146,7 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def load_device_copies() -> Any:
-    return importlib.import_module("quadrants._library.device_copies")  # on first use, because its kernels need the whole package
+    return load("quadrants._library.device_copies")  # on first use, because its kernels need the whole package
 
 
 def _as_numbers(bits: np.ndarray, copy: bool | None) -> np.ndarray:
@@ -361,12 +362,7 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
         """Assigns all elements from an array of the same shape."""
         if self._cells is not None:
             return self._cells.overwrite(self, source)
-        is_strided = self._device is not None and not self._qd_layout.tilings
-        if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self._dtype):
-            if source.strides == describe_container(self)[1]:
-                self._flush(source)  # directly from its memory
-                return
-        if self._device is not None and load_device_copies().copy_from_host(self, source):
+        if self._device is not None and (self._try_copy(source) or load_device_copies().copy_from_host(self, source)):
             return
         elements = self._fetch(None, True)
         copy_array(elements, source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 from typing import Any
@@ -14,6 +13,7 @@ import quadrants as qd
 from .. import _runtime
 from .._base.dtypes import find_dtype
 from .._containers import foreign as _foreign
+from .._containers.axes import row_major_strides
 from .._containers.device_arrays import DeviceArray, describe_container, find_device_array, get_device
 
 _Array = qd.types.ndarray()  # of any type, rank and strides
@@ -149,8 +149,7 @@ def pack(container: Any) -> Any:
     if not _is_plain(container) or _count_bytes(container) < _FEW:
         return None
     shape, strides = describe_container(container)
-    steps = itertools.accumulate(reversed(shape), lambda step, extent: step * extent, initial=container._dtype.size)
-    if list(strides) == list(steps)[-2::-1]:
+    if strides == row_major_strides(shape, container._dtype.size):
         return None
     packed = qd.ndarray(container._dtype, shape)
     _gather(container, packed)

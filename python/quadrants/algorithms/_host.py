@@ -24,7 +24,7 @@ from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add
 from ._scan import _scan
 from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots, reduce_scratch_slots, sort_scratch_slots
-from ._tiles import BLOCK
+from ._tiles import BLOCK, count_tiles
 
 _Array = qd.types.ndarray(ndim=1)
 _REDUCTIONS = {"add": reduce_add, "min": reduce_min, "max": reduce_max}
@@ -137,16 +137,21 @@ def _histogram_kernel(arr: _Array, edges: _Array, counts: _Array, n: qd.i32, bin
             counts[number] += 1
 
 
+@qd.func
+def _count_threads(n):
+    return qd.min(count_tiles(n, _PER_BLOCK), _MOST_BLOCKS) * BLOCK
+
+
 @qd.kernel
 def _histogram_on_grid(arr: _Array, edges: _Array, counts: _Array, n: qd.i32, bins: qd.i32):
     """Each block counts in shared memory, which has room for the bins."""
     qd.loop_config(block_dim=BLOCK)
-    for i in range(qd.min((n - 1) // _PER_BLOCK + 1, _MOST_BLOCKS) * BLOCK):
+    for i in range(_count_threads(n)):
         own = block.SharedArray((_SHARED_BINS,), qd.i32)
         for number in range(thread_idx(), bins, BLOCK):
             own[number] = 0
         block.sync()
-        for k in range(i, n, qd.min((n - 1) // _PER_BLOCK + 1, _MOST_BLOCKS) * BLOCK):
+        for k in range(i, n, _count_threads(n)):
             number = _find_bin(qd.f64(arr[at(arr, k)]), edges, bins)
             if number >= 0:
                 own[number] += 1

@@ -128,10 +128,9 @@ void FunctionWriter::writeRemainder(const llvm::BinaryOperator &binary, Id quoti
 /// integers it takes `x << 1 <= -8` for `x <= -4`, and adds a remainder to an address with wrong upper bits.
 static bool needsHiding(const llvm::BinaryOperator &binary) {
   using I = llvm::Instruction;
-  auto isWidened = [&] { return llvm::any_of(binary.users(), [](const llvm::User *user) { return llvm::isa<llvm::SExtInst>(user); }); };
   if (binary.getOpcode() == I::Sub && !binary.getType()->isIntegerTy(1) &&
       llvm::PatternMatch::match(binary.getOperand(0), llvm::PatternMatch::m_Zero()))
-    return isWidened();
+    return llvm::any_of(binary.users(), llvm::IsaPred<llvm::SExtInst>);
   auto *right = llvm::dyn_cast<llvm::ConstantInt>(binary.getOperand(1));
   if (!binary.getType()->isIntegerTy(64)) return false;
   if (binary.getOpcode() == I::URem) return right;
