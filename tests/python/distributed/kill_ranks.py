@@ -32,8 +32,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[2] / "examples")]
 from rank_processes import find_port  # noqa: E402
 
 SHAPE, STEPS, SAVED, TIMEOUT = (12, 10, 8), 24, 3, 8
-# Seconds that a rank may live after another one is dead. A rank that never reached rank 0 tries it twice, with a pause of up to 8 s.
-LONGEST = 2 * TIMEOUT + 8 + 4
+# Seconds that a rank may live after another one is dead. Gloo tries five times to connect with a rank that said where it listens and died.
+LONGEST = 5 * TIMEOUT + 4
 
 
 def digest(array: Any) -> str:
