@@ -20,16 +20,16 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_799, "python": 18_706}
+TOTALS = {"src": 48_810, "python": 18_706}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_257,
     "src/bindings": 668,
-    "src/codegen": 7_782,
+    "src/codegen": 7_781,
     "src/devlib": 1_359,
-    "src/frontend": 10_722,
+    "src/frontend": 10_734,
     "src/ir": 938,
     "src/launch": 7_326,
     "src/layout": 143,

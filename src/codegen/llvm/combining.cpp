@@ -45,10 +45,8 @@ Components Operators::combineAll(ir::AtomicKind kind, Type type, const Component
 }
 
 llvm::Constant *Operators::getIdentity(ir::AtomicKind kind, Type type) {
-  // Use infinities, not NaN, as the identities of min and max.
-  llvm::FastMathFlags flags;
-  flags.setNoNaNs();
-  return cast<llvm::Constant>(llvm::getReductionIdentity(getReduction(kind, type), module.getType(type), flags));
+  // Of min and max of floats it is NaN: an infinity would replace a NaN that nothing but NaN is compared with.
+  return cast<llvm::Constant>(llvm::getReductionIdentity(getReduction(kind, type), module.getType(type), llvm::FastMathFlags()));
 }
 
 llvm::Value *Operators::reduceLanes(ir::AtomicKind kind, Type type, llvm::Value *vector) {

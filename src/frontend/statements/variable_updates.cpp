@@ -39,9 +39,38 @@ bool isReadingCall(Operation *op, unsigned depth = 0) {
          });
 }
 
+/// The value of `a if c else b`, or of `a and b`: a variable that both branches of an `if` set last.
+struct BranchResult {
+  ir::IfOp branches;
+  ir::LoadOp load;
+  ir::StoreOp whenTrue, whenFalse;
+  explicit operator bool() const { return bool(branches); }
+};
+
+BranchResult findBranchResult(mlir::Value value) {
+  BranchResult result;
+  result.load = value.getDefiningOp<ir::LoadOp>();
+  auto local = result.load ? result.load.getRef().getDefiningOp<ir::LocalOp>() : ir::LocalOp();
+  if (!local || !llvm::hasNItems(local->getUses(), 3)) return {};
+  for (Operation *user : local->getUsers()) {
+    auto store = dyn_cast<ir::StoreOp>(user);
+    auto branches = store ? dyn_cast<ir::IfOp>(store->getParentOp()) : ir::IfOp();
+    if (!branches || branches->getBlock() != local->getBlock() || !isa_and_nonnull<ir::YieldOp>(store->getNextNode())) continue;
+    (store->getParentRegion() == &branches.getThenRegion() ? result.whenTrue : result.whenFalse) = store;
+  }
+  if (!result.whenTrue || !result.whenFalse || result.whenTrue->getParentOp() != result.whenFalse->getParentOp()) return {};
+  auto branches = cast<ir::IfOp>(result.whenTrue->getParentOp());
+  if (result.load->getBlock() == branches->getBlock() && branches->isBeforeInBlock(result.load)) result.branches = branches;
+  return result;
+}
+
 /// Whether two expressions have the same value if memory does not change in between. Lists the loads of the first that the second repeats.
 bool isSame(mlir::Value first, mlir::Value second, SmallVectorImpl<Operation *> &repeated, unsigned depth = 0) {
   if (first == second) return true;
+  if (BranchResult left = findBranchResult(first), right = findBranchResult(second); left && right && depth <= kMaxDepth)
+    return isSame(left.branches.getCondition(), right.branches.getCondition(), repeated, depth + 1) &&
+           isSame(left.whenTrue.getValue(), right.whenTrue.getValue(), repeated, depth + 1) &&
+           isSame(left.whenFalse.getValue(), right.whenFalse.getValue(), repeated, depth + 1);
   Operation *one = first.getDefiningOp(), *other = second.getDefiningOp();
   if (!one || !other || depth > kMaxDepth || one->getName() != other->getName() || one->getAttrDictionary() != other->getAttrDictionary() ||
       one->getNumRegions() != 0 || first.getType() != second.getType() || one->getNumOperands() != other->getNumOperands())
@@ -59,6 +88,13 @@ bool isOnlyUsedBy(Operation *value, Operation *end) {
   for (Operation *op = value; op != end; op = *op->getUsers().begin())
     if (!op->hasOneUse()) return false;
   return true;
+}
+
+/// Whether an operation in a branch has no effect outside of it, as the choice of a value that is stored has.
+bool isWithin(Operation *branches, Operation *op) {
+  auto store = dyn_cast<ir::StoreOp>(op);
+  auto local = store ? store.getRef().getDefiningOp<ir::LocalOp>() : ir::LocalOp();
+  return isa<ir::LocalOp, ir::IfOp>(op) || (local && branches->isProperAncestor(local));
 }
 
 /// Whether a value decides only whether a store is executed. What else depends on it has no effects.
@@ -79,7 +115,8 @@ bool isOnlyCondition(Operation *value, Operation *store) {
     if (!seen.insert(op).second) continue;
     if (!isFree(op)) return false;
     pending.append(op->user_begin(), op->user_end());
-    if (isa<ir::IfOp>(op) && ir::containsOp(op, [&](Operation *inner) { return inner != store && !isFree(inner); })) return false;
+    if (isa<ir::IfOp>(op) && ir::containsOp(op, [&](Operation *inner) { return inner != store && !isFree(inner) && !isWithin(op, inner); }))
+      return false;
   }
   return true;
 }
@@ -140,31 +177,6 @@ bool isUntouchedUntil(Operation *read, Operation *end) {
     if (stop) return true;
     if (!isa<ir::IfOp>(op->getParentOp())) return false;
   }
-}
-
-/// The value of `a if c else b`, or of `a and b`: a variable that both branches of an `if` set last.
-struct BranchResult {
-  ir::IfOp branches;
-  ir::LoadOp load;
-  ir::StoreOp whenTrue, whenFalse;
-  explicit operator bool() const { return bool(branches); }
-};
-
-BranchResult findBranchResult(mlir::Value value) {
-  BranchResult result;
-  result.load = value.getDefiningOp<ir::LoadOp>();
-  auto local = result.load ? result.load.getRef().getDefiningOp<ir::LocalOp>() : ir::LocalOp();
-  if (!local || !llvm::hasNItems(local->getUses(), 3)) return {};
-  for (Operation *user : local->getUsers()) {
-    auto store = dyn_cast<ir::StoreOp>(user);
-    auto branches = store ? dyn_cast<ir::IfOp>(store->getParentOp()) : ir::IfOp();
-    if (!branches || branches->getBlock() != local->getBlock() || !isa_and_nonnull<ir::YieldOp>(store->getNextNode())) continue;
-    (store->getParentRegion() == &branches.getThenRegion() ? result.whenTrue : result.whenFalse) = store;
-  }
-  if (!result.whenTrue || !result.whenFalse || result.whenTrue->getParentOp() != result.whenFalse->getParentOp()) return {};
-  auto branches = cast<ir::IfOp>(result.whenTrue->getParentOp());
-  if (result.load->getBlock() == branches->getBlock() && branches->isBeforeInBlock(result.load)) result.branches = branches;
-  return result;
 }
 
 class UpdateMatcher {
@@ -300,7 +312,8 @@ private:
   /// Whether an `if` does nothing but the store.
   bool isAlone(ir::IfOp branches) {
     return store->getParentOp() == branches && !ir::containsOp(branches, [&](Operation *op) {
-             return op != branches && op != store && !isPure(op) && !isa<ir::LoadOp, ir::YieldOp>(op) && !isReadingCall(op);
+             return op != branches && op != store && !isPure(op) && !isa<ir::LoadOp, ir::YieldOp>(op) && !isReadingCall(op) &&
+                    !isWithin(branches, op);
            });
   }
 
@@ -345,7 +358,8 @@ bool moveIntoBranches(ir::StoreOp store) {
   auto assign = [&](mlir::Value part) {
     for (ir::CastOp cast : llvm::reverse(casts))
       part = ir::CastOp::create(builder, cast.getLoc(), ir::withScalar(part.getType(), ir::getScalar(cast.getType())), part);
-    moveIntoBranches(ir::StoreOp::create(builder, store.getLoc(), part, place));
+    auto moved = ir::StoreOp::create(builder, store.getLoc(), part, place);
+    if (!matchUpdate(moved)) moveIntoBranches(moved);
   };
   if (auto select = value.getDefiningOp<ir::SelectOp>(); select && select.getCondition().getType().isInteger(1)) {
     auto branches = ir::IfOp::create(builder, store.getLoc(), select.getCondition());

@@ -79,6 +79,12 @@ REDUCTIONS = [
     ("-5000", "if i % 2 == 0 and y[i] > s: s = y[i]", int(VALUES[::2].max())),
     ("-5000", "if not (y[i] <= s or y[i] > 100): s = y[i]", 100),
     ("-5000", "if y[i] > s:\n    if y[i] < 100: s = y[i]", 99),
+    ("-5000", "s = (y[i] if y[i] < 9 else 2) if (y[i] if y[i] < 9 else 2) > s else s", 8),
+    (
+        "5000",
+        "if s > (y[i] if y[i] > 9 else i + y[i]): s = y[i] if y[i] > 9 else i + y[i]",
+        int(np.where(VALUES > 9, VALUES, np.arange(N) + VALUES).min()),
+    ),
     ("5000", "s = y[i] if y[i] < s and i > 7 and i % 3 == 0 else s", int(VALUES[9::3].min())),
     ("-5000", "v = y[i]\ns = v if v > s and v < 100 else s", 99),
     ("5000", "s = (s if s < y[i] else y[i]) if y[i] > 0 else s", 1),
@@ -166,6 +172,8 @@ COMPARISONS = [
     "if not (y[i] <= s): s = y[i]",
     "if not (y[i] >= s) and y[i] != 3: s = y[i]",
     "if y[i] < s and y[i] != 3: s = y[i]",
+    "s = max(s, y[i])",
+    "s = min(y[i], s)",
 ]
 
 
@@ -178,8 +186,12 @@ def test_comparisons_with_nan_and_zeros_reduce_as_in_some_order(update, first):
         qd.init(**options)
     loop = "for i in range(y.shape[0] - 1):"
     kernel = compile_loop(first, update, loop, dtype="qd.f32")
+
+    def fold(choose):
+        return lambda *pair: choose((v for v in pair if v == v), key=lambda v: (v, not np.signbit(v)), default=nan)
+
     serial = {}
-    exec(f"def run(y):\n    s = {first}\n    {loop}\n        {update}\n    return s", serial)
+    exec(f"def run(y):\n    s = {first}\n    {loop}\n        {update}\n    return s", {"max": fold(max), "min": fold(min)}, serial)
 
     def describe(value):
         return "nan" if np.isnan(value) else (float(value), bool(np.signbit(value)))
@@ -190,6 +202,21 @@ def test_comparisons_with_nan_and_zeros_reduce_as_in_some_order(update, first):
             result, caught = call(kernel, orders[0])
             assert caught == []
             assert describe(result) in {describe(serial["run"](order)) for order in orders}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_extrema_of_elements_keep_nan_where_they_meet_nothing_else(size):
+    def compare(low: qd.types.ndarray(), high: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in y:
+            qd.atomic_min(low[i % size], y[i])
+            qd.atomic_max(high[i % size], y[i])
+
+    values = np.full(N, np.nan, np.float32)
+    values[size - 1 :: 2 * size] = VALUES[size - 1 :: 2 * size]
+    low, high = (np.full(size, np.nan, np.float32) for _ in range(2))
+    qd.kernel(compare)(low, high, values)
+    kept = [np.nan] * (size - 1)
+    np.testing.assert_equal([*low, *high], [*kept, np.nanmin(values), *kept, np.nanmax(values)])
 
 
 def test_components_of_a_vector_are_reduced_apart():

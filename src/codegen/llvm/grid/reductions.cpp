@@ -220,8 +220,9 @@ void GridTask::endCopies() {
     Tensor target = body->values.getTensor(reduction.getTarget()), copy = body->values.getTensor(reduction.op->getResult(0));
     forEachScalar(*body, *threads, shape.blockSize, reduction, copy, [&](llvm::Value *element, unsigned component, llvm::Value *pointer) {
       llvm::Value *value = body->memory.loadPacked(scalar, pointer, /*invariant=*/false)[0].value;
-      llvm::Value *isIdentity =
-          value->getType()->isFloatingPointTy() ? at.CreateFCmpOEQ(value, identity) : at.CreateICmpEQ(value, identity);
+      llvm::Value *isIdentity = identity->isNaN()                       ? at.CreateFCmpUNO(value, value)
+                                : value->getType()->isFloatingPointTy() ? at.CreateFCmpOEQ(value, identity)
+                                                                        : at.CreateICmpEQ(value, identity);
       body->emitWhen(at.CreateNot(isIdentity), "merge", [&] {
         MemoryPlace place = getElementAt(*body, target, {element});
         llvm::Value *to = body->offsetBy(place.base, int64_t(component) * place.componentStride);
