@@ -4,8 +4,9 @@
 // Out:  the options of each half. They are dependent: a check, for instance, turns off what would change the iteration that it reports.
 #include "compile_options.h"
 
+#include "support/processors.h"
+
 #include <algorithm>
-#include <thread>
 
 namespace qd {
 
@@ -32,8 +33,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   backends::TargetOptions result;
   result.fastMath = options.getBool(Option::fast_math);
   result.parallel = options.getBool(Option::make_cpu_multithreading_loop);
-  int64_t processors = std::max(1u, std::thread::hardware_concurrency());
-  result.threads = unsigned(std::clamp<int64_t>(options.getInt(Option::num_compile_threads), 1, processors));
+  result.threads = unsigned(std::clamp<int64_t>(options.getInt(Option::num_compile_threads), 1, support::countProcessors()));
   result.verify = options.getBool(Option::verify);
   result.optLevel = int(options.getInt(Option::opt_level));
   result.pieceSize = options.getInt(Option::piece_size);

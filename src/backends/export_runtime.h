@@ -88,10 +88,12 @@ static inline int32_t qd_serial_index(QdKernelContext *context) { return (void)c
 static inline uint64_t qd_serial_limit(QdKernelContext *context) { return (void)context, 0; }
 static inline int32_t qd_serial_must_stop(QdKernelContext *context) { return context->failed == QD_STOP; }
 static inline void qd_serial_finish(QdKernelContext *context, int32_t task) { (void)context, (void)task; }
+static inline void qd_serial_wait(QdKernelContext *context, int32_t calls) { (void)context, (void)calls; }
 
-static const QdRuntimeApi qd_serial_api = {qd_serial_for,   qd_serial_fail,  qd_serial_print,   qd_serial_allocate,  qd_serial_claim,
-                                           qd_serial_round, qd_no_blocks,    qd_no_synchronize, qd_no_shuffle,       qd_no_ballot,
-                                           qd_no_threads,   qd_serial_index, qd_serial_limit,   qd_serial_must_stop, qd_serial_finish};
+static const QdRuntimeApi qd_serial_api = {qd_serial_for,   qd_serial_fail,      qd_serial_print,  qd_serial_allocate,
+                                           qd_serial_claim, qd_serial_round,     qd_no_blocks,     qd_no_synchronize,
+                                           qd_no_shuffle,   qd_no_ballot,        qd_no_threads,    qd_serial_index,
+                                           qd_serial_limit, qd_serial_must_stop, qd_serial_finish, qd_serial_wait};
 
 /* Calls a kernel. `runtime` of the context is a QdExportedCall. */
 static inline int qd_run(QdKernelFunction entry, const QdRuntimeApi *api, const void *arguments, void *result, size_t scratch_bytes,

@@ -71,6 +71,8 @@ typedef struct QdRuntimeApi {
   int32_t (*must_stop)(QdKernelContext *context);
   /* Called after each task by kernels that are timed; tasks count from 0. */
   void (*finish_task)(QdKernelContext *context, int32_t task);
+  /* Called now and then by a loop that waits for another thread; calls count from 1. Gives the processor away after some. */
+  void (*wait_briefly)(QdKernelContext *context, int32_t calls);
 } QdRuntimeApi;
 
 struct QdKernelContext {

@@ -6,6 +6,7 @@
 #include "runtime/thread_pool.h"
 
 #include "runtime/kernel_abi.h"
+#include "support/processors.h"
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +29,9 @@ using Clock = std::chrono::steady_clock;
 // An idle thread spins this long before it sleeps. To wake it costs the waking thread some microseconds, and it comes too late for a short
 // job.
 static constexpr auto kIdleSpin = std::chrono::microseconds(100);
+/// Calls of waitBriefly, of less than a microsecond each, before the first that sleeps. The system adds some 50 microseconds to a sleep.
+static constexpr int kSpinsBeforeSleep = 64;
+static constexpr auto kSleep = std::chrono::microseconds(20);
 static constexpr auto kPollInterval = std::chrono::milliseconds(2);
 
 /// The number of a thread of the pool. Not thread_local: the C library allocates that memory lazily in each thread, and ends the process
@@ -65,6 +69,13 @@ static void leaveProcessor(int processor) {
   cpu_set_t others = allowed;
   CPU_CLR(processor, &others);
   if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+void waitBriefly(int calls) {
+  if (calls <= kSpinsBeforeSleep)
+    for (int i = 0; i < 8; ++i) pauseBriefly();
+  else
+    std::this_thread::sleep_for(kSleep);
 }
 
 static bool isStopped(const ChunkedWork &work) { return __atomic_load_n(work.stop, __ATOMIC_RELAXED) & QD_STOP; }
@@ -226,12 +237,6 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
   }
 }
 
-int countProcessors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, int(std::thread::hardware_concurrency()));
-}
-
 std::atomic<ThreadPool *> pool{nullptr};
 std::atomic<int> wantedThreads{0};
 
@@ -260,7 +265,7 @@ ThreadPool *findPool() noexcept {
 int getThreadCount() {
   int wanted = wantedThreads.load(std::memory_order_relaxed);
   if (wanted > 0) return wanted;
-  static const int processors = countProcessors();
+  static const int processors = support::countProcessors();
   return processors;
 }
 

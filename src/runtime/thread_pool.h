@@ -41,6 +41,10 @@ template <typename Body> void forEachChunk(int64_t count, int64_t chunk, const B
 /// Whether a thread of the pool has nothing to do and does not sleep: it joins within a microsecond.
 bool isHelperAwake();
 
+/// Lets time pass in a loop that waits for another thread; `calls` counts from 1 and is that of the loop. Short waits spin. In long ones
+/// the other thread may have no processor, and so this one sleeps.
+void waitBriefly(int calls);
+
 /// Sets the number of threads that run kernels; 0: one per processor that this process may use. Threads start on first use.
 void setThreadCount(int count);
 int getThreadCount();

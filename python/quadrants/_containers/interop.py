@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ import numpy as np
 
 from .. import _runtime
 from .._base import dtypes as _dtypes
-from .._base import options as _options
 from .._base.dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_numbers, to_numpy_dtype
 from .._base.imports import load
 from .._values.matrix import unwrap
@@ -41,8 +39,7 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     if destination.dtype == source.dtype and destination.flags.c_contiguous and source.flags.c_contiguous:
         _runtime.copy(destination, source)
         return
-    count = os.cpu_count() or 1
-    threads = min(_options.get("cpu_max_num_threads") or count, count, len(destination))
+    threads = min(_runtime.statistics()["threads"], len(destination))
     rows = max(1, _CHUNK * len(destination) // destination.nbytes)
     starts = iter(range(0, len(destination), rows))  # `next` on an iterator of a range is atomic
 

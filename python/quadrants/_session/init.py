@@ -113,7 +113,7 @@ def init(
 
 def _describe_runtime(values: dict[str, Any]) -> str:
     """Returns the processor, the cache, and the options that differ from their defaults."""
-    threads = values["cpu_max_num_threads"] or len(os.sched_getaffinity(0))
+    threads = _runtime.statistics()["threads"]
     where = f"{values['arch']} with {threads} threads" if values["arch"] == cpu.name else values["arch"]
     where += f", GPU {values['device_id']}" if values["arch"] in GPU_NAMES else ""
     changed = ", ".join(f"{name}={value}" for name, value in _options.find_changed(values).items())

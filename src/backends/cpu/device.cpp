@@ -142,7 +142,8 @@ const QdRuntimeApi kApi = {
     [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); },
     [](QdKernelContext *) { return runtime::getStackLimit(); },
     runtime::mustStop,
-    [](QdKernelContext *context, int32_t task) { KernelRun::from(context).finishTask(task); }};
+    [](QdKernelContext *context, int32_t task) { KernelRun::from(context).finishTask(task); },
+    [](QdKernelContext *, int32_t calls) { runtime::waitBriefly(calls); }};
 
 //--- Machine code ---
 

@@ -20,7 +20,8 @@ namespace qd::codegen {
 #define QD_API_MEMBERS(X) \
   X(kParallelFor, parallel_for) X(kFail, fail) X(kPrint, print) X(kAllocateTemporary, allocate_temporary) X(kClaim, claim) \
   X(kFinishRound, finish_round) X(kRunBlocks, run_blocks) X(kSynchronize, synchronize) X(kShuffle, shuffle) X(kBallot, ballot) X(kActiveThreads, active_threads) \
-  X(kThreadIndex, thread_index) X(kStackLimit, stack_limit) X(kMustStop, must_stop) X(kFinishTask, finish_task)
+  X(kThreadIndex, thread_index) X(kStackLimit, stack_limit) X(kMustStop, must_stop) X(kFinishTask, finish_task) \
+  X(kWaitBriefly, wait_briefly)
 
 #define QD_NAME(name, member) name,
 enum ContextField : unsigned { QD_CONTEXT_MEMBERS(QD_NAME) kContextFields };

@@ -4,6 +4,7 @@
 // lane needs another iteration. Lanes that leave a scope early (break, continue, return) are removed from the `live` masks of the scopes
 // that they leave. After the operation in which lanes left, the mask is narrowed to the live lanes of the innermost scope (narrowAfter).
 #include "codegen/llvm/body.h"
+#include "ir/memory.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/MDBuilder.h"
@@ -17,6 +18,8 @@ namespace qd::codegen {
 constexpr int64_t kCheapComponents = 12;
 /// Regions up to this size may be emitted a second time for vectors whose lanes are all active.
 constexpr int64_t kTwiceSize = 256;
+/// A loop that waits for another thread calls the runtime once in so many rounds; a wait for a thread that runs is shorter.
+constexpr uint32_t kRoundsPerPause = 64;
 
 ControlFlow::ControlFlow(BodyEmitter &body)
     : EmitterPart(body), body(body), launch(body.launch), values(body.values), operators(body.operators) {}
@@ -139,10 +142,46 @@ void ControlFlow::emitLoopBody(Operation *op, Region &region, llvm::BasicBlock *
   in.branchTo(next);
 }
 
+/// Whether a loop only waits until another thread changes memory: it looks at places, the same in each round, or tries to exchange them,
+/// and changes variables.
+bool ControlFlow::isWait(ir::WhileOp op) {
+  if (module.traits.hasGrids || in.lanes > 1) return false;
+  llvm::SmallVector<Value, 2> seen;
+  llvm::DenseSet<Value> changed;
+  auto isWork = [&](Operation *inner) {
+    auto exchange = dyn_cast<ir::CompareExchangeOp>(inner);
+    bool looks = op->isAncestor(inner) && (inner->hasAttr(ir::kVolatile) || (exchange && !exchange.getPart()));
+    if (looks) seen.push_back(cast<ir::MemoryAccessOpInterface>(inner).getRef());
+    for (Value place : ir::listWrittenPlaces(inner)) changed.insert(ir::findBase(place));
+    return isa<ir::ForOp, ir::WhileOp>(inner) || (ir::writesContainer(inner) && !looks);
+  };
+  for (Region &region : op->getRegions())
+    if (module.calls.contains(region, isWork)) return false;
+  llvm::DenseSet<Operation *> visited;
+  std::function<bool(Value)> isSame = [&](Value value) {
+    Operation *from = value.getDefiningOp();
+    if (!from || !op->isAncestor(from) || !visited.insert(from).second) return true;
+    auto read = [&](Value place) { return !changed.contains(ir::findBase(place)); };
+    return llvm::all_of(ir::listReadPlaces(from), read) && llvm::all_of(from->getOperands(), isSame);
+  };
+  return !seen.empty() && llvm::all_of(seen, isSame);
+}
+
+/// Calls the runtime in some rounds of a loop that waits; `slot` counts them.
+void ControlFlow::emitPause(llvm::Value *slot) {
+  llvm::Value *rounds = builder.CreateAdd(builder.CreateLoad(builder.getInt32Ty(), slot), builder.getInt32(1));
+  builder.CreateStore(rounds, slot);
+  llvm::Value *isDue = builder.CreateICmpEQ(builder.CreateURem(rounds, builder.getInt32(kRoundsPerPause)), builder.getInt32(0));
+  auto pause = [&] { launch.callRuntime(kWaitBriefly, {builder.CreateUDiv(rounds, builder.getInt32(kRoundsPerPause))}); };
+  in.emitWhen(isDue, "pause", pause, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+}
+
 void ControlFlow::emitWhile(ir::WhileOp op) {
   llvm::Value *before = in.mask;
   in.function->addFnAttr(kHasInnerLoops);
   bool divergent = in.isDivergent(op);
+  llvm::Value *rounds = isWait(op) ? in.makeSlot(builder.getInt32Ty(), "rounds") : nullptr;
+  if (rounds) builder.CreateStore(builder.getInt32(0), rounds);
   llvm::BasicBlock *header = in.makeBlock("while"), *round = in.makeBlock("while.body"), *exit = in.makeBlock("while.end");
   scopes.push_back({Scope::Kind::Loop, exit});
   if (divergent) scopes.back().live = makeLive("live.loop");
@@ -169,6 +208,7 @@ void ControlFlow::emitWhile(ir::WhileOp op) {
   in.moveTo(round);
   // The loop may be endless.
   launch.leaveIfCanceled();
+  if (rounds) emitPause(rounds);
   emitLoopBody(op, op.getBody(), header);
   scopes.pop_back();
   in.moveTo(exit);

@@ -41,6 +41,8 @@ private:
   llvm::Value *makeLive(llvm::StringRef name);
   llvm::Value *loadMask(llvm::Value *slot) { return builder.CreateLoad(in.widen(builder.getInt1Ty()), slot); }
   bool isCheap(mlir::Region &region);
+  bool isWait(ir::WhileOp op);
+  void emitPause(llvm::Value *slot);
 
   // loops.cpp
   void emitNest(ir::ForOp op);
