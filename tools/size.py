@@ -20,27 +20,27 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 48_810, "python": 18_706}
+TOTALS = {"src": 48_904, "python": 18_703}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 422,  # files directly in src
+    "src": 421,  # files directly in src
     "src/artifact": 565,
-    "src/backends": 10_257,
+    "src/backends": 10_260,
     "src/bindings": 668,
-    "src/codegen": 7_781,
+    "src/codegen": 7_818,
     "src/devlib": 1_359,
     "src/frontend": 10_734,
     "src/ir": 938,
     "src/launch": 7_326,
     "src/layout": 143,
     "src/passes": 5_773,
-    "src/runtime": 1_984,
-    "src/support": 659,
+    "src/runtime": 1_991,
+    "src/support": 707,
     "src/tools": 201,
     "python/quadrants": 1_012,  # modules directly in the package
     "python/quadrants/_base": 1_200,
     "python/quadrants/_values": 781,
-    "python/quadrants/_containers": 2_324,
+    "python/quadrants/_containers": 2_321,
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_166,
     "python/quadrants/_library": 563,
