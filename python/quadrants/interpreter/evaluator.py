@@ -306,13 +306,18 @@ class Evaluator(Loops):
         """Converts the result of a func to the common type of all its returns."""
         key = (visit_returns, *map(_type_key, passed))
         if key not in self.results:
-            outer, self.noted = self.noted, []
-            self.dry += 1
-            visit_returns(*map(read, passed))
-            self.dry -= 1
-            self.results[key] = (passed, self.noted)  # the arguments stay alive as long as their identities are keys
-            self.noted = outer
+            noted = self.list_results(visit_returns, *map(read, passed))
+            self.results[key] = (passed, noted)  # the arguments stay alive as long as their identities are keys
         return functools.reduce(_unify_results, self.results[key][1], result)
+
+    def list_results(self, visit_returns: Callable[..., None], *arguments: Any, **keywords: Any) -> list[Any]:
+        """Lists values with the types of all returns of a function."""
+        outer, self.noted = self.noted, []
+        self.dry += 1
+        visit_returns(*arguments, **keywords)
+        self.dry -= 1
+        noted, self.noted = self.noted, outer
+        return noted
 
     def both(self, place: Any) -> Any:
         """Prepares an argument of a callee that is not known yet: a place, and its value before later arguments may change it."""
@@ -325,9 +330,15 @@ class Evaluator(Loops):
             arguments = tuple(_choose(value, wanted(position)) for position, value in enumerate(arguments))
             keywords = {key: _choose(value, wanted(key)) for key, value in keywords.items()}
         name = getattr(function, "_qd_builtin", None)
-        if references := getattr(function, "_qd_references", None):
-            placed = (value if position in references else read(value) for position, value in enumerate(arguments))
-            return function(*placed, **{key: value if key in references else read(value) for key, value in keywords.items()})
+        if (references := getattr(function, "_qd_references", None)) is not None:
+            arguments = tuple([value if position in references else read(value) for position, value in enumerate(arguments)])
+            keywords = {key: value if key in references else read(value) for key, value in keywords.items()}
+            visit_returns = getattr(function, "_qd_returns", None)
+            if visit_returns is None:
+                return function(*arguments, **keywords)
+            results = [] if self.dry else [function(*arguments, **keywords)]
+            visit_returns.__defaults__, visit_returns.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+            return functools.reduce(_unify_results, results + self.list_results(visit_returns, *arguments, **keywords))
         if isinstance(function, StructValue):
             function = host_objects.bind(function.methods["__call__"], function)
         if name is None and host_objects.is_func(function):

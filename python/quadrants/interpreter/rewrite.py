@@ -282,6 +282,18 @@ class Rewriter(ExpressionRewriter):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        count = sum(isinstance(inner, ast.Return) for inner in ast.walk(node))
+        if node.returns or count < 2:
+            return self.define(node)
+        other = copy_tree(node)
+        other.name, other.args.defaults, other.args.kw_defaults = self.temporary(), [], [None] * len(node.args.kwonlyargs)
+        for_types = copy.copy(self)
+        for_types.wanted, for_types.function_depth, for_types.alternatives, for_types.keeps_numbers = "returns", -1, 0, False
+        marked = ast.Attribute(load(node.name), "_qd_returns", ast.Store())
+        return [*self.define(node), *for_types.define(other), place(ast.Assign([marked], load(other.name)), node)]
+
+    def define(self, node: ast.FunctionDef) -> list[ast.stmt]:
+        """Rewrites a function inside this one, and marks its parameters that are references."""
         self.visit_defaults(node.args)
         arguments = all_arguments(node.args)
         parameters = [argument.arg for argument in arguments]
@@ -315,8 +327,6 @@ class Rewriter(ExpressionRewriter):
         for argument in arguments:
             argument.annotation = None
         made = place(ast.FunctionDef(node.name, node.args, body, [], None), node)
-        if not references:
-            return made
         keys = {key for key in enumerate(parameters) if key[1] in references}
         marked = ast.Attribute(load(node.name), "_qd_references", ast.Store())
         numbers = ast.Tuple([literal(part) for key in sorted(keys) for part in key], ast.Load())

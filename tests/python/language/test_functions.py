@@ -343,6 +343,8 @@ INNER_FUNCTIONS = [
     ("f = lambda x, y: x * n + y\nreturn f(2, 1)", 21),
     ("return apply(lambda x: x * n, 4)", 41),
     ("s = 0\nfor i in range(4):\n    def add(x):\n        return x + i\n    s += add(n)\nreturn s", 46),
+    ("def f(x):\n    if x > 3:\n        return qd.cast(3, qd.u8)\n    return x\nreturn f(n) + qd.cast(255, qd.u8)", 258),
+    ("def f(x, *y, k=n):\n    if x < 3:\n        return k\n    return qd.cast(k + 250, qd.u8)\nreturn f(7, 2) + qd.cast(255, qd.u8)", 259),
     ("def f(x):\n    a[0] += x\nf(3)\nf(4)\nreturn a[0]", 7),
 ]
 
