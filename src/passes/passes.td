@@ -38,7 +38,8 @@ def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   let summary = "for => for parallel, on one thread, if the iterations are independent.";
   let description = [{
     Iterations are independent along an axis if every access to a container that the loop writes has the index of that axis at the same
-    position, mostly the last one. That axis becomes the outermost. Loops with few iterations stay serial.
+    position, mostly the last one. That axis becomes the outermost. Loops with few iterations stay serial. A loop inside a parallel loop
+    becomes its last axis.
   }];
 }
 

@@ -4,12 +4,13 @@
 //       elements, shared memory).
 // Out:  serial loops with many independent iterations become parallel loops on one thread. Such loops under an `if` with no other
 //       effects become parallel loops on all threads, with no iterations if the condition is false. The kernel lists the assumptions:
-//       unaliased arguments (kUnaliased) and extents (kExtents).
+//       unaliased arguments (kUnaliased) and extents (kExtents). Serial loops in parallel ones become axes of theirs.
 // Here: before tasks are split, because parallel loops become tasks.
 #include "passes/widen_serial_loops.h"
 
 #include "ir/attributes.h"
 #include "passes/independent_iterations.h"
+#include "passes/merge_nested_loops.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
@@ -51,8 +52,7 @@ public:
 private:
   void visitBlock(Block &block) {
     for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
-    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
-      if (!loop.getParallel()) widen(loop);
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>())) loop.getParallel() ? mergeNested(loop) : widen(loop);
     for (IfOp branches : llvm::to_vector(block.getOps<IfOp>())) {
       SmallVector<ForOp> loops;
       llvm::DenseSet<uint64_t> written;
@@ -64,6 +64,32 @@ private:
     }
   }
 
+  /// Merges a parallel loop with the loops inside it, up to the innermost one along which lanes reach neighbors.
+  void mergeNested(ForOp loop) {
+    SmallVector<ForOp> nest;
+    size_t merged = 0;
+    llvm::DenseSet<uint64_t> written, writtenByMerged;
+    for (ForOp around = loop; ForOp inner = findMergeableLoop(around, loop); around = inner) {
+      IndependentIterations::Axes axes = iterations.findAxes(inner, written);
+      bool isAliased = llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(offset); });
+      if (isAliased || axes.independent != (1u << inner.getRank()) - 1) break;
+      nest.push_back(inner);
+      unsigned last = inner.getRank() - 1;
+      if (!(axes.neighbors >> last & 1) || hasTransposedAccess(inner, loop) || !isLongRow(inner.getUpper()[last])) continue;
+      merged = nest.size();
+      writtenByMerged = written;
+    }
+    for (ForOp inner : ArrayRef(nest).take_front(merged)) loop = mergeLoops(loop, inner);
+    requireUnaliased(writtenByMerged);
+  }
+
+  /// Whether rows up to this end fill vectors, as far as it is known; records the extents that this depends on.
+  bool isLongRow(Value end) {
+    constexpr int64_t kLongRow = 16;
+    std::optional<int64_t> known = findInteger(end);
+    return known ? *known >= kLongRow : !end.getDefiningOp<ExtentOp>() || isLong(end);
+  }
+
   void requireUnaliased(const llvm::DenseSet<uint64_t> &written) {
     for (uint64_t offset : written)
       if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
@@ -73,13 +99,10 @@ private:
   static bool listLoops(IfOp branches, SmallVectorImpl<ForOp> &loops) {
     for (Region &region : branches->getRegions())
       for (Operation &op : region.getOps()) {
-        auto binary = dyn_cast<BinaryOp>(op);
-        bool mayFail = binary && llvm::is_contained({BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod},
-                                                    binary.getBinaryKind());
         auto inner = dyn_cast<IfOp>(op);
         auto loop = dyn_cast<ForOp>(op);
         if (loop) loops.push_back(loop);
-        if (inner ? !listLoops(inner, loops) : !loop && !isa<YieldOp>(op) && (!isPure(&op) || mayFail)) return false;
+        if (inner ? !listLoops(inner, loops) : !loop && !isa<YieldOp>(op) && (!isPure(&op) || mayFail(&op))) return false;
       }
     return !loops.empty();
   }

@@ -237,3 +237,112 @@ qd.kernel @dependent_under_an_if [] attributes {argument_bytes = 32 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Loops inside a parallel loop become its axes, up to the innermost one along which lanes reach neighbors. What stands before the inner
+// loop moves into the body, bounds move before the loop.
+// CHECK-LABEL: qd.kernel @rows
+// CHECK-SAME: qd.unaliased = array<i32: 0>
+// CHECK: %[[END:.*]] = qd.binary sub
+// CHECK: qd.for parallel (%{{.*}}, %{{.*}}, %{{.*}}) to (%{{.*}}, %[[END]], %{{.*}}) : {{.*}} attributes {name = "rows"}
+// CHECK-NEXT: ^bb0(%[[I:.*]]: si32, %[[J:.*]]: si32, %[[K:.*]]: si32):
+// CHECK: qd.element %{{.*}}[%[[I]]]
+// CHECK: qd.element %{{.*}}[%[[I]], %[[J]], %[[K]]]
+// CHECK-NOT: qd.for
+qd.kernel @rows [] attributes {argument_bytes = 64 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?], [], 4>
+  %n = qd.argument 48 : si32
+  %zero = qd.constant 0 : si32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) attributes {name = "rows"} {
+  ^body(%i: si32):
+    %from = qd.element %y[%i] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %copy = qd.local : !qd.ref<f32>
+    qd.store %value, %copy : !qd.ref<f32>
+    %one = qd.constant 1 : si32
+    %end = qd.binary sub %n, %one : si32, si32 -> si32
+    qd.for (%one) to (%end) : (si32) to (si32) {
+    ^body(%j: si32):
+      qd.for (%zero) to (%n) : (si32) to (si32) {
+      ^body(%k: si32):
+        %loaded = qd.load %copy : !qd.ref<f32>
+        %to = qd.element %x[%i, %j, %k] : !qd.tensor<f32, [?, ?, ?], [], 4>, si32, si32, si32 -> !qd.ref<f32>
+        qd.store %loaded, %to : !qd.ref<f32>
+        qd.yield
+      }
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// Not merged: the lanes of the outer loop reach neighbors, a row is shorter than a vector, an access is transposed, the end depends on the
+// outer index, the loop writes what stands before it.
+// CHECK-LABEL: qd.kernel @columns
+// CHECK-NOT: to (%{{.*}}, %{{.*}})
+qd.kernel @columns [] attributes {argument_bytes = 80 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  %three = qd.constant 3 : si32
+  %one = qd.constant 1.0 : f32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%j, %i] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%three) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %y[%j, %i] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      %value = qd.load %from : !qd.ref<f32>
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %value, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%i) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    %from = qd.element %x[%i, %zero] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %value, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

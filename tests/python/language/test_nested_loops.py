@@ -1,0 +1,150 @@
+"""Loops inside of parallel loops, which become axes of them where lanes reach neighbors along the inner loop only."""
+
+import random
+
+import numpy as np
+import pytest
+from language_support import define
+from random_loops import ANY, indent, integers, run_in_python
+
+import quadrants as qd
+
+NESTS = [
+    "for i in range(n):\n    for j in range(m):\n        x[i, j] = y[i, j] * 2 + z[j]",
+    "for i in range(1, n - 1):\n    for j in range(2, m - 1):\n        x[i, j] = y[i + 1, j] - y[i - 1, j] + y[i, j - 1]",
+    "for i in range(n):\n    first = y[i, 0]\n    if m > 3:\n        first = 5\n    for j in range(m):\n        x[i, j] += first + z[j]",
+    "for i in range(n):\n    a = i * 3\n    b = a + z[i]\n    for j in range(m):\n        x[i, j] = a + b * j",
+    # An element of the written array is read before the inner loop, and changed in it.
+    "for i in range(n):\n    first = x[i, 0]\n    for j in range(m):\n        x[i, j] += first",
+    "for i in range(n):\n    for j in range(m):\n        x[i, j] += x[i, 0]",
+    "for i in range(n):\n    for j in range(1, m):\n        x[i, j] += x[i, j - 1]",
+    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n        x[i, j] = s",
+    "for i in range(n):\n    last = 0\n    for j in range(m):\n        last = y[i, j]\n    x[i, 0] = last",
+    "for i in range(n):\n    for j in range(i):\n        x[i, j] = y[i, j] + i",
+    "for i in range(n):\n    for j in range(z[i] % m):\n        x[i, j] = y[i, j] + i",
+    "for i in range(n):\n    for j in range(m):\n        if y[i, j] == 3:\n            break\n        x[i, j] = i",
+    "for i in range(n):\n    for j in range(m):\n        if y[i, j] == 3:\n            continue\n        x[i, j] = i + j",
+    "for i in range(n):\n    for j in range(m):\n        for k in range(5):\n            x[i, j] = x[i, j] * 3 + y[i, k] & 63",
+    "for i in range(n):\n    for k in range(4):\n        for j in range(m):\n            x[i, j] = x[i, j] * 3 + y[i, j] + k & 63",
+    "for i in range(n):\n    for j in range(m):\n        x[i, m - 1 - j] = y[i, j]",
+    "for i in range(n):\n    for j in range(m - 1, -1, -1):\n        x[i, j] = y[i, j]",
+    "for i in range(n):\n    for j in range(0, m, 3):\n        x[i, j] = y[i, j]",
+    "for i in range(n):\n    for j in range(m // (n - n + 2)):\n        x[i, j] = y[i, j] + 1",
+    "for i in range(n):\n    for j in range(m):\n        k = 0\n        while k < y[i, j]:\n            k += 2\n        x[i, j] = k",
+]
+HEAD = "n, m = x.shape[0], x.shape[1]\n"
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (3, 7), (0, 9)])
+@pytest.mark.parametrize("nest", NESTS)
+def test_nests_give_what_python_gives(nest, shape, on_every_backend):
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}, z: {ANY}):\n{indent(HEAD + nest)}")["k"]
+    arrays = [integers(*shape), integers(*shape)[::-1].copy(), integers(max(shape))]
+    expected = [array.copy() for array in arrays]
+    kernel(*arrays)
+    run_in_python(HEAD + nest, "xyz", expected)
+    for ours, theirs in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_ends_that_are_variables_arguments_and_members(on_every_backend):
+    module = define(f"""\
+x = qd.field(qd.f32, (6, 50))
+
+@qd.kernel
+def k(a: {ANY}, m: qd.i64, f: qd.template()):
+    end = m - 1
+    for i in range(6):
+        for j in range(end):
+            x[i, j] = a[j] + qd.cast(i, qd.f32)
+    for i in range(6):
+        for j in range(x.shape[1]):
+            for c in qd.static(range(2)):
+                f[i, j][c] += x[i, j] + c
+""")
+    vectors = qd.Vector.field(2, qd.f32, (6, 50))
+    a = np.arange(50, dtype=np.float32)
+    for end in (50, 20, 1, 0):
+        module["x"].fill(0)
+        vectors.fill(1)
+        module["k"](a, end, vectors)
+        expected = np.where(np.arange(50) < end - 1, a + np.arange(6, dtype=np.float32)[:, None], 0)
+        np.testing.assert_array_equal(module["x"].to_numpy(), expected)
+        np.testing.assert_array_equal(vectors.to_numpy(), 1 + expected[..., None] + np.arange(2, dtype=np.float32))
+
+
+def test_arrays_on_one_memory_keep_the_order_of_a_row(on_every_backend):
+    nest = "for i in range(n):\n    for j in range(1, m):\n        y[i, j] = x[i, j - 1] + 1"
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}):\n{indent(HEAD + nest)}")["k"]
+    for make in (lambda a: (a, a.copy()), lambda a: (a, a), lambda a: (a[:, 1:], a[:, :-1]), lambda a: (a[:, :-1], a[:, 1:])):
+        ours, theirs = make(integers(4, 40)), make(integers(4, 40))
+        kernel(*ours)
+        run_in_python(HEAD + nest, "xy", [*theirs])
+        for array, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+def test_random_numbers_and_gradients_are_those_of_the_loops_as_written(on_every_backend):
+    draw = "x[i, j] = qd.random(qd.i32)"
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}):\n    for i in range(4):\n        for j in range(20):\n            {draw}")["k"]
+    x = np.zeros((4, 20), np.int32)
+    kernel(x)
+    assert len(np.unique(x)) == 80
+    module = define(
+        "x = qd.field(qd.f32, (4, 20), needs_grad=True)\ny = qd.field(qd.f32, (4, 20), needs_grad=True)\n@qd.kernel\ndef k():\n"
+        "    for i in range(4):\n        for j in range(20):\n            y[i, j] = x[i, j] * x[i, j] * i"
+    )
+    module["x"].from_numpy(integers(4, 20).astype(np.float32))
+    module["k"]()
+    module["y"].grad.fill(1)
+    module["k"].grad()
+    np.testing.assert_array_equal(module["x"].grad.to_numpy(), 2 * integers(4, 20) * np.arange(4)[:, None])
+
+
+class NestMaker:
+    """Nests of two or three loops whose statements access the row of the outermost index."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def place(self, writes: bool) -> str:
+        rare = ["max(j - 1, 0)", "(j + 1) % m", "0", "m - 1 - j", "z[j] % m"]
+        index = self.random.choice(rare) if self.random.random() < 0.1 else "j"
+        return self.random.choice(
+            ["x[i, {}]", "x[i, {}]", "w[i, {}]", *([] if writes else ["y[i, {}]", "z[{}]", "y[({}) % n, 0]"])]
+        ).format(index)
+
+    def statement(self, depth: int) -> str:
+        value = f"({self.place(False)} * {self.random.randrange(1, 4)} + {self.random.choice([self.place(False), 'a', 'i', 'j'])}) & 63"
+        roll = self.random.random()
+        if depth and roll < 0.2:
+            return f"if {value} > {self.random.randrange(60)}:\n{indent(self.statement(depth - 1))}"
+        if depth and roll < 0.3:
+            return f"for k{depth} in range({self.random.choice(['3', self.place(False) + ' % 4'])}):\n{indent(self.statement(depth - 1))}"
+        return f"{self.place(True)} = {value}"
+
+    def make(self) -> str:
+        body = "\n".join(self.statement(2) for _ in range(self.random.randrange(1, 4)))
+        for _ in range(self.random.randrange(2)):
+            body = f"for k in range({self.random.choice(['2', 'n', 'i'])}):\n{indent(body)}"
+        body = f"for j in range({self.random.choice(['m', '1, m', 'm - 1', 'i + 2', '17'])}):\n{indent(body)}"
+        if self.random.random() < 0.3:
+            body = f"for k0 in range(3):\n{indent(body)}"
+        before = self.random.choice(["a = i * 2", "a = y[i, 0] + z[0]", "a = 1\nif z[i] > 3:\n    a = x[i, 0]", "a = x[i, 1]"])
+        after = self.random.choice(["", "", "x[i, 0] = a & 63"])
+        return HEAD + f"for i in range(n):\n{indent(before)}{indent(body)}{indent(after)}"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_nests_give_what_python_gives(first):
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    for seed in range(first, first + 20):
+        nest = NestMaker(seed).make()
+        kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}, z: {ANY}, w: {ANY}):\n{indent(nest)}")["k"]
+        arrays = [integers(5, 37), integers(5, 37)[::-1].copy(), integers(37), integers(5, 37) + 1]
+        expected = [array.copy() for array in arrays]
+        kernel(*arrays)
+        run_in_python(nest, "xyzw", expected)
+        for ours, theirs in zip(arrays, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=nest)
+    qd.reset()
