@@ -166,3 +166,62 @@ qd.kernel @rows [] attributes {argument_bytes = 12 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// An index at a border: a vector in which no lane is clamped is one wide load; others are gathered. Both are masked in the tail, where only
+// the gather remains, because it is short code.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: icmp eq <4 x i32>
+// CHECK: free:
+// CHECK-NEXT: load <4 x float>
+// CHECK: free.else:
+// CHECK: call {{.*}}@llvm.masked.gather.v4f32
+// CHECK: tail:
+// CHECK-NOT: free{{.*}}:
+// CHECK: call {{.*}}@llvm.masked.gather.v4f32
+// CHECK: call void @llvm.masked.store
+qd.kernel @clamped [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [1001], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [1001], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 1001 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %left = qd.binary sub %i, %one : si32, si32 -> si32
+    %at = qd.binary max %left, %zero : si32, si32 -> si32
+    %from = qd.element %x[%at] : !qd.tensor<f32, [1001], [4], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [1001], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %value, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// In a short row the clamped indices of each vector are constants: one wide load and a permutation.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: shufflevector <4 x float> {{.*}} <4 x i32> <i32 0, i32 0, i32 1, i32 2>
+// CHECK-NOT: gather
+// CHECK: ret void
+qd.kernel @clamped_rows [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [5, 8], [32, 4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [5, 8], [32, 4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %rows = qd.constant 5 : si32
+  %columns = qd.constant 8 : si32
+  qd.for parallel (%zero, %zero) to (%rows, %columns) : (si32, si32) to (si32, si32) {
+  ^body(%i: si32, %j: si32):
+    %left = qd.binary sub %j, %one : si32, si32 -> si32
+    %at = qd.binary max %left, %zero : si32, si32 -> si32
+    %from = qd.element %x[%i, %at] : !qd.tensor<f32, [5, 8], [32, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %to = qd.element %y[%i, %j] : !qd.tensor<f32, [5, 8], [32, 4], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %value, %to : !qd.ref<f32>
+    qd.yield
+  }
+}

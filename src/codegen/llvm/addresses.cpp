@@ -7,6 +7,8 @@
 
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/PatternMatch.h"
 
 #include <numeric>
 #include <tuple>
@@ -308,7 +310,7 @@ Component Memory::getTile(const Component &index, Type type, int64_t first, int6
   return {builder.CreateAdd(quotient, builder.CreateAShr(remainder, integer->getScalarSizeInBits() - 1)), from.kind};
 }
 
-MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types) {
+MemoryPlace Memory::locate(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types) {
   ir::TensorType type = tensor.type;
   MemoryPlace place{type.getElement(), tensor.data};
   place.componentStride = type.getComponentStride();
@@ -350,6 +352,51 @@ MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices
   return place;
 }
 
+/// The operand that an index equals in most iterations: what a minimum, a maximum or a choice takes in place of a bound, or what a
+/// remainder is of. Null for other indices.
+static llvm::Value *findUsualOperand(llvm::Value *index) {
+  using namespace llvm::PatternMatch;
+  auto isBound = [](llvm::Value *operand) { return isa<llvm::Constant>(operand) || llvm::getSplatValue(operand); };
+  llvm::Value *a = nullptr, *b = nullptr;
+  if (auto *extremum = dyn_cast<llvm::MinMaxIntrinsic>(index)) std::tie(a, b) = std::pair(extremum->getLHS(), extremum->getRHS());
+  if (a || match(index, m_Select(m_Value(), m_Value(a), m_Value(b)))) return isBound(a) == isBound(b) ? nullptr : isBound(a) ? b : a;
+  if (!index->getType()->isVectorTy()) return nullptr; // a scalar remainder is as likely the position in a tile
+  const bool isRemainder = match(index, m_And(m_Value(a), m_Constant())) ||
+                           match(index, m_Add(m_Sub(m_Value(a), m_Mul(m_SDiv(m_Deferred(a), m_Value()), m_Value())), m_Value()));
+  return isRemainder ? a : nullptr;
+}
+
+/// What an index is where it is not clamped; itself if nothing clamps it. A scalar that changes by a constant from lane to lane is linear.
+Component Memory::removeClamps(const Component &index) {
+  llvm::Value *value = index.value;
+  while (llvm::Value *operand = findUsualOperand(value)) value = operand;
+  if (value == index.value || index.kind.isScalar()) return {value, index.kind};
+  SplitLanes parts = splitLanes(builder, value);
+  if (!parts.scalar) return index;
+  auto getLane = [&](unsigned lane) { return cast<llvm::ConstantInt>(parts.lanes->getAggregateElement(lane))->getSExtValue(); };
+  const int64_t step = getLane(1) - getLane(0);
+  for (unsigned lane = 2; lane < in.lanes; ++lane)
+    if (getLane(lane) - getLane(lane - 1) != step) return {value, index.kind};
+  return {builder.CreateAdd(parts.scalar, parts.lanes->getAggregateElement(0u)), LaneKind::linear(step)};
+}
+
+MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types, bool isRead) {
+  MemoryPlace place = locate(tensor, indices, types);
+  if (!isRead || in.lanes == 1 || module.traits.hasGrids || in.isPartialVector) return place;
+  Components free;
+  llvm::Value *isSame = nullptr, *lanes = nullptr;
+  const bool isTiled = !ir::getTilings(tensor.type).empty();
+  for (const Component &index : indices) {
+    free.push_back(index.kind.isVarying() || isTiled ? removeClamps(index) : index);
+    if (free.back().value == index.value) continue;
+    llvm::Value *&where = index.kind.isVarying() ? lanes : isSame;
+    llvm::Value *own = builder.CreateICmpEQ(index.value, index.kind.isVarying() ? in.toVector(free.back()) : free.back().value);
+    where = where ? builder.CreateAnd(where, own) : own;
+  }
+  if (lanes || isSame) place.unclamped = std::make_shared<UnclampedPlace>(locate(tensor, free, types), isSame, lanes);
+  return place;
+}
+
 Place Memory::getComponent(const Place &place, ArrayRef<Component> indices, TypeRange types) {
   if (const auto *memory = std::get_if<MemoryPlace>(&place)) {
     auto shape = cast<VectorType>(memory->pointee);
@@ -364,6 +411,9 @@ Place Memory::getComponent(const Place &place, ArrayRef<Component> indices, Type
       stride *= shape.getDimSize(unsigned(axis));
     }
     sum.finish(part);
+    if (const auto *most = memory->unclamped.get())
+      part.unclamped =
+          std::make_shared<UnclampedPlace>(std::get<MemoryPlace>(getComponent(most->place, indices, types)), most->isSame, most->lanes);
     return part;
   }
   LocalPlace part = std::get<LocalPlace>(place);

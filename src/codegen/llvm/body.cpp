@@ -94,6 +94,13 @@ static Value findTileStart(Value index, int64_t length) {
   return factor && *factor % length == 0 ? sum.getLhs() : Value();
 }
 
+/// Whether a place and its components are only loaded.
+static bool isOnlyLoaded(Operation *place) {
+  return llvm::all_of(place->getUsers(), [](Operation *user) {
+    return (isa<ir::LoadOp>(user) && !user->hasAttr(ir::kVolatile)) || (isa<ir::ComponentOp>(user) && isOnlyLoaded(user));
+  });
+}
+
 /// The place of an element. A tile that is the same for all lanes becomes an axis of its own, so that lanes along a row of the tile access
 /// consecutive elements.
 static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
@@ -101,7 +108,7 @@ static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
   Components indices = body.values.getScalars(element.getIndices());
   llvm::SmallVector<Type, 4> types(element.getIndices().getTypes());
   ir::TensorType type = tensor.type;
-  if (type.getTiles().empty() || !type.getOrigin().empty()) return body.memory.getElement(tensor, indices, types);
+  if (type.getTiles().empty() || !type.getOrigin().empty()) return body.memory.getElement(tensor, indices, types, isOnlyLoaded(element));
   llvm::SmallVector<int64_t, 4> extents(type.getExtents()), strides(type.getStrides()), tiles;
   for (const layout::Tiling &tiling : ir::getTilings(type)) {
     auto axis = size_t(tiling.axis);
@@ -119,7 +126,7 @@ static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
   }
   tensor.type =
       ir::TensorType::get(type.getContext(), type.getElement(), extents, strides, type.getComponentStride(), type.getOrigin(), tiles);
-  return body.memory.getElement(tensor, indices, types);
+  return body.memory.getElement(tensor, indices, types, isOnlyLoaded(element));
 }
 
 bool BodyEmitter::isLoadedBefore(ir::LoadOp op) {

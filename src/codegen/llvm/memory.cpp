@@ -145,7 +145,35 @@ static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, un
   return group == 1 ? mask : builder.CreateShuffleVector(mask, llvm::createReplicatedMask(unsigned(group), lanes));
 }
 
+/// Loads a place with clamped indices. Most vectors have no lane that is clamped; wide accesses serve them.
+Components Memory::loadUnclamped(const MemoryPlace &place) {
+  const auto &[most, isSame, lanes] = *place.unclamped;
+  MemoryPlace exact = place;
+  exact.unclamped = nullptr;
+  const bool isNear = most.hasTwoRuns() || isa_and_nonnull<llvm::Constant>(most.findOffsets());
+  if (!isNear && chooseAccess(most, false).strategy != Access::Strategy::Wide) return loadMemory(exact, false);
+  llvm::SmallVector<llvm::Value *, 4> slots;
+  auto load = [&](const MemoryPlace &from) {
+    for (auto [i, component] : llvm::enumerate(loadMemory(from, /*isVolatile=*/false))) {
+      llvm::Value *value = in.toVector(component);
+      if (i == slots.size()) slots.push_back(in.makeSlot(value->getType(), "loaded"));
+      builder.CreateStore(value, slots[i]);
+    }
+  };
+  llvm::Value *isFree = isSame;
+  if (lanes) {
+    llvm::Value *all = in.isAll(in.mask ? builder.CreateOr(lanes, builder.CreateNot(in.mask)) : lanes);
+    isFree = isSame ? builder.CreateAnd(isSame, all) : all;
+  }
+  in.emitWhen(isFree, "free", [&] { load(most); }, [&] { load(exact); });
+  Components result;
+  for (llvm::Value *slot : slots)
+    result.push_back(in.makeVarying(builder.CreateLoad(cast<llvm::AllocaInst>(slot)->getAllocatedType(), slot)));
+  return result;
+}
+
 Components Memory::loadMemory(const MemoryPlace &place, bool isVolatile) {
+  if (place.unclamped) return loadUnclamped(place);
   Access access = chooseAccess(place, isVolatile);
   Components result;
   for (int64_t i = 0, count = ir::getComponentCount(place.pointee); i < count; i += access.group) {
@@ -317,7 +345,7 @@ llvm::Value *Memory::loadWindows(const MemoryPlace &place, int64_t offset, const
   llvm::SmallVector<Window, 4> windows;
   for (auto [k, found] : llvm::enumerate(places)) {
     auto [at, lane] = found;
-    if (k > 0 && at == places[k - 1].first) return nullptr;
+    if (k > 0 && at == places[k - 1].first && in.mask && !knownMask && !hasMargin) return nullptr;
     if (windows.empty() || at - windows.back().first >= size * lanes || (at - windows.back().first) % size != 0)
       windows.push_back({getStart(at), llvm::SmallVector<int, 16>(size_t(lanes), -1)});
     windows.back().positions[lane] = int((at - windows.back().first) / size);

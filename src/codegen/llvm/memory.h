@@ -15,7 +15,8 @@ public:
 
   //--- Places ---
   LocalStorage *makeLocal(mlir::Type pointee, llvm::ArrayRef<LaneKind> kinds, llvm::StringRef name = "");
-  MemoryPlace getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  /// `isRead`: the element is only read.
+  MemoryPlace getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types, bool isRead = false);
   Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   llvm::Value *getExtent(const Tensor &tensor, int64_t axis, bool isWide = true);
   /// Bytes from element to element along each axis.
@@ -36,11 +37,14 @@ private:
   // addresses.cpp
   llvm::Value *loadNumber(const Tensor &tensor, int64_t position, bool isWide);
   Component getTile(const Component &index, mlir::Type type, int64_t first, int64_t length, bool isRest);
+  MemoryPlace locate(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  Component removeClamps(const Component &index);
 
   // memory.cpp
   struct Access;
   Access chooseAccess(const MemoryPlace &place, bool isVolatile);
   Components loadMemory(const MemoryPlace &place, bool isVolatile);
+  Components loadUnclamped(const MemoryPlace &place);
   Components loadOnce(const MemoryPlace &place, llvm::Value *pointer, const Access &access, bool isVolatile);
   Components loadLanes(const MemoryPlace &place, int64_t offset, const Access &access);
   Components loadWide(const MemoryPlace &place, llvm::Value *pointer, const Access &access);

@@ -8,7 +8,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -173,6 +173,9 @@ llvm::Value *Operators::emitPower(Type type, Type rhsType, llvm::Value *lhs, llv
 /// -0.0 must order below 0.0, which takes two more instructions; fast_math omits them.
 static llvm::Value *emitExtremum(llvm::IRBuilderBase &builder, llvm::Intrinsic::ID intrinsic, llvm::Value *lhs, llvm::Value *rhs,
                                  bool isGrid) {
+  // The builder folds no intrinsics; constant indices are reached by wide accesses.
+  if (lhs->getType()->isIntOrIntVectorTy() && llvm::isa<llvm::Constant>(lhs) && llvm::isa<llvm::Constant>(rhs))
+    return builder.CreateSelect(builder.CreateICmp(llvm::MinMaxIntrinsic::getPredicate(intrinsic), lhs, rhs), lhs, rhs);
   // LLVM 22 lowers the scalar form for AVX-512 to a NaN if it knows that one operand is a NaN and the other is not. A fence hides that.
   bool isScalar = lhs->getType()->isFloatingPointTy() && !isGrid && !llvm::isa<llvm::Constant>(lhs) && !llvm::isa<llvm::Constant>(rhs);
   if (isScalar && !builder.getFastMathFlags().approxFunc()) {

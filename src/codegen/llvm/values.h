@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <memory>
 #include <variant>
 
 namespace llvm {
@@ -81,6 +82,8 @@ struct RowLanes : GatheredLanes {
   int64_t firstRow = 0, rowStep = 0, rowBytes = 0;
 };
 
+struct UnclampedPlace;
+
 /// A place in memory: the address in lane 0, or that to which the lanes add their offsets, and where the lanes are.
 struct MemoryPlace {
   mlir::Type pointee;
@@ -93,6 +96,7 @@ struct MemoryPlace {
   int64_t margin = 0;    ///< an active lane's place and so many bytes around it may be read
   int64_t alignment = 0; ///< 0 also if this is no whole element
   int64_t multiple = 0;  ///< the address is a multiple of this many bytes in all lanes; 0: of a scalar's size
+  std::shared_ptr<const UnclampedPlace> unclamped = nullptr; ///< set if the place is only read, and clamps of its indices are known
 
   const RowLanes *findRows() const { return std::get_if<RowLanes>(&lanes); }
   /// The offsets of gathered lanes; null if lanes are linear.
@@ -108,6 +112,13 @@ struct MemoryPlace {
   /// Bytes from lane to lane, if lanes are linear.
   int64_t getLaneStride() const { return std::get<LinearLanes>(lanes).stride; }
   bool hasOneAddress() const { return !findOffsets() && getLaneStride() == 0; }
+};
+
+/// The place without the clamps of its indices, which wide accesses reach.
+struct UnclampedPlace {
+  MemoryPlace place;
+  llvm::Value *isSame; ///< whether it is the place itself, for all lanes; null: always
+  llvm::Value *lanes;  ///< in which lanes it is the place itself; null: in all
 };
 
 /// What values are loaded from and stored to.

@@ -154,6 +154,8 @@ def test_lanes_take_several_rows_of_a_block(tmp_path, monkeypatch):
 class Stencil:
     """A random stencil on random blocks: its fields, what they hold, and its kernels."""
 
+    everywhere = ("clamp", "clip", "wrap", "choose")  # forms that have values at the border
+
     def __init__(self, seed):
         draw = self.draw = random.Random(seed)
         rank = draw.choice([2, 3, 3, 4])
@@ -170,7 +172,7 @@ class Stencil:
         reach = draw.choice([1, 1, 2, max(self.block)])
         self.shifts = [tuple(draw.choice([0, 0, draw.randint(-reach, reach)]) for _ in range(rank)) for _ in range(draw.randint(1, 4))]
         self.low, self.high = reach, [extent - 1 - reach for extent in self.shape]
-        self.form = draw.choice(["and", "each", "mod", "clamp"])
+        self.form = draw.choice(["and", "each", "mod", "clamp", "clip", "wrap", "choose"])
         random_numbers = np.random.default_rng(seed)
         active = random_numbers.random(grid) < 0.6
         active.flat[0] = True
@@ -181,8 +183,10 @@ class Stencil:
         self.numbers[0] *= active
 
     def shifted(self, numbers, shift):
-        """The numbers at the neighbors; those at the border repeat."""
+        """The numbers at the neighbors; those at the border repeat, or continue at the other side."""
         at = np.indices(self.shape) + np.reshape(shift, (-1, *(1,) * len(self.shape)))
+        if self.form == "wrap":
+            return numbers[tuple(np.mod(one, extent) for one, extent in zip(at, self.shape, strict=True))]
         return numbers[tuple(np.clip(one, 0, extent - 1) for one, extent in zip(at, self.shape, strict=True))]
 
     def expected(self):
@@ -191,14 +195,14 @@ class Stencil:
         inside = np.all([(one >= self.low) & (one <= high) for one, high in zip(at, self.high, strict=True)], axis=0)
         if self.form == "mod":
             inside &= at.sum(0) % 3 != 0
-        if self.form == "clamp":
+        if self.form in self.everywhere:
             inside[...] = True
         return self.active & inside, sum(
             self.shifted(self.numbers[0], shift) + self.shifted(self.numbers[1], shift) for shift in self.shifts
         )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(16))
 def test_random_stencils_on_blocks(seed):
     qd.init(arch=qd.cpu, offline_cache=False, debug=seed == 3)
     case = Stencil(seed)
@@ -211,6 +215,17 @@ def test_random_stencils_on_blocks(seed):
             if active[I] != 0:
                 x[I + qd.Vector(origin)] = numbers[I]
 
+    @qd.func
+    def place(P):
+        if qd.static(form == "clip"):
+            return qd.max(0, qd.min(P, qd.Vector(last)))
+        elif qd.static(form == "wrap"):
+            return P % qd.Vector(case.shape)
+        elif qd.static(form == "choose"):
+            return qd.Vector([0 if P[a] < 0 else last[a] if P[a] > last[a] else P[a] for a in range(rank)])
+        else:
+            return P
+
     @qd.kernel
     def run() -> qd.i64:
         total = qd.cast(0, qd.i64)
@@ -222,7 +237,7 @@ def test_random_stencils_on_blocks(seed):
                 ok = I.min() >= low
                 for a in qd.static(range(rank)):
                     ok = ok and I[a] <= high[a]
-            elif qd.static(form != "clamp"):
+            elif qd.static(form not in case.everywhere):
                 for a in qd.static(range(rank)):
                     ok = ok & (I[a] >= low) & (I[a] <= high[a])
                 ok = ok and (form != "mod" or I.sum() % 3 != 0)
@@ -233,7 +248,7 @@ def test_random_stencils_on_blocks(seed):
                     if qd.static(form == "clamp"):
                         for a in qd.static(range(rank)):
                             P[a] = qd.max(0, qd.min(P[a], last[a]))
-                    near += x[P + qd.Vector(origin)] + dense[P]
+                    near += x[place(P) + qd.Vector(origin)] + dense[place(P)]
                 y[J] = near
         return total
 

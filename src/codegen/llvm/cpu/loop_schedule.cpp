@@ -329,6 +329,8 @@ private:
     if (most != Kind::Near) return most;
     if (isa<ir::VectorOp, ir::ExtractOp>(op)) return Kind::Near;
     auto sum = dyn_cast<ir::BinaryOp>(op);
+    const bool isClamp = sum && (sum.getBinaryKind() == ir::BinaryKind::min || sum.getBinaryKind() == ir::BinaryKind::max);
+    if (isClamp) return find(sum.getLhs()) == Kind::Same || find(sum.getRhs()) == Kind::Same ? Kind::Near : Kind::Far;
     if (!sum || (sum.getBinaryKind() != ir::BinaryKind::add && sum.getBinaryKind() != ir::BinaryKind::sub)) return Kind::Far;
     auto isKept = [&](mlir::Value operand) { return find(operand) == Kind::Near || isMultiple(operand); };
     if (sum.getBinaryKind() == ir::BinaryKind::sub)
