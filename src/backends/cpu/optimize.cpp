@@ -154,10 +154,34 @@ static void estimateRoots(llvm::Function &function) {
   }
 }
 
+/// Under fast_math, writes minima and maxima as comparisons. The instructions of x64 return the second operand if either is a NaN, and LLVM
+/// tests the result for that, so that each one of a chain waits for the test of the one before. Here the operand is tested that is no part
+/// of the chain.
+static void compareExtrema(llvm::Function &function) {
+  if (!function.getParent()->getTargetTriple().isX86()) return;
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *extremum = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    const llvm::Intrinsic::ID id = extremum ? extremum->getIntrinsicID() : llvm::Intrinsic::not_intrinsic;
+    if (id != llvm::Intrinsic::minimumnum && id != llvm::Intrinsic::maximumnum) continue;
+    llvm::Value *chain = extremum->getArgOperand(0), *other = extremum->getArgOperand(1);
+    llvm::Type *scalar = extremum->getType()->getScalarType();
+    if (!extremum->hasNoSignedZeros() || !(scalar->isFloatTy() || scalar->isDoubleTy())) continue;
+    if (llvm::isa<llvm::Constant>(chain) || llvm::isa<llvm::Constant>(other)) continue; // LLVM needs no test
+    if (llvm::isa<llvm::PHINode>(other)) std::swap(chain, other);
+    llvm::IRBuilder<> builder(extremum);
+    const bool isMinimum = id == llvm::Intrinsic::minimumnum;
+    llvm::Value *isChain = isMinimum ? builder.CreateFCmpOLT(chain, other) : builder.CreateFCmpOGT(chain, other);
+    llvm::Value *result = builder.CreateSelect(isChain, chain, other);
+    extremum->replaceAllUsesWith(builder.CreateSelect(builder.CreateFCmpUNO(other, other), chain, result));
+    extremum->eraseFromParent();
+  }
+}
+
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   backends::optimize(module, machine, optLevel);
   for (llvm::Function &function : module) {
     estimateRoots(function);
+    compareExtrema(function);
     tabulateLiterals(function);
   }
   // Last: no later pass may join the blocks.
