@@ -258,6 +258,11 @@ TILES = {
 ALGORITHMS = {
     "argmax": ("algorithms.argmax(x)", "np.argmax(x)", "np.argmax(x).item()"),
     "argmin": ("algorithms.argmin(x)", "np.argmin(x)", "np.argmin(x).item()"),
+    "argmax of 1,000": ("algorithms.argmax(few)", "np.argmax(few)", "np.argmax(few).item()"),
+    "reduce of 1,000": ("algorithms.reduce(few)", "np.sum(few)", "np.sum(few).item()"),
+    "scan of 1,000": ("algorithms.scan(few)", "np.cumsum(few)", "np.cumsum(few, 0)"),
+    "sort of 1,000": ("algorithms.sort(few)", "np.sort(few)", "np.sort(few)"),
+    "scan max of f32": ("algorithms.scan(x, 'max')", "np.maximum.accumulate(x)", "np.cummax(x, 0)"),
     "reduce min": ("algorithms.reduce(b, 'min')", "np.min(b)", "np.min(b).item()"),
     "scan max": ("algorithms.scan(b, 'max')", "np.maximum.accumulate(b)", "np.cummax(b, 0)"),
     "scan min, exclusive": ("algorithms.scan(b, 'min', inclusive=False)", "np.minimum.accumulate(b)", "np.cummin(b, 0)"),
@@ -461,7 +466,8 @@ class Bench:
         given = {key: store(arrays[key]) for key in "xbk"} | {"o": store(np.arange(0, COUNT + 1, 64, dtype=np.int32))}
         given["h"] = qd.ndarray(qd.u8, COUNT)
         given["h"].from_numpy(bytes_of_b)
-        arrays = {**{key: arrays[key] for key in "xbk"}, "h": bytes_of_b}
+        given["few"] = store(arrays["x"][:1000])
+        arrays = {**{key: arrays[key] for key in "xbk"}, "h": bytes_of_b, "few": arrays["x"][:1000]}
         for name, (ours, own, other) in ALGORITHMS.items():
             code = compile(ours, name, "eval")
             self.compare(name, lambda c=code: eval(c, {"algorithms": algorithms, **given}), [own, other or own], arrays)

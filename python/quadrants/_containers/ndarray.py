@@ -11,7 +11,7 @@ import numpy as np
 from .. import _runtime
 from .._base import options as _options
 from .._base.compat import HostAccess
-from .._base.dtypes import find_dtype
+from .._base.dtypes import DataType, find_dtype
 from .._base.errors import QuadrantsRuntimeError
 from .._base.namespaces import forwarded
 from .._values import types as _types
@@ -44,6 +44,11 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 
     def _allocate(self, element: Any, shape: Any, layout: tuple[int, ...] | None = None, is_soa: bool = False, offset: Any = None) -> None:
         _options.check_runtime()
+        self._element_type, self._order, self._is_soa = element, layout, is_soa
+        if type(shape) is int and 0 <= shape < 2**31 and type(element) is DataType and offset is None and not layout:
+            # The usual case first: algorithms make such an array for each call.
+            super().__init__(element, (), (shape,), (element.size,), element.size, None, 0, None)
+            return
         if not isinstance(element, MatrixType):
             found = find_dtype(element)
             if found is None:
@@ -60,7 +65,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         component = dtype.size * (max(1, math.prod(extents)) if is_soa else 1)
         origin = to_origin(offset, extents)
         super().__init__(dtype, element_shape, extents, row_major_strides(extents, item, layout), component, None, 0, origin)
-        self._element_type, self._order, self._is_soa = element, layout, is_soa
+        self._element_type = element
 
     def get_type(self) -> SimpleNamespace:
         """Return the type of the array in the terms of an annotation: element_type, shape, layout, needs_grad."""
@@ -127,6 +132,8 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
     Raises:
         QuadrantsRuntimeError: an invalid type or shape, or no runtime.
     """
+    if type(dtype) is DataType and not (needs_grad or needs_dual):
+        return ScalarNdarray(dtype, shape)
     return make_ndarray(dtype, shape, ContainerSpec(needs_grad=needs_grad, needs_dual=needs_dual))
 
 

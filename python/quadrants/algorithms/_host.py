@@ -13,17 +13,18 @@ from .._base import device as _device
 from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype
 from .._containers.device_arrays import describe_container
 from .._containers.field import Field
+from .._containers.ndarray import Ndarray
 from .._containers.tensor import Tensor
 from .._language.fold_operators import BY_NAME
 from ..simt import block, subgroup
 from ..simt._primitives import thread_idx
 from ._blocks import Constant, at, carrier, check_fold, identity
-from ._radix_sort import from_sortable, to_sortable
+from ._radix_sort import from_sortable, sort_elements, to_sortable
 from ._radix_sort import sort as _sort_in_kernel
 from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add
 from ._scan import _scan
-from ._scratch import exclusive_scan_scratch_slots, reduce_by_key_scratch_slots, reduce_scratch_slots, sort_scratch_slots
+from ._scratch import most_slots, reduce_by_key_scratch_slots
 from ._tiles import BLOCK, count_tiles
 
 _Array = qd.types.ndarray(ndim=1)
@@ -52,16 +53,16 @@ def _reverse(key, dtype: Constant):
 
 @qd.kernel
 def _sort_kernel(
-    keys: _Array, tmp_keys: _Array, values: _Array, tmp_values: _Array, scratch: _Array, n: qd.types.ndarray(ndim=0), has_values: Constant,
+    keys: _Array, tmp_keys: _Array, values: _Array, tmp_values: _Array, scratch: _Array, n: qd.i32, has_values: Constant,
     descending: Constant, dtype: Constant
 ):  # fmt: skip
     bits = qd.static(8 * dtype.size)
     if qd.static(descending):
-        for i in range(n[()]):
+        for i in range(n):
             keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)
-    _sort_in_kernel(keys, tmp_keys, values, tmp_values, scratch, n, dtype, has_values, bits, 4)
+    sort_elements(keys, tmp_keys, values, tmp_values, scratch, n, dtype, has_values, bits)
     if qd.static(descending):
-        for i in range(n[()]):
+        for i in range(n):
             keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)
 
 
@@ -213,7 +214,7 @@ def _fold(container: Any, op: str, dtype: Any) -> Any:
     """Returns an ndarray with the sum, the least or the greatest of the elements."""
     length = container.shape[0]
     out = qd.ndarray(dtype, 1)
-    scratch = qd.ndarray(carrier(dtype), reduce_scratch_slots(length)) if _device.HAS_GRIDS or _device.HAS_CHECKS else out
+    scratch = qd.ndarray(carrier(dtype), most_slots(length)) if _device.HAS_GRIDS or _device.HAS_CHECKS else out
     _reduce_kernel(container, out, scratch, length, _REDUCTIONS[op], dtype)
     return out
 
@@ -231,6 +232,8 @@ def _dtype_of(container: Any, name: str) -> Any:
 
 def _find_memory(container: Any, size: int) -> tuple[int, int]:
     """Returns the address of the first element and the distance of two elements, in bytes, of an array of elements of this size."""
+    if isinstance(container, Ndarray):
+        return container._address, container._qd_layout.strides[0]
     if hasattr(container, "data_ptr"):
         return container.data_ptr(), container.stride(0) * size
     name = "__cuda_array_interface__" if _device.HAS_GRIDS and not isinstance(container, np.ndarray) else "__array_interface__"
@@ -243,11 +246,10 @@ def _find_memory(container: Any, size: int) -> tuple[int, int]:
 def _check_out(arr: Any, out: Any, size: int) -> None:
     """Raises ValueError if an array shares elements with another one of the same length and type, unless both are the same."""
     (first, step), (second, other_step) = _find_memory(arr, size), _find_memory(out, size)
+    last, other_last = first + (arr.shape[0] - 1) * step, second + (arr.shape[0] - 1) * other_step
     if (first, step) == (second, other_step) or arr.shape[0] == 0:
         return
-    (low, high), (other_low, other_high) = (
-        sorted((begin, begin + (arr.shape[0] - 1) * by)) for begin, by in ((first, step), (second, other_step))
-    )
+    low, high, other_low, other_high = min(first, last), max(first, last), min(second, other_last), max(second, other_last)
     are_interleaved = step != 0 and step == other_step and size <= (second - first) % abs(step) <= abs(step) - size
     if other_low < high + size and low < other_high + size and not are_interleaved:
         raise ValueError("out must be arr or share no memory with it")
@@ -293,9 +295,9 @@ def scan(arr: Any, op: str = "add", *, inclusive: bool = True, out: Any = None) 
     target = _make_like(container, dtype, length) if out is None else _view(out, "out", writes=True)
     if target.shape[0] != length or _dtype_of(target, "out") is not dtype:
         raise ValueError(f"out must have {length} elements of {dtype}, got {target.shape[0]} of {target.dtype}")
-    if out is not None:
+    if out is not None and target is not container:
         _check_out(container, target, dtype.size)
-    scratch = qd.ndarray(carrier(dtype), exclusive_scan_scratch_slots(length))
+    scratch = qd.ndarray(carrier(dtype), most_slots(length))
     _scan_kernel(container, target, scratch, length, BY_NAME[_operator(op)][0], bool(inclusive), dtype)
     return target if out is None else out
 
@@ -311,10 +313,8 @@ def _sort(keys: Any, values: Any = None, *, stable: bool = True, descending: boo
         return
     spare = qd.ndarray(dtype, length)
     other = spare if values is None else qd.ndarray(_element_of(moved), length)
-    count = qd.ndarray(qd.i32, ())
-    count[()] = length
-    scratch = qd.ndarray(qd.u32, sort_scratch_slots(length))
-    _sort_kernel(container, spare, moved, other, scratch, count, values is not None, bool(descending), dtype)
+    scratch = qd.ndarray(qd.u32, length + 255 + most_slots(length + 255))
+    _sort_kernel(container, spare, moved, other, scratch, length, values is not None, bool(descending), dtype)
 
 
 _sort_in_kernel.host = _sort
@@ -330,7 +330,7 @@ def _find(arr: Any, op: str) -> int:
     if length == 0:
         raise ValueError("an array without elements has no least or greatest one")
     if _device.HAS_GRIDS:
-        scratch = qd.ndarray(carrier(dtype), reduce_scratch_slots(length))
+        scratch = qd.ndarray(carrier(dtype), most_slots(length))
         return _find_on_grid(container, qd.ndarray(dtype, 1), scratch, length, _REDUCTIONS[op], dtype)
     best = qd.ndarray(dtype, -(-length // _TILE))
     best.fill(identity(BY_NAME[op][0], dtype))

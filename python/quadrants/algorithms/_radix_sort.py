@@ -437,14 +437,13 @@ def _pass_of_tiles(
 
 @qd.func(requires_top_level=True)
 def _sort_on_grid(
-    keys, tmp_keys, values, tmp_values, scratch, n, dtype: Constant, has_values: Constant, value_dtype: Constant, end_bit: Constant
+    keys, tmp_keys, values, tmp_values, scratch, count, dtype: Constant, has_values: Constant, value_dtype: Constant, end_bit: Constant
 ):
     passes = qd.static(end_bit // 8)
     threads, rows = qd.static(shape_of_tile(dtype, *value_dtypes(has_values, value_dtype)))
     size = qd.static(threads * rows)
     one_pass = qd.static(_sweep if _device.BLOCKS_PROGRESS else _pass_of_tiles)
     # All numbers of iterations first: they are one task then.
-    count = n[()]
     is_small = count <= qd.static(_THREADS * _MANY * 4 // max(dtype.size, 4))  # one block sorts the keys
     tiles = qd.select(is_small, 0, (count - 1) // size + 1)
     words = qd.select(tiles > 1, tiles * _DIGITS + qd.static((_DIGITS + 1) * passes), 0)  # counts of digits and tiles, and a table
@@ -517,6 +516,22 @@ def _pass_of_chunks(keys, to_keys, values, to_values, scratch, n, dtype: Constan
 
 
 @qd.func(requires_top_level=True)
+def sort_elements(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype: Constant, has_values: Constant, end_bit: Constant):
+    """Same as `sort`, with a number of elements, and without checks."""
+    if qd.static(_device.HAS_GRIDS):
+        is_scalar = qd.static(has_values and not isinstance(values, qd.StructField) and values.element_shape == ())
+        value_dtype = qd.static(values.dtype if is_scalar else None)
+        _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, value_dtype, end_bit)
+    else:
+        for bit in qd.static(range(0, end_bit, 8)):
+            if qd.static(bit % 16 == 0):
+                _pass_of_chunks(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, bit)
+            else:
+                _pass_of_chunks(tmp_keys, keys, tmp_values, values, scratch, count, key_dtype, has_values, bit)
+        _finish(keys, tmp_keys, values, tmp_values, count, has_values, end_bit)
+
+
+@qd.func(requires_top_level=True)
 def sort(
     keys, tmp_keys, values, tmp_values, scratch, n, key_dtype: Constant, has_values: Constant, end_bit: Constant, log256_max_n: Constant
 ):
@@ -540,15 +555,4 @@ def sort(
         check_scratch("sort", scratch, counts + needed_levels(counts))
         for what, arr in qd.static([("keys", keys), ("tmp_keys", tmp_keys), ("values", values), ("tmp_values", tmp_values)]):
             check_length("sort", what, arr, n[()])
-    if qd.static(_device.HAS_GRIDS):
-        is_scalar = qd.static(has_values and not isinstance(values, qd.StructField) and values.element_shape == ())
-        value_dtype = qd.static(values.dtype if is_scalar else None)
-        _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, value_dtype, end_bit)
-    else:
-        count = n[()]
-        for bit in qd.static(range(0, end_bit, 8)):
-            if qd.static(bit % 16 == 0):
-                _pass_of_chunks(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, bit)
-            else:
-                _pass_of_chunks(tmp_keys, keys, tmp_values, values, scratch, count, key_dtype, has_values, bit)
-        _finish(keys, tmp_keys, values, tmp_values, count, has_values, end_bit)
+    sort_elements(keys, tmp_keys, values, tmp_values, scratch, n[()], key_dtype, has_values, end_bit)

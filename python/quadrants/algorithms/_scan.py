@@ -33,6 +33,7 @@ _ROWS, _LONG_ROWS = (23, 13), (23, 21)
 _BLOCKS = 4  # on a multiprocessor at a time
 # Of a chunk, and their elements. Runs do not begin at multiples of 4 KB, which would share the same few lines of a cache.
 _RUNS, _RUN = 4, 4128
+_GROUP = 4  # integers
 
 
 @qd.func
@@ -101,10 +102,27 @@ def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inc
 
 
 @qd.func
-def _scan_run(arr, out, first, end, before, op: Constant, inclusive: Constant):
-    """Scans neighboring elements, and returns the fold of all of them and what was before."""
+def _scan_run(arr, out, first, end, before, dtype: Constant, op: Constant, inclusive: Constant):
+    """Scans neighboring elements, and returns the fold of all of them and what was before.
+
+    Integers are scanned in small groups first, which do not wait for each other: only one operation of a group follows that of the last.
+    """
     running = before
-    for i in range(first, end):
+    begin = first
+    if qd.static(not find_dtype(dtype).is_real):
+        begin += (end - first) // _GROUP * _GROUP
+        for group in range((end - first) // _GROUP):
+            i = qd.i64(first) + _GROUP * qd.i64(group)
+            folds = qd.Vector([arr[at(arr, i + k)] for k in qd.static(range(_GROUP))])
+            for k in qd.static(range(1, _GROUP)):
+                folds[k] = op(folds[k - 1], folds[k])
+            for k in qd.static(range(_GROUP)):
+                if qd.static(inclusive):
+                    out[at(out, i + k)] = op(running, folds[k])
+                else:
+                    out[at(out, i + k)] = op(running, folds[k - 1]) if qd.static(k > 0) else running
+            running = op(running, folds[_GROUP - 1])
+    for i in range(begin, end):
         value = arr[at(arr, i)]
         if qd.static(inclusive):
             running = op(running, value)
@@ -140,16 +158,17 @@ def _scan_on_threads(arr, out, scratch, n, dtype: Constant, op: Constant, inclus
         if is_next or left < size:
             if chunk > 0:
                 before = wait(scratch, 2 * chunk - 1, dtype)
-            before = _scan_run(arr, out, first, first + qd.min(left, size), before, op, inclusive)
+            before = _scan_run(arr, out, first, first + qd.min(left, size), before, dtype, op, inclusive)
             if left > size:
                 publish(scratch, 2 * chunk + 1, before, dtype)
         else:
+            place = qd.i64(first)  # with 64 bits the distances of the runs are constants in the addresses
             running = qd.Vector.zero(dtype, _RUNS)
             for k in qd.static(range(_RUNS)):
                 running[k] = before
             for i in range(_RUN):
                 for k in qd.static(range(_RUNS)):
-                    running[k] = op(running[k], arr[at(arr, first + (qd.static(k * _RUN) + i))])
+                    running[k] = op(running[k], arr[at(arr, place + (qd.static(k * _RUN) + i))])
             before = wait(scratch, 2 * chunk - 1, dtype)
             for k in qd.static(range(_RUNS)):
                 own = running[k]
@@ -158,12 +177,12 @@ def _scan_on_threads(arr, out, scratch, n, dtype: Constant, op: Constant, inclus
             publish(scratch, 2 * chunk + 1, before, dtype)
             for i in range(_RUN):
                 for k in qd.static(range(_RUNS)):
-                    value = arr[at(arr, first + (qd.static(k * _RUN) + i))]
+                    value = arr[at(arr, place + (qd.static(k * _RUN) + i))]
                     if qd.static(inclusive):
                         running[k] = op(running[k], value)
-                        out[at(out, first + (qd.static(k * _RUN) + i))] = running[k]
+                        out[at(out, place + (qd.static(k * _RUN) + i))] = running[k]
                     else:
-                        out[at(out, first + (qd.static(k * _RUN) + i))] = running[k]
+                        out[at(out, place + (qd.static(k * _RUN) + i))] = running[k]
                         running[k] = op(running[k], value)
 
 

@@ -54,6 +54,11 @@ def reduce_scratch_slots(n, log256_max_n: qd.template() = None):
     return max(_level_slots(n, qd.static(_depth_of(n) if log256_max_n is None else check_depth(log256_max_n))), 1)
 
 
+def most_slots(n: int) -> int:
+    """Returns a number that is no less than `reduce_scratch_slots(n)`, and found without loops."""
+    return n // (_LEVEL - 1) + _MAX_DEPTH
+
+
 @qd.pyfunc
 def exclusive_scan_scratch_slots(n, log256_max_n: qd.template() = None):
     """Return the number of elements of scratch memory that scans need for `n` elements; `log256_max_n` and errors as for
