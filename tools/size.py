@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_105, "python": 18_720}
+TOTALS = {"src": 49_125, "python": 18_745}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 421,  # files directly in src
     "src/artifact": 565,
-    "src/backends": 10_260,
+    "src/backends": 10_280,
     "src/bindings": 668,
     "src/codegen": 7_908,
     "src/devlib": 1_359,
@@ -40,7 +40,7 @@ BUDGETS = {
     "python/quadrants": 1_012,  # modules directly in the package
     "python/quadrants/_base": 1_200,
     "python/quadrants/_values": 781,
-    "python/quadrants/_containers": 2_321,
+    "python/quadrants/_containers": 2_327,
     "python/quadrants/_language": 940,
     "python/quadrants/_session": 1_166,
     "python/quadrants/_library": 563,
@@ -48,7 +48,7 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
-    "python/quadrants/algorithms": 1_684,
+    "python/quadrants/algorithms": 1_703,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_209,
     "python/quadrants/lang": 322,
