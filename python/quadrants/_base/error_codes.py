@@ -117,7 +117,7 @@ FAMILIES = tuple(
         ("QD706", r"cannot be called|is not callable", "check the name: a variable or object stands where a function should"),
         ("QD707", r"non-writable target|cannot use a .* as the first operand",
          "the first operand is an element, such as x[i], or a variable"),
-        ("QD801", r"^Expected \d+ positional|^Keyword '|doesn't match|f-string|^format\(\)|assert info|^print\(\)",
+        ("QD801", r"^Expected \d+ positional|^Keyword '|doesn't match|f-string|^format\(\)|assert info|^print\(\)|field numbering",
          "formats stand in print and assert; their fields and values agree in number, name and type"),
         ("QD902", r"^there is no runtime", "call qd.init(arch=...) once, before fields are made and kernels are called"),
         ("QD901", r"^[A-Z]\w*Error: ", "it runs while the kernel is compiled, on compile-time values"),

@@ -170,9 +170,9 @@ def _ndrange(evaluator: Any, *dimensions: Any, axes: Any = None) -> TypedNdrange
     return made
 
 
-def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
+def _print(evaluator: Any, *items: Any, **options: Any) -> None:
     if not evaluator.dry and scalars.options.copies is None:
-        print(*(format_value(item, "") for item in items), sep=sep, end=end, file=file)
+        print(*(format_value(item, "") for item in items), **options)
 
 
 def _conversion(kind: type) -> Callable[..., Any]:
@@ -257,10 +257,17 @@ class _Shown:
     def __format__(self, spec: str) -> str:
         return format_field(self.value, spec)
 
+    def __repr__(self) -> str:
+        return format_field(self.value, "")
+
 
 def format_text(text: str, *items: Any, **named: Any) -> str:
     """Evaluates `"...".format(...)` with the formats of the language."""
-    return text.format(*map(_Shown, items), **{name: _Shown(value) for name, value in named.items()})
+
+    def show(value: Any) -> Any:
+        return value if isinstance(value, str) else _Shown(value)
+
+    return text.format(*map(show, items), **{name: show(value) for name, value in named.items()})
 
 
 def format_field(value: Any, spec: str) -> str:

@@ -78,12 +78,16 @@ void Printing::addInterpolated(Fragments &fragments, nb::handle joined) {
     }
     Operand value = expressions().visit(getAttribute(part, names().value));
     At here(context, joined); // parts have source locations only since Python 3.12
-    nb::object known = conversions.toPython(value), specNode = getAttribute(part, names().format_spec);
-    int64_t conversion = readInteger(part, names().conversion);
-    if (known && conversion == 'r') value = makeObject(nb::repr(known));
-    if (known && conversion == 's') value = makeObject(nb::str(known));
+    nb::object specNode = getAttribute(part, names().format_spec);
+    value = convertField(std::move(value), char(readInteger(part, names().conversion)));
     addField(fragments, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).getObject()));
   }
+}
+
+Operand Printing::convertField(Operand value, char conversion) {
+  nb::object known = conversions.toPython(value);
+  if (known && conversion == 'r') return makeObject(nb::repr(known));
+  return known && conversion == 's' ? makeObject(nb::str(known)) : value;
 }
 
 void Printing::addFormat(Fragments &fragments, nb::handle format, const Arguments &arguments) {
@@ -105,7 +109,11 @@ void Printing::addFields(Fragments &fragments, nb::handle format, const Argument
     const Operand *value = nullptr;
     size_t position = use.automatic;
     if (field.empty() || !field.getAsInteger(10, position)) {
-      use.automatic += field.empty();
+      bool isNumbered = !field.empty();
+      if (use.isNumbered.value_or(isNumbered) != isNumbered)
+        fail(error::kSyntax, "cannot switch between automatic field numbering and manual field specification");
+      use.isNumbered = isNumbered;
+      use.automatic += !isNumbered;
       use.count = std::max(use.count, position + 1);
       if (position < arguments.positional.size()) value = &arguments.positional[position];
     } else {
@@ -118,7 +126,8 @@ void Printing::addFields(Fragments &fragments, nb::handle format, const Argument
     Fragments spec;
     spec.isConstant = true;
     addFields(spec, specText, arguments, use);
-    if (value) addField(fragments, *value, spec.getText());
+    nb::object conversion = part[3];
+    if (value) addField(fragments, convertField(*value, conversion.is_none() ? '\0' : toText(conversion)[0]), spec.getText());
   }
 }
 
@@ -136,6 +145,12 @@ bool Printing::addFormatted(Fragments &fragments, nb::handle at) {
   At here(context, at);
   if (kindOf(at) == NodeKind::JoinedStr) {
     addInterpolated(fragments, at);
+    return true;
+  }
+  if (kindOf(at) == NodeKind::IfExp && syntax().isStaticCall(getAttribute(at, names().test))) {
+    bool holds = conversions.isTrue(expressions().visit(getAttribute(at, names().test)));
+    nb::object chosen = getAttribute(at, holds ? names().body : names().orelse);
+    if (!addFormatted(fragments, chosen)) addFragments(fragments, expressions().visit(chosen), "");
     return true;
   }
   bool isPercent = kindOf(at) == NodeKind::BinOp && kindOf(getAttribute(at, names().op)) == NodeKind::Mod;
@@ -166,10 +181,10 @@ void Printing::print(nb::handle at) {
     nb::object name = getAttribute(keyword, names().arg);
     nb::object value = conversions.toPython(expressions().visit(getAttribute(keyword, names().value)));
     llvm::StringRef text = name.is_none() ? "**" : toText(name);
-    if (text == "flush") continue;
+    if (text == "flush" || (value && value.is_none() && text != "**")) continue;
     if (text == "file") {
       isError = value && value.is(nb::handle(PySys_GetObject("stderr")));
-      if (isError || (value && (value.is_none() || value.is(nb::handle(PySys_GetObject("stdout")))))) continue;
+      if (isError || (value && value.is(nb::handle(PySys_GetObject("stdout"))))) continue;
       fail(error::kSyntax, "print() in kernels writes to sys.stdout or sys.stderr only");
     }
     if ((text != "sep" && text != "end") || !value || !PyUnicode_Check(value.ptr()))

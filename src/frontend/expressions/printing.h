@@ -31,8 +31,11 @@ private:
   /// The arguments that the fields of a format use.
   struct FormatUse {
     size_t automatic = 0, count = 0;
+    std::optional<bool> isNumbered; ///< none: no field of either kind yet
     llvm::StringSet<> names;
   };
+  /// The value of a field such as `{x!r}`.
+  Operand convertField(Operand value, char conversion);
   void addInterpolated(Fragments &fragments, nb::handle joined);
   void addFormat(Fragments &fragments, nb::handle format, const Arguments &arguments);
   void addFields(Fragments &fragments, nb::handle format, const Arguments &arguments, FormatUse &use);

@@ -3,7 +3,8 @@
 // In:   the syntax node of a `with` statement.
 // Out:  the ops of its body with the attribute kStreamBlock.
 // Here: each block of qd.stream_parallel() and each section of qd.graph.parallel_context() gets a number. Tasks with different numbers may
-//       run concurrently if their contexts are the same; tasks before and after the statement are ordered with all of them.
+//       run concurrently if their contexts are the same; tasks before and after the statement are ordered with all of them. Blocks inside
+//       of a block or section get its number, so they run in order.
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
@@ -23,7 +24,7 @@ void WithStatements::visitWith(nb::handle at) {
   if (kindOf(call) != NodeKind::Call) fail(error::kSyntax, "'with' in Quadrants kernels requires a call expression");
   nb::object callee = syntax().resolveCallee(getAttribute(call, names().func));
   std::string name = syntax().builtinName(callee);
-  if (name == "stream_parallel") return visitStreamBlock(at);
+  if (name == "stream_parallel") return visitStreamBlock(at, call);
   if (name == "checkpoint") return checkpoints().visitCheckpoint(at, call);
   if (name == "graph_parallel_context") return visitSections(at, call);
   if (name == "graph_parallel") return visitSection(at, call);
@@ -39,12 +40,10 @@ void WithStatements::visitBranch(nb::handle at) {
   for (auto op = before ? std::next(before->getIterator()) : block.begin(); op != block.end(); ++op) op->setAttr(ir::kStreamBlock, number);
 }
 
-void WithStatements::visitStreamBlock(nb::handle at) {
-  if (!context.isInKernel()) fail(error::kSyntax, "qd.stream_parallel() can only be used inside @qd.kernel");
+void WithStatements::visitStreamBlock(nb::handle at, nb::handle call) {
+  requirePlainContext(call, "qd.stream_parallel()");
   if (nesting.runtimeDepth != 0)
     fail(error::kSyntax, "qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'");
-  if (nesting.isInStreamBlock || nesting.sections != Sections::None)
-    fail(error::kCompilation, "Nested stream_parallel blocks are not supported");
   Enter inside(context);
   nesting.isInStreamBlock = true;
   visitBranch(at);

@@ -14,7 +14,7 @@ public:
   void requireSection(nb::handle statement);
 
 private:
-  void visitStreamBlock(nb::handle node);
+  void visitStreamBlock(nb::handle at, nb::handle call);
   /// Fails if the call of a graph's context manager has arguments or is not in the kernel itself; warns about its deprecated names.
   void requirePlainContext(nb::handle call, llvm::StringRef name);
   void visitSections(nb::handle node, nb::handle call);

@@ -210,7 +210,6 @@ MISTAKES = [
     ("with qd.graph.parallel_context(1):\n    pass", r"parallel_context\(\) takes no arguments"),
     (CONTEXT + "with qd.graph.parallel(n=1):\n        pass", r"parallel\(\) takes no arguments"),
     ("for i in range(2):\n    with qd.graph.parallel_context():\n        pass", "must be at the kernel top level"),
-    (CONTEXT + SECTION + "        with qd.stream_parallel():\n            pass", "Nested stream_parallel"),
 ]
 
 

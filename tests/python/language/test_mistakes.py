@@ -69,7 +69,7 @@ BODIES = [
     ("with print(1), print(2):\n    pass", SYNTAX, "'with' in Quadrants kernels only supports a single context manager"),
     ("with print(1) as a:\n    pass", SYNTAX, "'with ... as ...' is not supported in Quadrants kernels"),
     ("for i in range(2):\n    with qd.stream_parallel():\n        pass", SYNTAX, "at the top of a kernel"),
-    ("with qd.stream_parallel():\n    with qd.stream_parallel():\n        pass", ANY, "Nested stream_parallel blocks are not supported"),
+    ("with qd.stream_parallel(2):\n    pass", SYNTAX, r"qd.stream_parallel\(\) takes no arguments"),
     ("with field1:\n    pass", SYNTAX, "'with' in Quadrants kernels requires a call expression"),
     ("a, b = qd.Matrix([[1, 2], [3, 4]])", SYNTAX, "Matrices with more than one columns cannot be unpacked"),
     ("other_kernel(n)", SYNTAX, "Kernels cannot call other kernels. I.e., nested kernels are not allowed."),

@@ -1,6 +1,7 @@
 """`with qd.stream_parallel()`: blocks that may run at the same time. What they compute does not depend on it."""
 
 import pytest
+from language_support import define
 
 import quadrants as qd
 
@@ -50,6 +51,17 @@ def test_sums_of_blocks_do_not_mix():
     for rounds in range(1, 4):
         work()
         assert (sums[0], sums[1]) == (rounds * 499500, rounds * 999000)
+
+
+@pytest.mark.parametrize("outer", ["qd.stream_parallel()", "qd.graph.parallel_context():\n        with qd.graph.parallel()"])
+def test_blocks_inside_of_a_block_run_in_order(outer):
+    x = qd.field(qd.i32, shape=100)
+    lines = ["with qd.stream_parallel():", "    for i in x:", "        x[i] += n", "x[3] *= 2", "with qd.stream_parallel():"]
+    body = "\n".join("            " + line for line in [*lines, "    for i in x:", "        x[i] = 3 * x[i] + x[i] // n"])
+    work = define(f"@qd.kernel(graph=True)\ndef work(n: qd.i32):\n    with {outer}:\n{body}", x=x)["work"]
+    for _ in range(2):
+        work(5)
+    assert x.to_numpy().tolist() == [67 if i != 3 else 236 for i in range(100)]
 
 
 def test_only_kernels_have_blocks():
