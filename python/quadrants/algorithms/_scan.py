@@ -1,5 +1,7 @@
 """Prefix sums, minima and maxima."""
 
+import operator
+
 import quadrants as qd
 
 from .._base import device as _device
@@ -33,7 +35,7 @@ _ROWS, _LONG_ROWS = (23, 13), (23, 21)
 _BLOCKS = 4  # on a multiprocessor at a time
 # Of a chunk, and their elements. Runs do not begin at multiples of 4 KB, which would share the same few lines of a cache.
 _RUNS, _RUN = 4, 4128
-_GROUP = 4  # integers
+_GROUP = 4
 
 
 @qd.func
@@ -105,11 +107,11 @@ def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inc
 def _scan_run(arr, out, first, end, before, dtype: Constant, op: Constant, inclusive: Constant):
     """Scans neighboring elements, and returns the fold of all of them and what was before.
 
-    Integers are scanned in small groups first, which do not wait for each other: only one operation of a group follows that of the last.
+    Except for sums of floats, which show their order, small groups are scanned first, which do not wait for each other: only one operation of a group follows that of the last.
     """
     running = before
     begin = first
-    if qd.static(not find_dtype(dtype).is_real):
+    if qd.static(op is not operator.add or not find_dtype(dtype).is_real):
         begin += (end - first) // _GROUP * _GROUP
         for group in range((end - first) // _GROUP):
             i = qd.i64(first) + _GROUP * qd.i64(group)
