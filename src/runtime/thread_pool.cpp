@@ -29,6 +29,8 @@ using Clock = std::chrono::steady_clock;
 // An idle thread spins this long before it sleeps. To wake it costs the waking thread some microseconds, and it comes too late for a short
 // job.
 static constexpr auto kIdleSpin = std::chrono::microseconds(100);
+/// After this time it lets threads with work run first, those of other programs, too.
+static constexpr auto kBusySpin = std::chrono::microseconds(10);
 /// Calls of waitBriefly, of less than a microsecond each, before the first that sleeps. The system adds some 50 microseconds to a sleep.
 static constexpr int kSpinsBeforeSleep = 64;
 static constexpr auto kSleep = std::chrono::microseconds(20);
@@ -134,12 +136,14 @@ Job *ThreadPool::findJob() {
 /// Waits for a job for a while. One that has come too late for this thread does not end the wait: the next may follow at once.
 Job *ThreadPool::spinForJob(Lock &lock) {
   Job *job = nullptr;
-  for (const Clock::time_point end = Clock::now() + kIdleSpin; !job && Clock::now() < end; job = findJob()) {
+  const Clock::time_point politeFrom = Clock::now() + kBusySpin, end = politeFrom + (kIdleSpin - kBusySpin);
+  for (; !job && Clock::now() < end; job = findJob()) {
     const unsigned seen = arrivals.load(std::memory_order_relaxed);
     lock.unlock();
-    do {
+    for (Clock::time_point now; arrivals.load(std::memory_order_relaxed) == seen && (now = Clock::now()) < end;) {
       for (int i = 0; i < 16 && arrivals.load(std::memory_order_relaxed) == seen; ++i) pauseBriefly();
-    } while (arrivals.load(std::memory_order_relaxed) == seen && Clock::now() < end);
+      if (now > politeFrom) sched_yield();
+    }
     lockSoon(lock);
   }
   return job;
