@@ -107,7 +107,8 @@ def _scan_in_two_passes(arr, out, scratch, n, dtype: Constant, op: Constant, inc
 def _scan_run(arr, out, first, end, before, dtype: Constant, op: Constant, inclusive: Constant):
     """Scans neighboring elements, and returns the fold of all of them and what was before.
 
-    Except for sums of floats, which show their order, small groups are scanned first, which do not wait for each other: only one operation of a group follows that of the last.
+    Except for sums of floats, which show their order, small groups are scanned first, which do not wait for each other: only one operation
+    of a group follows that of the last.
     """
     running = before
     begin = first
