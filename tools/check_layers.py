@@ -19,7 +19,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 PYTHON = Path(__file__).resolve().parent.parent / "python" / "quadrants"
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 # The system's own folders are no options of Quadrants.
-GETENV = re.compile(r"\b(?:secure_)?getenv\s*\((?!\"(?:HOME|XDG_\w+)\")")
+GETENV = re.compile(r"\b(?:secure_)?getenv\s*\((?!\"(?:HOME|XDG_\w+|NVTX_\w+)\")")
 
 # Modules that may include Python's headers.
 PYTHON_MODULES = {"frontend", "launch", "bindings"}

@@ -5,6 +5,7 @@
 #include "runtime/kernel_run.h"
 
 #include "runtime/profiler.h"
+#include "runtime/profiler_ranges.h"
 #include "runtime/thread_pool.h"
 
 #include <cstdlib>
@@ -22,6 +23,7 @@ KernelRun::KernelRun(const artifact::Artifact &artifact, const QdRuntimeApi &api
 
 KernelRun::~KernelRun() {
   if (temporaries.load(std::memory_order_relaxed)) releaseTemporaries();
+  endRange(); // of a launch that threw
 }
 
 void KernelRun::releaseTemporaries() {
@@ -45,6 +47,7 @@ template <typename Body> bool KernelRun::tryWith(Body &&body) noexcept {
 
 void KernelRun::beginTasks(uint32_t entry) {
   firstEntry = entry;
+  isInRange = Profiler::get().beginRange(getLaunchEntry());
   launchBegan = taskBegan = readClock();
 }
 
@@ -54,7 +57,12 @@ void KernelRun::finishTask(int32_t task) noexcept {
 }
 
 void KernelRun::endTasks() {
-  Profiler::get().record({firstEntry + uint32_t(artifact.taskNames.size()), false, getThreadId(), launchBegan, readClock() - launchBegan});
+  Profiler::get().record({getLaunchEntry(), false, getThreadId(), launchBegan, readClock() - launchBegan});
+  endRange();
+}
+
+void KernelRun::endRange() {
+  if (std::exchange(isInRange, false)) Ranges::get().pop();
 }
 
 void KernelRun::fail(int32_t site, const uint64_t *values) noexcept {

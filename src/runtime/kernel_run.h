@@ -74,7 +74,10 @@ public:
 
 private:
   void releaseTemporaries();
+  void endRange();
+  uint32_t getLaunchEntry() const { return firstEntry + uint32_t(artifact.taskNames.size()); }
   uint32_t firstEntry = 0;                 ///< of the profiler, for the tasks of this kernel
+  bool isInRange = false;                  ///< a range of a vendor's profiler is open
   uint64_t launchBegan = 0, taskBegan = 0; ///< of the profiler's clock
   struct Temporary {
     Temporary *next;

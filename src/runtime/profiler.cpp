@@ -3,6 +3,7 @@
 // In:   spans of time, from the launching threads and from the events of a device.
 // Out:  count, total, minimum and maximum of each entry, and the spans themselves.
 #include "runtime/profiler.h"
+#include "runtime/profiler_ranges.h"
 
 #include <algorithm>
 #include <sys/syscall.h>
@@ -31,6 +32,14 @@ uint32_t Profiler::addKernel(const artifact::Artifact &artifact) {
     entries.push_back({name + "_kernel_" + std::to_string(i) + "_" + artifact.taskNames[i]});
   entries.push_back({name, true});
   return first;
+}
+
+bool Profiler::beginRange(uint32_t entry) {
+  auto *push = Ranges::get().push;
+  if (!push) return false;
+  std::lock_guard lock(mutex);
+  push(entries[entry].name.c_str());
+  return true;
 }
 
 void Profiler::record(const Span &span) {

@@ -36,6 +36,8 @@ public:
   static Profiler &get();
   /// Adds an entry for each task of a kernel, and then one for its launches. Returns the number of the first entry.
   uint32_t addKernel(const artifact::Artifact &artifact);
+  /// Begins a range with the name of an entry in the profiler of a vendor. Returns whether there is one.
+  bool beginRange(uint32_t entry);
   /// May throw std::bad_alloc.
   void record(const Span &span);
   std::vector<Entry> getEntries();

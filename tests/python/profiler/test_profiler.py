@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -245,3 +250,38 @@ def test_the_cache_on_disk_has_timed_versions(tmp_path):
         assert bool(qd.compile_report()[-1].miss) != loaded
         assert len(qd.profiler.list_tasks()) == 3
         qd.reset()
+
+
+RANGES = """
+import quadrants as qd
+qd.init(kernel_profiler={timed}, offline_cache=False, log_level="error")
+x = qd.field(qd.i32, 4)
+
+@qd.kernel
+def inner(n: qd.i32) -> qd.i32:
+    for i in x:
+        x[i] += n
+    return x[1]
+
+inner(1), inner(2)
+qd.sync()
+"""
+
+
+@pytest.mark.parametrize("kind", ["tool", "library", "option off", "no tool"])
+def test_launches_are_ranges_of_other_profilers(kind, tmp_path, request):
+    compiler = shutil.which("clang-22") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a compiler of C")
+    name = "tool.so" if kind != "library" else "libroctx64.so.4"
+    source = Path(__file__).with_name("fake_ranges.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / name, source], check=True)
+    paths = {"library": {"LD_LIBRARY_PATH": str(tmp_path)}, "no tool": {"NVTX_INJECTION64_PATH": str(tmp_path / "missing.so")}}
+    arch = "cpu" if request.config.getoption("--emulate") else ARCH.name
+    environment = {**os.environ, "QD_ARCH": arch, **paths.get(kind, {"NVTX_INJECTION64_PATH": str(tmp_path / name)})}
+    program = RANGES.format(timed=kind != "option off")
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run([sys.executable, tmp_path / "program.py"], env=environment, capture_output=True, text=True, check=True)
+    expected = ["begin inner_c#_0", "end"] * 2 if kind in ("tool", "library") else []
+    lines = [line for line in done.stderr.splitlines() if line.startswith(("begin inner", "end"))]
+    assert [re.sub(r"_c\d+_", "_c#_", line) for line in lines] == expected
