@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_142, "python": 18_750}
+TOTALS = {"src": 49_225, "python": 18_750}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 421,  # files directly in src
@@ -34,7 +34,7 @@ BUDGETS = {
     "src/launch": 7_326,
     "src/layout": 143,
     "src/passes": 5_884,
-    "src/runtime": 1_994,
+    "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,
     "python/quadrants": 1_012,  # modules directly in the package
