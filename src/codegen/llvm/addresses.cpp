@@ -380,20 +380,67 @@ Component Memory::removeClamps(const Component &index) {
   return {builder.CreateAdd(parts.scalar, parts.lanes->getAggregateElement(0u)), LaneKind::linear(step)};
 }
 
+/// A clamped index as it is in tiles at the border: lanes that differ by constants from the first index of the tile, which is a multiple of
+/// `length` after `first`. The index itself if that is not known.
+Component Memory::clampAtBorder(const Component &index, int64_t first, int64_t length) {
+  llvm::SmallVector<std::pair<llvm::CmpInst::Predicate, int64_t>, 2> clamps;
+  llvm::Value *value = index.value;
+  while (auto *clamp = dyn_cast<llvm::MinMaxIntrinsic>(value)) {
+    const bool isLeft = isa<llvm::Constant>(clamp->getLHS());
+    auto *bound = dyn_cast_or_null<llvm::ConstantInt>(llvm::getSplatValue(isLeft ? clamp->getLHS() : clamp->getRHS()));
+    if (!bound || !clamp->isSigned()) return index;
+    clamps.emplace_back(clamp->getPredicate(), bound->getSExtValue());
+    value = isLeft ? clamp->getRHS() : clamp->getLHS();
+  }
+  SplitLanes parts = splitLanes(builder, value);
+  if (clamps.empty() || !parts.scalar) return index;
+  auto [start, constant] = splitIndex(parts.scalar);
+  auto getVector = [&](int64_t number) { return llvm::ConstantInt::get(value->getType(), uint64_t(number), true, true); };
+  llvm::Value *distances = builder.CreateAdd(parts.lanes, getVector(constant));
+  for (auto [predicate, bound] : llvm::reverse(clamps)) {
+    llvm::Value *limit = getVector(bound - first - llvm::divideFloorSigned(bound - first, length) * length);
+    distances = builder.CreateSelect(builder.CreateICmp(predicate, distances, limit), distances, limit);
+  }
+  return in.makeVarying(builder.CreateAdd(in.splat(start), distances));
+}
+
+/// Adds to a place the way by other indices, which are usually the same.
+void Memory::addWay(MemoryPlace &place, const Tensor &tensor, ArrayRef<Component> indices, ArrayRef<Component> others, TypeRange types,
+                    std::function<MemoryPlace()> otherwise) {
+  llvm::Value *isSame = nullptr, *lanes = nullptr;
+  for (const auto &[index, other] : llvm::zip(indices, others)) {
+    if (other.value == index.value) continue;
+    llvm::Value *&where = index.kind.isVarying() ? lanes : isSame;
+    llvm::Value *own = builder.CreateICmpEQ(index.value, index.kind.isVarying() ? in.toVector(other) : other.value);
+    where = where ? builder.CreateAnd(where, own) : own;
+  }
+  if (lanes || isSame)
+    place.unclamped = std::make_shared<UnclampedPlace>(locate(tensor, others, types), isSame, lanes, std::move(otherwise));
+}
+
 MemoryPlace Memory::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types, bool isRead) {
   MemoryPlace place = locate(tensor, indices, types);
   if (!isRead || in.lanes == 1 || module.traits.hasGrids || in.isPartialVector) return place;
-  Components free;
-  llvm::Value *isSame = nullptr, *lanes = nullptr;
-  const bool isTiled = !ir::getTilings(tensor.type).empty();
-  for (const Component &index : indices) {
-    free.push_back(index.kind.isVarying() || isTiled ? removeClamps(index) : index);
-    if (free.back().value == index.value) continue;
-    llvm::Value *&where = index.kind.isVarying() ? lanes : isSame;
-    llvm::Value *own = builder.CreateICmpEQ(index.value, index.kind.isVarying() ? in.toVector(free.back()) : free.back().value);
-    where = where ? builder.CreateAnd(where, own) : own;
+  Components others, atBorder(indices);
+  for (auto [axis, index] : llvm::enumerate(indices)) {
+    const layout::Tiling *tiling = nullptr;
+    llvm::SmallVector<layout::Tiling, 2> tilings = ir::getTilings(tensor.type);
+    for (const layout::Tiling &each : tilings)
+      if (size_t(each.axis) == axis) tiling = &each;
+    // The tile of a scalar is a quotient, which costs more than a branch unless it is a shift.
+    const bool isQuotient = tiling && !llvm::isPowerOf2_64(uint64_t(tiling->length));
+    others.push_back(index.kind.isVarying() || isQuotient ? removeClamps(index) : index);
+    if (tiling && index.kind.isVarying()) atBorder[axis] = clampAtBorder(index, tensor.type.getFirst(int64_t(axis)), tiling->length);
   }
-  if (lanes || isSame) place.unclamped = std::make_shared<UnclampedPlace>(locate(tensor, free, types), isSame, lanes);
+  auto locateExactly = [this, tensor, own = Components(indices), ownTypes = llvm::SmallVector<Type, 4>(types)] {
+    return locate(tensor, own, ownTypes);
+  };
+  auto locateAtBorder = [this, tensor, own = Components(indices), ownTypes = llvm::SmallVector<Type, 4>(types), atBorder, locateExactly] {
+    MemoryPlace exact = locateExactly();
+    addWay(exact, tensor, own, atBorder, ownTypes, locateExactly);
+    return exact;
+  };
+  addWay(place, tensor, indices, others, types, locateAtBorder);
   return place;
 }
 
@@ -411,9 +458,14 @@ Place Memory::getComponent(const Place &place, ArrayRef<Component> indices, Type
       stride *= shape.getDimSize(unsigned(axis));
     }
     sum.finish(part);
-    if (const auto *most = memory->unclamped.get())
-      part.unclamped =
-          std::make_shared<UnclampedPlace>(std::get<MemoryPlace>(getComponent(most->place, indices, types)), most->isSame, most->lanes);
+    if (memory->unclamped) {
+      auto getPart = [this, own = Components(indices), ownTypes = llvm::SmallVector<Type, 4>(types)](const MemoryPlace &whole) {
+        return std::get<MemoryPlace>(getComponent(whole, own, ownTypes));
+      };
+      const auto &[most, isSame, lanes, otherwise] = *memory->unclamped;
+      auto getOther = [getPart, otherwise] { return getPart(otherwise()); };
+      part.unclamped = std::make_shared<UnclampedPlace>(getPart(most), isSame, lanes, getOther);
+    }
     return part;
   }
   LocalPlace part = std::get<LocalPlace>(place);

@@ -147,11 +147,9 @@ static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, un
 
 /// Loads a place with clamped indices. Most vectors have no lane that is clamped; wide accesses serve them.
 Components Memory::loadUnclamped(const MemoryPlace &place) {
-  const auto &[most, isSame, lanes] = *place.unclamped;
-  MemoryPlace exact = place;
-  exact.unclamped = nullptr;
+  const auto &[most, isSame, lanes, otherwise] = *place.unclamped;
   const bool isNear = most.hasTwoRuns() || isa_and_nonnull<llvm::Constant>(most.findOffsets());
-  if (!isNear && chooseAccess(most, false).strategy != Access::Strategy::Wide) return loadMemory(exact, false);
+  if (!isNear && chooseAccess(most, false).strategy != Access::Strategy::Wide) return loadMemory(otherwise(), false);
   llvm::SmallVector<llvm::Value *, 4> slots;
   auto load = [&](const MemoryPlace &from) {
     for (auto [i, component] : llvm::enumerate(loadMemory(from, /*isVolatile=*/false))) {
@@ -165,7 +163,7 @@ Components Memory::loadUnclamped(const MemoryPlace &place) {
     llvm::Value *all = in.isAll(in.mask ? builder.CreateOr(lanes, builder.CreateNot(in.mask)) : lanes);
     isFree = isSame ? builder.CreateAnd(isSame, all) : all;
   }
-  in.emitWhen(isFree, "free", [&] { load(most); }, [&] { load(exact); });
+  in.emitWhen(isFree, "free", [&] { load(most); }, [&] { load(otherwise()); });
   Components result;
   for (llvm::Value *slot : slots)
     result.push_back(in.makeVarying(builder.CreateLoad(cast<llvm::AllocaInst>(slot)->getAllocatedType(), slot)));

@@ -39,6 +39,9 @@ private:
   Component getTile(const Component &index, mlir::Type type, int64_t first, int64_t length, bool isRest);
   MemoryPlace locate(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   Component removeClamps(const Component &index);
+  Component clampAtBorder(const Component &index, int64_t first, int64_t length);
+  void addWay(MemoryPlace &place, const Tensor &tensor, llvm::ArrayRef<Component> indices, llvm::ArrayRef<Component> others,
+              mlir::TypeRange types, std::function<MemoryPlace()> otherwise);
 
   // memory.cpp
   struct Access;

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <functional>
 #include <memory>
 #include <variant>
 
@@ -114,11 +115,12 @@ struct MemoryPlace {
   bool hasOneAddress() const { return !findOffsets() && getLaneStride() == 0; }
 };
 
-/// The place without the clamps of its indices, which wide accesses reach.
+/// A way to reach a place by wide accesses, which most vectors can take.
 struct UnclampedPlace {
   MemoryPlace place;
-  llvm::Value *isSame; ///< whether it is the place itself, for all lanes; null: always
-  llvm::Value *lanes;  ///< in which lanes it is the place itself; null: in all
+  llvm::Value *isSame = nullptr;          ///< whether it is the place itself, for all lanes; null: always
+  llvm::Value *lanes = nullptr;           ///< in which lanes it is the place itself; null: in all
+  std::function<MemoryPlace()> otherwise; ///< emits the address of the place itself, where it is needed
 };
 
 /// What values are loaded from and stored to.

@@ -151,6 +151,26 @@ def test_lanes_take_several_rows_of_a_block(tmp_path, monkeypatch):
     assert "masked.gather" not in loop and "masked.scatter" not in loop
 
 
+def test_clamped_neighbors_are_gathered_neither_inside_nor_in_blocks_at_the_border(tmp_path, monkeypatch):
+    monkeypatch.delenv("QD_ARCH", raising=False)  # the stages of a processor
+    qd.init(arch=qd.cpu, offline_cache=False, dump=str(tmp_path))
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    qd.root.pointer(qd.ijk, 4).dense(qd.ijk, 4).place(x, y)
+
+    @qd.kernel
+    def smooth():
+        for i, j, k in x:
+            y[i, j, k] = x[i, qd.min(j + 1, 15), k] + 2 * x[i, j, qd.max(k - 1, 0)] + 4 * x[qd.min(i + 1, 15), j, k]
+
+    x[5, 15, 0] = 1.0
+    smooth()
+    assert (y[5, 15, 0], y[5, 14, 0], y[5, 15, 1], y[4, 15, 0], np.count_nonzero(y.to_numpy())) == (3.0, 1.0, 2.0, 4.0, 4)
+    loop = (tmp_path / "smooth" / "3_llvm.ll").read_text().split("define ")[-1]
+    gathers = len(re.findall("call .*@llvm.masked.gather", loop))
+    # A wide load inside, another one at the border, a gather elsewhere; the index along the first axis is the same for all lanes.
+    assert gathers > 0 and len(re.findall(r"^free\d*:", loop, re.MULTILINE)) == 2 * gathers
+
+
 class Stencil:
     """A random stencil on random blocks: its fields, what they hold, and its kernels."""
 
