@@ -20,14 +20,14 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_225, "python": 18_750}
+TOTALS = {"src": 49_274, "python": 18_750}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 421,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_280,
     "src/bindings": 668,
-    "src/codegen": 7_908,
+    "src/codegen": 7_957,
     "src/devlib": 1_359,
     "src/frontend": 10_748,
     "src/ir": 938,
