@@ -274,6 +274,13 @@ def list_captured(function: Any) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in cells if cell != CellType()}
 
 
+def evaluate_annotation(annotation: Any, *scopes: dict[str, Any]) -> Any:
+    """Returns the object that an annotation stands for. A postponed annotation may be the source text of a string."""
+    for _ in range(2):
+        annotation = eval(annotation, *scopes) if isinstance(annotation, str) else annotation
+    return annotation
+
+
 def caller_locals(depth: int) -> dict[str, Any]:
     """Returns the locals of the function that applies the decorator, so that annotations given as strings may name its local classes."""
     try:

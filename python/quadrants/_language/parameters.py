@@ -14,7 +14,7 @@ from typing import Any
 from .._base.dtypes import DataType, find_dtype
 from .._base.errors import Frame, QuadrantsSyntaxError, add_help, compile_error
 from .._base.namespaces import is_dataclass
-from .._base.source import all_arguments, caller_locals, get_source, list_captured
+from .._base.source import all_arguments, caller_locals, evaluate_annotation, get_source, list_captured
 from .._containers.buffer_view import BufferView, BufferViewType
 from .._runtime import TensorBase
 from .._values.struct import StructType
@@ -198,7 +198,7 @@ class _Annotations:
         if not isinstance(annotation, str):
             return annotation
         try:
-            return eval(annotation, self._function.__globals__, {**self._locals, **list_captured(self._function)})
+            return evaluate_annotation(annotation, self._function.__globals__, {**self._locals, **list_captured(self._function)})
         except Exception as error:
             text = f"the annotation {annotation!r} of {self._function.__qualname__} cannot be evaluated: {error}"
             raise _mistake(text, at) from error

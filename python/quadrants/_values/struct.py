@@ -16,7 +16,7 @@ import numpy as np
 from .._base.dtypes import check_range, to_numpy_dtype, wrap_integer
 from .._base.errors import QuadrantsSyntaxError
 from .._base.namespaces import is_dataclass
-from .._base.source import caller_locals
+from .._base.source import caller_locals, evaluate_annotation
 from . import types as _types
 from .matrix import KernelClass, Matrix, from_components, unwrap
 from .types import Layout, MatrixType, StructTypeBase, UnpackedVectorType, find_element
@@ -385,7 +385,7 @@ def dataclass(cls: type) -> StructType:
         for inherited, own in zip(_inherited(base), (members, methods, defaults), strict=True):
             own.update(inherited)
         for name, annotation in base.__dict__.get("__annotations__", {}).items():
-            members[name] = eval(annotation, scope) if isinstance(annotation, str) else annotation
+            members[name] = evaluate_annotation(annotation, scope)
         for name, value in base.__dict__.items():
             if name in members:
                 defaults[name] = value

@@ -332,6 +332,24 @@ def test_returns_have_their_common_type(x, expected):
     assert work(x) == expected
 
 
+def test_postponed_annotations_may_be_strings():
+    module = define("""from __future__ import annotations
+@qd.dataclass
+class Pair:
+    number: "qd.i32"
+    vector: qd.types.vector(2, qd.f32)
+
+@qd.real_func
+def add(pair: "Pair", by: qd.i32) -> "qd.f32":
+    return pair.vector[1] + by
+
+@qd.kernel
+def work(pair: "Pair", by: "qd.template()") -> "qd.f32":
+    return add(pair, by) * pair.number
+""")
+    assert module["work"](module["Pair"](2, [0, 0.5]), 3) == 7
+
+
 INNER_FUNCTIONS = [
     ("def f(x):\n    return x + n\nreturn f(2)", 12),
     ("y = 3\ndef f(x):\n    return x * y\ny = 4\nreturn f(4)", 16),
