@@ -25,6 +25,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   // A failed check must report the first failing iteration.
   result.specialize =
       options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
+  result.reassociate = options.getBool(Option::fast_math);
   result.verify = options.getBool(Option::verify);
   return result;
 }

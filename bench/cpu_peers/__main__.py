@@ -97,6 +97,7 @@ def compare(packages: list[Package], work: str, rounds: int, times: dict) -> boo
     agree = True
     with tempfile.TemporaryDirectory() as folder:
         results = {}
+        packages = [package for package in packages if work not in works.MISSING.get(package.name, ())]
         for package in packages:
             package.run(work, os.path.join(folder, f"{package.name}.npy"))
             results[package.name] = np.load(os.path.join(folder, f"{package.name}.npy"))
@@ -115,7 +116,7 @@ def print_row(work: str, row: dict[str, float], names: list[str]) -> None:
     peers = {name: time for name, time in row.items() if name != "quadrants"}
     best = min(peers, key=peers.get) if peers else None
     ratio = f"{peers[best] / row['quadrants']:7.2f} {best}" if best else ""
-    print(f"{work:16s}" + "".join(f"{row[name]:11.3f}" for name in names) + ratio, flush=True)
+    print(f"{work:16s}" + "".join(f"{row[name]:11.3f}" if name in row else f"{'-':>11s}" for name in names) + ratio, flush=True)
 
 
 def main() -> int:

@@ -120,4 +120,53 @@ void interpolate_f32(int64_t n, float *y, const float *curve, const float *at, i
   }
 }
 
+void stencil_f32(int64_t n, float *y, const float *x) {
+#pragma omp parallel for
+  for (int64_t i = 1; i < n - 1; ++i)
+    for (int64_t j = 1; j < n - 1; ++j)
+      for (int64_t k = 1; k < n - 1; ++k) {
+        const float *at = x + (i * n + j) * n + k;
+        y[(i * n + j) * n + k] = at[-n * n] + at[n * n] + at[-n] + at[n] + at[-1] + at[1];
+      }
+}
+
+void filter_f32(int64_t n, float *y, const float *x, const float *weights) {
+#pragma omp parallel for
+  for (int64_t i = 0; i < n - 4; ++i)
+    for (int64_t j = 0; j < n - 4; ++j) {
+      float total = 0;
+      for (int k = 0; k < 5; ++k)
+        for (int l = 0; l < 5; ++l) total += x[(i + k) * n + j + l] * weights[5 * k + l];
+      y[i * n + j] = total;
+    }
+}
+
+void product_f32(int64_t n, float *c, const float *a, const float *b) {
+#pragma omp parallel for
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) c[i * n + j] = 0;
+    for (int64_t k = 0; k < n; ++k)
+      for (int64_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+  }
+}
+
+void softmax_f32(int64_t n, float *y, const float *x, int64_t stride) {
+#pragma omp parallel for
+  for (int64_t i = 0; i < 2048; ++i) {
+    float most = x[i * stride], total = 0;
+    for (int64_t j = 0; j < n; ++j) most = std::fmax(most, x[i * stride + j]);
+    for (int64_t j = 0; j < n; ++j) total += y[i * n + j] = std::exp(x[i * stride + j] - most);
+    for (int64_t j = 0; j < n; ++j) y[i * n + j] /= total;
+  }
+}
+
+void row_sums_f64(int64_t n, double *y, const double *x, int64_t columns) {
+#pragma omp parallel for
+  for (int64_t i = 0; i < n; ++i) {
+    double total = 0;
+    for (int64_t j = 0; j < columns; ++j) total += x[i * columns + j];
+    y[i] = total;
+  }
+}
+
 } // extern "C"

@@ -58,4 +58,10 @@ def make(inputs: Inputs) -> dict:
     add("walk_i32", first.size, np.int32, read(inputs, "next", np.int32), first)
     add("gather_far_f32", far_index.size, np.float32, inputs["far_table"], far_index)
     add("interpolate_f32", at.size, np.float32, curve, at, ctypes.c_int64(curve.size))
+    cells, image, left = (read(inputs, key, np.float32) for key in ("cells", "image", "left"))
+    add("stencil_f32", cells.shape, np.float32, cells)
+    add("filter_f32", image.shape, np.float32, image, read(inputs, "weights", np.float32))
+    add("product_f32", left.shape, np.float32, left, read(inputs, "right", np.float32))
+    add("softmax_f32", (2048, 512), np.float32, read(inputs, "rows", np.float32), ctypes.c_int64(1024))
+    add("row_sums_f64", 2048, np.float64, read(inputs, "rows", np.float64), ctypes.c_int64(1024))
     return works

@@ -93,5 +93,27 @@ def make(inputs: Inputs) -> dict:
     )
     add_loop("walk_i32", walk(jnp.asarray(read(inputs, "next", np.int32))), read(inputs, "first", np.int32))
     add("gather_far_f32", lambda table, index: table[index], inputs["far_table"], read(inputs, "far_index", np.int32))
+
+    def stencil(x):
+        inner = slice(1, -1)
+        along = (
+            x[:-2, inner, inner],
+            x[2:, inner, inner],
+            x[inner, :-2, inner],
+            x[inner, 2:, inner],
+            x[inner, inner, :-2],
+            x[inner, inner, 2:],
+        )
+        return jnp.pad(sum(along), 1)
+
+    def filter_image(x, weights):
+        total = jax.lax.conv_general_dilated(x[None, None], weights[None, None], (1, 1), "VALID")[0, 0]
+        return jnp.pad(total, ((0, 4), (0, 4)))
+
+    add("stencil_f32", stencil, read(inputs, "cells", np.float32))
+    add("filter_f32", filter_image, read(inputs, "image", np.float32), read(inputs, "weights", np.float32))
+    add("product_f32", jnp.matmul, read(inputs, "left", np.float32), read(inputs, "right", np.float32))
+    add("softmax_f32", jax.nn.softmax, read(inputs, "rows", np.float32)[:, :512])
+    add("row_sums_f64", lambda x: x.sum(1), read(inputs, "rows", np.float64))
     add("interpolate_f32", interpolate, read(inputs, "curve", np.float32), read(inputs, "at", np.float32))
     return works

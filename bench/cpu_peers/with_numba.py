@@ -109,6 +109,59 @@ def interpolate(y, curve, at):
         y[i] = curve[k] + (x - np.float32(k)) * (curve[k + 1] - curve[k])
 
 
+@compiled
+def stencil(y, x):
+    for i in nb.prange(1, x.shape[0] - 1):
+        for j in range(1, x.shape[1] - 1):
+            for k in range(1, x.shape[2] - 1):
+                y[i, j, k] = x[i - 1, j, k] + x[i + 1, j, k] + x[i, j - 1, k] + x[i, j + 1, k] + x[i, j, k - 1] + x[i, j, k + 1]
+
+
+@compiled
+def filter_image(y, x, weights):
+    for i in nb.prange(x.shape[0] - 4):
+        for j in range(x.shape[1] - 4):
+            total = np.float32(0)
+            for k in range(5):
+                for m in range(5):
+                    total += x[i + k, j + m] * weights[k, m]
+            y[i, j] = total
+
+
+@compiled
+def multiply(c, a, b):
+    for i in nb.prange(c.shape[0]):
+        for j in range(c.shape[1]):
+            c[i, j] = 0
+        for k in range(b.shape[0]):
+            factor = a[i, k]
+            for j in range(c.shape[1]):
+                c[i, j] += factor * b[k, j]
+
+
+@compiled
+def softmax(y, x):
+    for i in nb.prange(y.shape[0]):
+        most = x[i, 0]
+        for j in range(y.shape[1]):
+            most = max(most, x[i, j])
+        total = np.float32(0)
+        for j in range(y.shape[1]):
+            y[i, j] = np.exp(x[i, j] - most)
+            total += y[i, j]
+        for j in range(y.shape[1]):
+            y[i, j] /= total
+
+
+@compiled
+def sum_rows(y, x):
+    for i in nb.prange(x.shape[0]):
+        total = 0.0
+        for j in range(x.shape[1]):
+            total += x[i, j]
+        y[i] = total
+
+
 def make(inputs: Inputs) -> dict:
     works = {}
 
@@ -134,4 +187,10 @@ def make(inputs: Inputs) -> dict:
     add("walk_i32", walk, first.size, np.int32, read(inputs, "next", np.int32), first)
     add("gather_far_f32", gather, far_index.size, np.float32, inputs["far_table"], far_index)
     add("interpolate_f32", interpolate, at.size, np.float32, read(inputs, "curve", np.float32), at)
+    cells, image, left = (read(inputs, key, np.float32) for key in ("cells", "image", "left"))
+    add("stencil_f32", stencil, cells.shape, np.float32, cells)
+    add("filter_f32", filter_image, image.shape, np.float32, image, read(inputs, "weights", np.float32))
+    add("product_f32", multiply, left.shape, np.float32, left, read(inputs, "right", np.float32))
+    add("softmax_f32", softmax, (2048, 512), np.float32, read(inputs, "rows", np.float32))
+    add("row_sums_f64", sum_rows, 2048, np.float64, read(inputs, "rows", np.float64))
     return works

@@ -119,6 +119,53 @@ def make(inputs: Inputs) -> dict:
             k = qd.cast(x, qd.i32)
             y[i] = curve[k] + (x - k) * (curve[k + 1] - curve[k])
 
+    @qd.kernel
+    def stencil(y: array[qd.f32, 3], x: array[qd.f32, 3]):
+        for i in range(1, x.shape[0] - 1):
+            for j in range(1, x.shape[1] - 1):
+                for k in range(1, x.shape[2] - 1):
+                    y[i, j, k] = x[i - 1, j, k] + x[i + 1, j, k] + x[i, j - 1, k] + x[i, j + 1, k] + x[i, j, k - 1] + x[i, j, k + 1]
+
+    @qd.kernel
+    def filter_image(y: array[qd.f32, 2], x: array[qd.f32, 2], weights: array[qd.f32, 2]):
+        for i in range(x.shape[0] - 4):
+            for j in range(x.shape[1] - 4):
+                total = 0.0
+                for k in range(5):
+                    for m in range(5):
+                        total += x[i + k, j + m] * weights[k, m]
+                y[i, j] = total
+
+    @qd.kernel
+    def multiply(c: array[qd.f32, 2], a: array[qd.f32, 2], b: array[qd.f32, 2]):
+        for i in range(c.shape[0]):
+            for j in range(c.shape[1]):
+                c[i, j] = 0.0
+            for k in range(b.shape[0]):
+                for j in range(c.shape[1]):
+                    c[i, j] += a[i, k] * b[k, j]
+
+    @qd.kernel
+    def softmax(y: array[qd.f32, 2], x: array[qd.f32, 2]):
+        for i in range(y.shape[0]):
+            most = x[i, 0]
+            for j in range(y.shape[1]):
+                most = max(most, x[i, j])
+            total = 0.0
+            for j in range(y.shape[1]):
+                y[i, j] = qd.exp(x[i, j] - most)
+                total += y[i, j]
+            for j in range(y.shape[1]):
+                y[i, j] /= total
+
+    @qd.kernel
+    def sum_rows(y: array[qd.f64, 1], x: array[qd.f64, 2]):
+        for i in range(x.shape[0]):
+            total = qd.f64(0)
+            for j in range(x.shape[1]):
+                total += x[i, j]
+            y[i] = total
+
     for name, dtype in {"f32": np.float32, "f64": np.float64}.items():
         real = TYPES[dtype]
         map_numbers, attract, mandelbrot, gather = make_real_kernels(real)
@@ -140,4 +187,10 @@ def make(inputs: Inputs) -> dict:
     add("search_f32", search, qd.ndarray(qd.i32, key.shape), give("sorted", np.float32), key)
     add("walk_i32", walk, qd.ndarray(qd.i32, first.shape), give("next", np.int32), first)
     add("interpolate_f32", interpolate, qd.ndarray(qd.f32, at.shape), give("curve", np.float32), at)
+    cells, image, left = give("cells", np.float32), give("image", np.float32), give("left", np.float32)
+    add("stencil_f32", stencil, qd.ndarray(qd.f32, cells.shape), cells)
+    add("filter_f32", filter_image, qd.ndarray(qd.f32, image.shape), image, give("weights", np.float32))
+    add("product_f32", multiply, qd.ndarray(qd.f32, left.shape), left, give("right", np.float32))
+    add("softmax_f32", softmax, qd.ndarray(qd.f32, (2048, 512)), give("rows", np.float32))
+    add("row_sums_f64", sum_rows, qd.ndarray(qd.f64, 2048), give("rows", np.float64))
     return works

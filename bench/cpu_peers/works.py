@@ -33,7 +33,14 @@ WORKS: dict[str, tuple[str, float]] = {
     "gather_f64": ("2^20 random elements of 2^16", 0),
     "gather_far_f32": ("2^20 random elements of 2^24", 0),
     "interpolate_f32": ("linear interpolation in a table of 2^12, 2^20 elements", 1e-4),
+    "stencil_f32": ("sums of the six neighbors of 128^3 cells, three nested loops", 1e-5),
+    "filter_f32": ("a filter of 5 x 5 on 1024^2 elements, four nested loops", 1e-4),
+    "product_f32": ("the product of matrices of 384^2, loops over i, k, j", 1e-3),
+    "softmax_f32": ("softmax of 2,048 rows of 512", 1e-4),
+    "row_sums_f64": ("sums of 2,048 rows of 1,024", 1e-9),
 }
+# What arrays of Dr.Jit express in another way than loops over rows.
+MISSING = {"drjit": {"stencil_f32", "filter_f32", "product_f32", "softmax_f32", "row_sums_f64"}}
 
 
 def allocate(values: np.ndarray) -> np.ndarray:
@@ -69,6 +76,12 @@ def make_inputs() -> Inputs:
         "far_table": generator.random(1 << 24, np.float32),
         "curve": generator.random((1 << 12) + 1),
         "at": generator.random(1 << 20),
+        "cells": generator.random((128, 128, 128)),
+        "image": generator.random((1024, 1024)),
+        "weights": generator.random((5, 5)),
+        "left": generator.random((384, 384)),
+        "right": generator.random((384, 384)),
+        "rows": generator.random((2048, 1024)),
     }
     return {name: allocate(values) for name, values in inputs.items()}
 

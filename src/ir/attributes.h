@@ -51,6 +51,9 @@ inline constexpr llvm::StringLiteral kReadsEntryValues = "qd.reads_entry_values"
 /// On a qd.kernel fused with its gradient: argument offsets of the gradients that it overwrites without reading them.
 inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 
+/// On a qd.for inside a parallel one: its iterations may run in lanes, which reach neighbors. On the parallel one: such loops do its work.
+inline constexpr llvm::StringLiteral kRows = "qd.rows";
+
 /// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";
 

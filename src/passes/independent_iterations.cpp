@@ -36,7 +36,7 @@ struct CallArguments {
 /// Scans one loop and the functions that it calls.
 class LoopScan {
 public:
-  LoopScan(ForOp loop, const CallGraph &calls) : loop(loop), calls(calls) {}
+  LoopScan(ForOp loop, const CallGraph &calls, const DenseSet<Value> *reduced) : loop(loop), calls(calls), reduced(reduced) {}
 
   IndependentIterations::Axes run(DenseSet<uint64_t> &writtenTensors) {
     IndependentIterations::Axes axes;
@@ -158,7 +158,7 @@ private:
     Root root = findMemory(place, given);
     if (root.kind == Root::Kind::Local) {
       auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
-      return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local);
+      return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local) || (reduced && reduced->contains(local->getResult(0)));
     }
     if (root.kind != Root::Kind::Tensor || root.id == kOverlappingFields) return false;
     written[root] += uint64_t(1) << 3 * std::min(countLoops(at) + given.depth, 15u);
@@ -180,6 +180,7 @@ private:
 
   ForOp loop;
   const CallGraph &calls;
+  const DenseSet<Value> *reduced; ///< variables from around the loop that it may write; null: none
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
   DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes, times eight for each loop around
@@ -188,8 +189,8 @@ private:
 
 } // namespace
 
-IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written) const {
-  return LoopScan(loop, calls).run(written);
+IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written, const DenseSet<Value> *reduced) const {
+  return LoopScan(loop, calls, reduced).run(written);
 }
 
 } // namespace qd::passes

@@ -15,8 +15,9 @@ public:
     uint32_t independent = 0; ///< axes along which the order of the iterations does not change the result
     uint32_t neighbors = 0;   ///< independent axes along which neighboring iterations mostly write neighboring elements
   };
-  /// The result holds if the containers in `written` are unaliased. The set gets their offsets in the argument block.
-  Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written) const;
+  /// The result holds if the containers in `written` are unaliased. The set gets their offsets in the argument block. Variables in
+  /// `reduced` may carry values from iteration to iteration.
+  Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written, const llvm::DenseSet<mlir::Value> *reduced = nullptr) const;
 
 private:
   ir::CallGraph calls;

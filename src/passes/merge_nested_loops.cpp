@@ -24,15 +24,14 @@ bool mayFail(Operation *op) {
          llvm::is_contained({BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod}, binary.getBinaryKind());
 }
 
-/// Whether a value inside the loop can be computed before it.
-static bool isHoistable(Value value, ForOp outer) {
+bool isHoistable(Value value, ForOp outer) {
   if (!outer.getBody().isAncestor(value.getParentRegion())) return true;
   Operation *op = value.getDefiningOp();
   return op && isPure(op) && op->getNumRegions() == 0 && !mayFail(op) &&
          llvm::all_of(op->getOperands(), [&](Value operand) { return isHoistable(operand, outer); });
 }
 
-static void hoist(Value value, ForOp outer) {
+void hoist(Value value, ForOp outer) {
   if (!outer.getBody().isAncestor(value.getParentRegion())) return;
   for (Value operand : value.getDefiningOp()->getOperands()) hoist(operand, outer);
   value.getDefiningOp()->moveBefore(outer);

@@ -9,6 +9,10 @@ namespace qd::passes {
 /// iterations and its bounds may be computed before `outermost`; null otherwise.
 ir::ForOp findMergeableLoop(ir::ForOp around, ir::ForOp outermost);
 
+/// Whether a value inside the loop can be computed before it; if so, `hoist` moves it there.
+bool isHoistable(mlir::Value value, ir::ForOp outer);
+void hoist(mlir::Value value, ir::ForOp outer);
+
 /// Whether an element has the index of `inner` before, and that of `outer` as its last one. Lanes along `outer` reach neighbors in it and
 /// then fill whole lines of the caches row by row; lanes along `inner` would use one element of each line.
 bool hasTransposedAccess(ir::ForOp inner, ir::ForOp outer);

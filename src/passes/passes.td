@@ -39,8 +39,9 @@ def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   let description = [{
     Iterations are independent along an axis if every access to a container that the loop writes has the index of that axis at the same
     position, mostly the last one. That axis becomes the outermost. Loops with few iterations stay serial. A loop inside a parallel loop
-    becomes its last axis.
+    becomes its last axis or, with others beside it, is marked as one along rows.
   }];
+  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
 }
 
 def AssumeUnaliased : QdPass<"qd-assume-unaliased"> {

@@ -44,7 +44,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   // Before tasks: values that only the text of an assertion uses would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // Before tasks are split and privatized: every write is still an access of its own.
-  if (options.specialize) pipeline.addPass(traits.hasGrids ? createAssumeUnaliased() : createWidenSerialLoops());
+  if (options.specialize) pipeline.addPass(traits.hasGrids ? createAssumeUnaliased() : createWidenSerialLoops({options.reassociate}));
   // After the user's assertions are stripped, before tasks separate loops from their bounds.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
   if (options.checkNans) pipeline.addPass(createCheckNans());

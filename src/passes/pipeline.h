@@ -20,6 +20,7 @@ struct PipelineOptions {
   bool checkBounds = false;    ///< check indices of containers and matrices
   bool privatize = true;       ///< privatize reductions and small containers in parallel loops
   bool specialize = false;     ///< assume facts about the containers of the launch, which every launch checks
+  bool reassociate = false;    ///< sums of floats may be taken in another order
   bool verify = false;         ///< run the verifier after each pass
 };
 

@@ -4,13 +4,15 @@
 //       elements, shared memory).
 // Out:  serial loops with many independent iterations become parallel loops on one thread. Such loops under an `if` with no other
 //       effects become parallel loops on all threads, with no iterations if the condition is false. The kernel lists the assumptions:
-//       unaliased arguments (kUnaliased) and extents (kExtents). Serial loops in parallel ones become axes of theirs.
+//       unaliased arguments (kUnaliased) and extents (kExtents). Serial loops in parallel ones become axes of theirs, or are
+//       marked as rows.
 // Here: before tasks are split, because parallel loops become tasks.
 #include "passes/widen_serial_loops.h"
 
 #include "ir/attributes.h"
 #include "passes/independent_iterations.h"
 #include "passes/merge_nested_loops.h"
+#include "passes/row_loops.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
@@ -23,6 +25,7 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
+#define GEN_PASS_DECL_WIDENSERIALLOOPS
 #define GEN_PASS_DEF_WIDENSERIALLOOPS
 #include "passes/passes.h.inc"
 
@@ -33,9 +36,9 @@ using Extent = std::tuple<int32_t, int32_t, int32_t>;
 
 class Widener {
 public:
-  Widener(ModuleOp module, KernelOp kernel) : iterations(module), kernel(kernel) {
+  Widener(ModuleOp module, KernelOp kernel, bool reassociated) : iterations(module), kernel(kernel), reassociated(reassociated) {
     module.walk([&](TensorArgumentOp argument) {
-      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
+      if (argument->hasAttr(kShares)) aliased.insert(int32_t(argument.getOffset()));
       if (!argument.getField()) arrays.insert(argument.getOffset());
     });
   }
@@ -71,7 +74,7 @@ private:
     llvm::DenseSet<uint64_t> written, writtenByMerged;
     for (ForOp around = loop; ForOp inner = findMergeableLoop(around, loop); around = inner) {
       IndependentIterations::Axes axes = iterations.findAxes(inner, written);
-      bool isAliased = llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(offset); });
+      bool isAliased = llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); });
       if (isAliased || axes.independent != (1u << inner.getRank()) - 1) break;
       nest.push_back(inner);
       unsigned last = inner.getRank() - 1;
@@ -80,6 +83,7 @@ private:
       writtenByMerged = written;
     }
     for (ForOp inner : ArrayRef(nest).take_front(merged)) loop = mergeLoops(loop, inner);
+    markRows(loop, iterations, reassociated, aliased, writtenByMerged);
     requireUnaliased(writtenByMerged);
   }
 
@@ -110,7 +114,7 @@ private:
   bool isIndependent(ForOp loop, llvm::DenseSet<uint64_t> &written) {
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own);
-    bool isAliased = llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(offset); });
+    bool isAliased = llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); });
     written.insert(own.begin(), own.end());
     return !loop.getParallel() && !isAliased && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
   }
@@ -143,7 +147,7 @@ private:
   void widen(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
-    if (llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(offset); })) return;
+    if (llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); })) return;
     // Lanes that write elements far apart write them one by one. If most writes are of that kind, they cost more than the lanes gain.
     if (axes.neighbors == 0) return;
     unsigned axis = llvm::Log2_32(axes.neighbors);
@@ -196,15 +200,19 @@ private:
 
   IndependentIterations iterations;
   KernelOp kernel;
-  llvm::DenseSet<uint64_t> aliased, arrays;
+  bool reassociated; ///< sums of floats may be taken in another order
+  llvm::DenseSet<int32_t> aliased;
+  llvm::DenseSet<uint64_t> arrays;
   std::set<int32_t> unaliased;
   std::set<Extent> extents;
 };
 
 struct WidenSerialLoopsPass : impl::WidenSerialLoopsBase<WidenSerialLoopsPass> {
+  using WidenSerialLoopsBase::WidenSerialLoopsBase;
+
   void runOnOperation() override {
     for (KernelOp kernel : getOperation().getOps<KernelOp>())
-      if (!kernel->hasAttr(kDerivative)) Widener(getOperation(), kernel).run();
+      if (!kernel->hasAttr(kDerivative)) Widener(getOperation(), kernel, reassociated).run();
   }
 };
 

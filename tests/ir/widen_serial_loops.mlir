@@ -346,3 +346,90 @@ qd.kernel @columns [] attributes {argument_bytes = 80 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Two loops along rows, with a sum between them: both are marked, and the parallel loop. Their ends move before it.
+// CHECK-LABEL: qd.kernel @marked
+// CHECK-SAME: qd.unaliased = array<i32: 0>
+// CHECK: %[[END:.*]] = qd.binary sub
+// CHECK: qd.for parallel (%{{[0-9]+}}) to (%{{[0-9]+}}) : (si32) to (si32) attributes {qd.rows}
+// CHECK: qd.for (%{{.*}}) to (%[[END]]) : (si32) to (si32) attributes {qd.rows}
+// CHECK: qd.for (%{{.*}}) to (%{{.*}}) : (si32) to (si32) attributes {qd.rows}
+qd.kernel @marked [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  %none = qd.constant 0.0 : f32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<f32>
+    qd.store %none, %sum : !qd.ref<f32>
+    %one = qd.constant 1 : si32
+    %end = qd.binary sub %n, %one : si32, si32 -> si32
+    qd.for (%zero) to (%end) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %y[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      %value = qd.load %from : !qd.ref<f32>
+      %before = qd.load %sum : !qd.ref<f32>
+      %after = qd.binary add %before, %value : f32, f32 -> f32
+      qd.store %after, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    %total = qd.load %sum : !qd.ref<f32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %total, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// Not marked: lanes of the parallel loop read one element for all of them, the sum is read in the loop, most of the work is elsewhere.
+// CHECK-LABEL: qd.kernel @unmarked
+// CHECK-NOT: qd.rows
+qd.kernel @unmarked [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<si32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<si32, [?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<si32>
+    qd.store %zero, %sum : !qd.ref<si32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %y[%j] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %value = qd.load %from : !qd.ref<si32>
+      %before = qd.load %sum : !qd.ref<si32>
+      %after = qd.binary add %before, %value : si32, si32 -> si32
+      qd.store %after, %sum : !qd.ref<si32>
+      qd.yield
+    }
+    %total = qd.load %sum : !qd.ref<si32>
+    %to = qd.element %x[%i, %zero] : !qd.tensor<si32, [?, ?], [], 4>, si32, si32 -> !qd.ref<si32>
+    qd.store %total, %to : !qd.ref<si32>
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<si32>
+    qd.store %zero, %sum : !qd.ref<si32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<si32, [?, ?], [], 4>, si32, si32 -> !qd.ref<si32>
+      %value = qd.load %to : !qd.ref<si32>
+      %before = qd.load %sum : !qd.ref<si32>
+      %after = qd.binary add %before, %value : si32, si32 -> si32
+      qd.store %after, %sum : !qd.ref<si32>
+      qd.store %after, %to : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

@@ -28,6 +28,8 @@ public:
   void beginIteration() { iterationMask = mask, loadedElements.clear(); }
   llvm::Value *readClock();
 
+  unsigned rowLanes = 0; ///< lanes of loops along rows (kRows); 0: they are loops like others
+
   LaunchAccess launch{*this};
   ValueMap values{*this};
   Operators operators{*this, values};

@@ -44,6 +44,8 @@ private:
   bool isWait(ir::WhileOp op);
   void emitPause(llvm::Value *slot);
 
+  void emitRowLoop(ir::ForOp op); // row_loops.cpp
+
   // loops.cpp
   void emitNest(ir::ForOp op);
   llvm::Value *findLongNest(ir::ForOp op);

@@ -25,6 +25,12 @@ LaneBuilder::LaneBuilder(ModuleEmitter &module, llvm::Function *function, unsign
 
 //--- Lanes ---
 
+void LaneBuilder::setLanes(unsigned count, const BodyFacts &of) {
+  lanes = usedLanes = count;
+  manyLanes = count == 1 ? LaneKind::uniform() : LaneKind::varying();
+  facts = &of;
+}
+
 llvm::Type *LaneBuilder::widen(llvm::Type *scalar) const { return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes); }
 
 llvm::Value *LaneBuilder::splat(llvm::Value *scalar) { return lanes == 1 ? scalar : builder.CreateVectorSplat(lanes, scalar); }

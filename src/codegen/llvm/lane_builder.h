@@ -26,6 +26,8 @@ public:
   /// One lane of a component.
   llvm::Value *getLane(const Component &component, llvm::Value *lane);
   llvm::Value *splat(llvm::Value *scalar);
+  /// Code that is emitted from now on has so many lanes, and these facts.
+  void setLanes(unsigned count, const BodyFacts &of);
   Component castIndex(const Component &component, mlir::Type from, llvm::Type *to);
   bool isDivergent(mlir::Operation *op) const { return lanes > 1 && facts->divergent.contains(op); }
 
@@ -69,11 +71,11 @@ public:
 
   ModuleEmitter &module;
   llvm::Function *function;
-  const unsigned lanes;
+  unsigned lanes;
   unsigned usedLanes = lanes;   ///< the mask never has lanes from this one on
   bool takesRows = false;       ///< emitting vectors of several rows of a block
   bool isPartialVector = false; ///< emitting the masked copy of an iteration for the ends of a run
-  const LaneKind manyLanes;     ///< kind of a value that differs between lanes: uniform if there is only one lane
+  LaneKind manyLanes;           ///< kind of a value that differs between lanes: uniform if there is only one lane
   const BodyFacts *facts;       ///< of the body that is being emitted
   llvm::IRBuilder<> builder;
   llvm::Value *mask = nullptr;

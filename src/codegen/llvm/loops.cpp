@@ -9,6 +9,7 @@
 // runs when they are short.
 #include "codegen/llvm/body.h"
 #include "codegen/llvm/lane_rules.h"
+#include "ir/attributes.h"
 #include "ir/memory.h"
 
 #include "llvm/IR/Constants.h"
@@ -37,6 +38,7 @@ constexpr double kVersionedSize = 64;
 constexpr int kMathCost = 20;
 
 void ControlFlow::emitFor(ir::ForOp op) {
+  if (in.lanes == 1 && body.rowLanes > 1 && op->hasAttr(ir::kRows)) return emitRowLoop(op);
   llvm::Value *before = in.mask;
   in.function->addFnAttr(kHasInnerLoops);
   if (llvm::Value *isLong = findLongNest(op)) {

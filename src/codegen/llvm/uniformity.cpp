@@ -32,6 +32,10 @@ class UniformityWalk {
 public:
   UniformityWalk(Uniformity &owner, BodyFacts &facts) : owner(owner), facts(facts) {}
 
+  void addVaryingLocal(Value local) {
+    facts.locals[local].resize(size_t(ir::getComponentCount(cast<ir::RefType>(local.getType()).getPointee())), LaneKind::varying());
+    places[local] = {local, std::nullopt, true, true};
+  }
   void setArgument(Value value, LaneKinds kinds) { values[value] = std::move(kinds); }
 
   /// `loop`: the parallel loop of the body, or null for a function.
@@ -223,7 +227,8 @@ private:
 
   PlaceState getPlace(Value ref) {
     auto found = places.find(ref);
-    return found == places.end() ? PlaceState{} : found->second;
+    if (found != places.end()) return found->second;
+    return {Value(), std::nullopt, true, /*uniformAddress=*/ref.getDefiningOp<ir::LocalOp>() != nullptr}; // of code around a loop
   }
 
   /// The range of components that a store through `place` may change.
@@ -393,9 +398,10 @@ private:
   bool isWidening = false;
 };
 
-const BodyFacts &Uniformity::analyzeLoop(ir::ForOp loop, const LaneKinds &indices) {
+const BodyFacts &Uniformity::analyzeLoop(ir::ForOp loop, const LaneKinds &indices, ValueRange reduced) {
   BodyFacts &facts = *loops.emplace_back(std::make_unique<BodyFacts>());
   UniformityWalk walk(*this, facts);
+  for (Value local : reduced) walk.addVaryingLocal(local);
   for (BlockArgument index : loop.getBody().getArguments()) walk.setArgument(index, {indices[index.getArgNumber()]});
   walk.run(loop.getBody().front(), loop);
   return facts;

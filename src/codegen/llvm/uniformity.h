@@ -46,8 +46,9 @@ class Uniformity {
 public:
   explicit Uniformity(const ir::CallGraph &calls) : calls(calls) {}
 
-  /// Facts of the body of a parallel loop whose indices have these kinds.
-  const BodyFacts &analyzeLoop(ir::ForOp loop, const LaneKinds &indices);
+  /// Facts of the body of a loop whose iterations run in lanes and whose indices have these kinds. Each lane has its own `reduced` locals
+  /// from around the loop; what else is from there is the same for all lanes.
+  const BodyFacts &analyzeLoop(ir::ForOp loop, const LaneKinds &indices, mlir::ValueRange reduced = {});
   /// Facts of a function instance for the kinds of all components of all value arguments in order (none for places and containers).
   const BodyFacts &analyzeFunction(ir::FuncOp function, llvm::ArrayRef<LaneKind> arguments);
   /// Facts of scalar code.

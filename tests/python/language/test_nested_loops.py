@@ -32,6 +32,27 @@ NESTS = [
     "for i in range(n):\n    for j in range(m // (n - n + 2)):\n        x[i, j] = y[i, j] + 1",
     "for i in range(n):\n    for j in range(m):\n        k = 0\n        while k < y[i, j]:\n            k += 2\n        x[i, j] = k",
 ]
+# Loops along rows with others beside them: from 32 iterations on they run in lanes of their own.
+ROWS = [
+    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n    for j in range(m):\n        x[i, j] = y[i, j] * 2 - s",
+    "for i in range(n):\n    a, b = y[i, 0], 1000\n    for j in range(m):\n        a, b = max(a, y[i, j]), min(y[i, j], b)\n    x[i, 0] = a * 100 + b",
+    "for i in range(n):\n    s = 5\n    for j in range(1, m - 1):\n        s -= y[i, j - 1] * y[i, j + 1]\n    x[i, 1] = s",
+    "for i in range(n):\n    s, t = 0, 0\n    for j in range(m):\n        if y[i, j] > 2:\n            s += z[j]\n            continue\n"
+    "        t ^= y[i, j] + j\n    x[i, 0], x[i, 1] = s, t",
+    "for i in range(n):\n    s = 0\n    for j in range(m):\n        for k in range(y[i, j]):\n            s += k\n    x[i, 0] = s",
+    "for i in range(n):\n    for j in range(m):\n        x[i, j] = 0\n    for k in range(3):\n        a = y[i, k]\n        for j in range(m):\n"
+    "            x[i, j] += a * z[j]",
+    "for i in range(n):\n    if z[i] > 2:\n        for j in range(m):\n            x[i, j] = i + y[i, j]\n    else:\n        x[i, 0] = 7",
+    "for i in range(n):\n    for k in range(4):\n        if y[i, k] == 3:\n            break\n        for j in range(m):\n            x[i, j] += k",
+    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n        x[i, 0] = s",
+    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s = s * 2 + y[i, j] & 63\n    x[i, 0] = s",
+    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n        s += z[j]\n    for j in range(m):\n        s -= 1\n    x[i, 0] = s",
+    "for i in range(n):\n    s = 1\n    for j in range(m):\n        t = s\n        s += y[i, j]\n        x[i, j] = t\n    x[i, 0] += s",
+    "for i in range(n):\n    for j in range(2):\n        x[i, j] = 1\n    for j in range(m):\n        x[i, j] += x[i, 0]\n    for j in range(m):\n"
+    "        x[i, j] += z[j]",
+    "for i in range(n):\n    at = z[i] % n\n    s = 0\n    for j in range(m):\n        s += y[at, j]\n    x[i, 2] = s",
+]
+NESTS += ROWS
 HEAD = "n, m = x.shape[0], x.shape[1]\n"
 
 
@@ -101,6 +122,78 @@ def test_random_numbers_and_gradients_are_those_of_the_loops_as_written(on_every
     np.testing.assert_array_equal(module["x"].grad.to_numpy(), 2 * integers(4, 20) * np.arange(4)[:, None])
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u4", "i1", "f2"])
+def test_rows_of_every_type_are_reduced(dtype, on_every_backend):
+    define_kernel = f"""\
+@qd.kernel
+def k(x: {ANY}, out: {ANY}, m: qd.i32):
+    for i in range(x.shape[0]):
+        total, least, most = x[i, 0], x[i, 0], x[i, 0]
+        for j in range(1, m):
+            total += x[i, j]
+            least = min(least, x[i, j])
+            most = max(x[i, j], most)
+        for j in range(m):
+            x[i, j] -= least
+        out[i, 0], out[i, 1], out[i, 2] = total, least, most
+"""
+    kernel = define(define_kernel)["k"]
+    numbers = (np.arange(4 * 333).reshape(4, 333) * 7 % 11 % 4).astype(dtype)
+    for m in (333, 100, 33, 32, 31, 2, 1):
+        x, out = numbers.copy(), np.zeros((4, 3), numbers.dtype)
+        kernel(x, out, m)
+        row = numbers[:, :m]
+        expected = np.stack([row.sum(1, dtype=numbers.dtype), row.min(1), row.max(1)], 1)
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(x[:, :m], row - row.min(1, keepdims=True))
+        np.testing.assert_array_equal(x[:, m:], numbers[:, m:])
+
+
+@pytest.mark.parametrize("columns", [100, 33, 20])
+def test_rows_of_fields_have_a_known_length(columns, on_every_backend):
+    module = define(f"""\
+x = qd.field(qd.f32, (7, {columns}))
+v = qd.Vector.field(3, qd.f32, (7, {columns}), layout=qd.Layout.SOA)
+lengths = qd.field(qd.f32, 7)
+
+@qd.kernel
+def k():
+    for i in range(7):
+        longest = 0.0
+        for j in range({columns}):
+            x[i, j] = v[i, j].dot(v[i, j])
+        for j in range({columns}):
+            longest = max(longest, x[i, j])
+        lengths[i] = longest
+""")
+    numbers = np.arange(7 * columns * 3, dtype=np.float32).reshape(7, columns, 3) % 13
+    module["v"].from_numpy(numbers)
+    module["k"]()
+    np.testing.assert_array_equal(module["x"].to_numpy(), (numbers**2).sum(-1))
+    np.testing.assert_array_equal(module["lengths"].to_numpy(), (numbers**2).sum(-1).max(1))
+
+
+def test_long_rows_can_be_interrupted_and_not_numbers_are_kept():
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    kernel = define(f"""\
+@qd.kernel
+def k(x: {ANY}, out: {ANY}):
+    for i in range(x.shape[0]):
+        total, most = 0.0, x[i, 0]
+        for j in range(x.shape[1]):
+            total += x[i, j]
+            most = max(most, x[i, j])
+        out[i, 0], out[i, 1] = total, most
+""")["k"]
+    x, out = np.ones((2, 200_003), np.float32), np.zeros((2, 2), np.float32)
+    x[0, 150_000] = np.nan
+    x[1, 70_000] = np.inf
+    kernel(x, out)
+    assert np.isnan(out[0, 0]) and out[0, 1] == 1
+    np.testing.assert_array_equal(out[1], [np.inf, np.inf])
+    qd.reset()
+
+
 class NestMaker:
     """Nests of two or three loops whose statements access the row of the outermost index."""
 
@@ -131,7 +224,11 @@ class NestMaker:
         if self.random.random() < 0.3:
             body = f"for k0 in range(3):\n{indent(body)}"
         before = self.random.choice(["a = i * 2", "a = y[i, 0] + z[0]", "a = 1\nif z[i] > 3:\n    a = x[i, 0]", "a = x[i, 1]"])
-        after = self.random.choice(["", "", "x[i, 0] = a & 63"])
+        after = self.random.choice(["", "", "x[i, 0] = a & 63", "for j in range(m):\n    w[i, j] += a & 7"])
+        if self.random.random() < 0.3:
+            update = self.random.choice(["s += {}", "s = max(s, {})", "s -= {}\ns += j", "if z[j] > 3:\n    s ^= {}"])
+            before += "\ns = a"
+            after = f"for j in range(1, m):\n{indent(update.format(self.place(False)))}\nx[i, 1] = s & 63\n{after}"
         return HEAD + f"for i in range(n):\n{indent(before)}{indent(body)}{indent(after)}"
 
 

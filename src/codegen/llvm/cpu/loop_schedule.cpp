@@ -349,6 +349,13 @@ bool mustRunAlone(Operation *op) {
 
 } // namespace
 
+LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule) {
+  LoopSchedule rows;
+  rows.rowLanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, loop.getBody()), 1, 16));
+  rows.grain = std::max<int64_t>(schedule.grain / int64_t(schedule.lanes), 1);
+  return rows;
+}
+
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   LoopSchedule schedule;
   Region &body = loop.getBody();

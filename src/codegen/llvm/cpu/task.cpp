@@ -13,6 +13,8 @@
 // The function of the loop recomputes values of the task that are free (constants, arguments, addresses). Other values cross through slots
 // that the emitter adds to the scratch block.
 #include "codegen/llvm/cpu/task.h"
+#include "ir/attributes.h"
+#include "passes/row_loops.h"
 #include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
@@ -87,7 +89,15 @@ void ParallelTask::emit() {
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
-  if (!decided || decided->isZero()) plain = emitLoopFunction(/*privateCopies=*/false);
+  llvm::Value *longRows = hasLongRows();
+  const LoopSchedule rowSchedule = scheduleRows(module, loop, schedule);
+  llvm::Function *rows = nullptr;
+  if (!isa<llvm::ConstantInt>(longRows) || cast<llvm::ConstantInt>(longRows)->isOne()) {
+    llvm::SaveAndRestore own(schedule, rowSchedule);
+    llvm::SaveAndRestore scalar(facts, &module.uniformity.getScalarFacts());
+    rows = emitLoopFunction(/*privateCopies=*/false);
+  }
+  if ((!decided || decided->isZero()) && !(rows && isa<llvm::Constant>(longRows))) plain = emitLoopFunction(/*privateCopies=*/false);
   if (!decided || decided->isOne()) copying = emitLoopFunction(/*privateCopies=*/true);
   storeCaptures();
 
@@ -107,14 +117,33 @@ void ParallelTask::emit() {
     combineAccumulators(chunks);
     if (copies) mergeCopies(chunks);
   };
-  auto runPlain = [&] { run(plain, getChunkSize(total), false); };
+  auto runRows = [&] {
+    llvm::SaveAndRestore own(schedule, rowSchedule);
+    run(rows, getChunkSize(total), false);
+  };
+  auto runPlain = [&] {
+    if (!rows) return run(plain, getChunkSize(total), false);
+    plain ? body.emitWhen(longRows, "rows", runRows, [&] { run(plain, getChunkSize(total), false); }) : runRows();
+  };
   auto runCopying = [&] { run(copying, roundChunk(divideUp(total, copySlots)), true); };
   if (!decided)
     body.emitWhen(worthwhile, "copies", runCopying, runPlain);
-  else if (plain)
+  else if (decided->isZero())
     runPlain();
   else
     runCopying();
+}
+
+/// Whether the loops along rows are long enough for lanes of their own; a constant if that is known.
+llvm::Value *ParallelTask::hasLongRows() {
+  if (!loop->hasAttr(ir::kRows) || schedule.lanes == 1 || module.options.lanes || !reductions.empty()) return builder.getFalse();
+  llvm::Value *areLong = builder.getTrue();
+  loop.getBody().walk([&](ir::ForOp row) {
+    if (!row->hasAttr(ir::kRows)) return;
+    Axis axis = getAxes(body, row)[0];
+    areLong = builder.CreateAnd(areLong, builder.CreateICmpUGE(axis.extent, builder.getInt64(uint64_t(passes::kLongRow))));
+  });
+  return areLong;
 }
 
 llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
@@ -185,8 +214,12 @@ std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const B
 }
 
 llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
-  std::unique_ptr<BodyEmitter> owned = beginFunction(schedule.lanes, *facts, privateCopies ? "_copies" : "_loop");
+  std::unique_ptr<BodyEmitter> owned = beginFunction(schedule.lanes, *facts,
+                                                     privateCopies       ? "_copies"
+                                                     : schedule.rowLanes ? "_rows"
+                                                                         : "_loop");
   BodyEmitter &in = *owned;
+  in.rowLanes = schedule.rowLanes;
   llvm::Function *function = in.function;
   llvm::Value *chunk = function->getArg(3);
   in.launch.leaveFailed = [&] { in.builder.CreateRetVoid(); };

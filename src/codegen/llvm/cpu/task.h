@@ -25,12 +25,16 @@ struct LoopSchedule {
   int64_t whole = 1;
   /// Number of rows of the innermost axis that one vector takes, if it takes several.
   int64_t rows = 1;
+  /// Lanes of the loops inside it that run along rows (kRows); the loop has one lane then. 0: these are loops like others.
+  unsigned rowLanes = 0;
 };
 
 /// Maximum size of the rows of a block that are emitted one after the other.
 inline constexpr int64_t kMaxUnrolledRows = 4096;
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
+/// The schedule of the version whose inner loops run in lanes.
+LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule);
 
 /// Emits a parallel task into `body`, the emitter of the task's function.
 class ParallelTask {
@@ -47,6 +51,7 @@ private:
   void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
   std::unique_ptr<BodyEmitter> beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix);
   llvm::Function *emitLoopFunction(bool privateCopies);
+  llvm::Value *hasLongRows();
   void emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRow(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);

@@ -1,0 +1,186 @@
+// row_loops.cpp: marks loops along rows
+//
+// In:   a parallel loop that could not be merged with the loops inside it: there are several, or something stands after them.
+// Out:  kRows on the parallel loop and on the loops inside it whose iterations are to run in lanes, if these do most of the work.
+// Here: widen_serial_loops.cpp calls it; the emitter of tasks (codegen/llvm/cpu) makes a version of the parallel loop for long rows.
+#include "passes/row_loops.h"
+
+#include "ir/attributes.h"
+#include "ir/memory.h"
+#include "passes/merge_nested_loops.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+/// Larger bodies would take longer to compile twice than they save.
+constexpr int64_t kMaxRowSize = 300;
+/// Loops with at most this many iterations count as that many copies of their bodies.
+constexpr int64_t kShortLoop = 16;
+/// Operations outside of rows, which run one by one, for each access along a row.
+constexpr double kWorthwhile = 8;
+
+static std::optional<AtomicKind> getReductionKind(BinaryKind kind) {
+  if (kind == BinaryKind::sub) return AtomicKind::add;
+  auto atomic = findKind<AtomicKind>(getOpInfo(kind).name);
+  return atomic && *atomic != AtomicKind::exchange ? atomic : std::nullopt;
+}
+
+/// The kind of the update that a load of a variable is part of: it is combined with a value and stored again, with nothing between that
+/// could see or change the variable.
+static std::optional<AtomicKind> findUpdate(LoadOp load, LocalOp local) {
+  auto update = load->hasOneUse() ? dyn_cast<BinaryOp>(*load->user_begin()) : BinaryOp();
+  auto store = update && update->hasOneUse() ? dyn_cast<StoreOp>(*update->user_begin()) : StoreOp();
+  if (!store || store.getRef() != local.getResult() || store->getBlock() != load->getBlock()) return std::nullopt;
+  if (update.getBinaryKind() == BinaryKind::sub && update.getLhs() != load.getResult()) return std::nullopt;
+  for (Operation *op = load->getNextNode(); op != store; op = op->getNextNode())
+    if (!op || op->getNumRegions() > 0 || llvm::is_contained(op->getOperands(), local.getResult())) return std::nullopt;
+  return getReductionKind(update.getBinaryKind());
+}
+
+llvm::SmallVector<LaneReduction, 2> findLaneReductions(ForOp loop, bool reassociated) {
+  llvm::SmallVector<LaneReduction, 2> found;
+  llvm::DenseSet<Value> seen;
+  loop.getBody().walk([&](StoreOp store) {
+    auto local = store.getRef().getDefiningOp<LocalOp>();
+    if (!local || loop->isProperAncestor(local) || !seen.insert(local).second) return;
+    Type type = cast<RefType>(local.getType()).getPointee(), scalar = getScalar(type);
+    bool isExact = isa<IntegerType>(scalar);
+    if (!isScalar(type) || (!isExact && (!reassociated || scalar.getIntOrFloatBitWidth() < 32))) return;
+    std::optional<AtomicKind> kind;
+    int64_t loads = 0, stores = 0;
+    for (Operation *user : local->getUsers()) {
+      if (!loop->isProperAncestor(user)) continue;
+      if (isa<StoreOp>(user)) {
+        ++stores;
+        continue;
+      }
+      auto load = dyn_cast<LoadOp>(user);
+      std::optional<AtomicKind> own = load ? findUpdate(load, local) : std::nullopt;
+      if (!own || (kind && kind != own)) return;
+      kind = own;
+      ++loads;
+    }
+    if (kind && loads == stores) found.push_back({local.getResult(), *kind});
+  });
+  return found;
+}
+
+namespace {
+
+class RowSearch {
+public:
+  RowSearch(ForOp outer, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<int32_t> &aliased)
+      : outer(outer), iterations(iterations), reassociated(reassociated), aliased(aliased) {}
+
+  bool run() { return visit(outer.getBody(), 1) && !rows.empty() && others <= kWorthwhile * near; }
+
+  llvm::SmallVector<ForOp, 4> rows;
+  llvm::DenseSet<uint64_t> written;
+
+private:
+  static std::optional<int64_t> countRounds(ForOp loop) {
+    int64_t rounds = 1;
+    for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
+      std::optional<int64_t> low = findInteger(lower), high = findInteger(upper);
+      if (!low || !high) return std::nullopt;
+      rounds *= std::max<int64_t>(*high - *low, 0);
+    }
+    return rounds;
+  }
+
+  /// Whether a value may differ between iterations of a loop's last axis.
+  bool dependsOn(Value value, ForOp loop) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return argument.getOwner() == &loop.getBody().front() && argument.getArgNumber() + 1 == loop.getRank();
+    Operation *op = value.getDefiningOp();
+    if (isa<LocalOp>(op)) return loop->isAncestor(op) || loop != outer;
+    return loop->isAncestor(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, loop); });
+  }
+
+  /// Whether neighboring iterations of a loop have neighboring values of an index.
+  bool isAlong(Value index, ForOp loop) {
+    if (index == loop.getBody().getArgument(0)) return true;
+    auto sum = index.getDefiningOp<BinaryOp>();
+    if (!sum) return false;
+    if (sum.getBinaryKind() == BinaryKind::add && isAlong(sum.getRhs(), loop)) return !dependsOn(sum.getLhs(), loop);
+    bool isShift = sum.getBinaryKind() == BinaryKind::add || sum.getBinaryKind() == BinaryKind::sub;
+    return isShift && isAlong(sum.getLhs(), loop) && !dependsOn(sum.getRhs(), loop);
+  }
+
+  /// Number of accesses along rows that lanes of the parallel loop would gather.
+  int64_t countNeighbors(ForOp loop) {
+    int64_t count = 0;
+    loop.getBody().walk([&](ElementOp element) {
+      OperandRange indices = element.getIndices();
+      if (indices.empty() || !isAlong(indices.back(), loop)) return;
+      count += llvm::any_of(indices, [&](Value index) { return dependsOn(index, outer); });
+    });
+    return count;
+  }
+
+  bool isRow(ForOp loop, double weight) {
+    if (loop.getRank() != 1 || !loop.getStep().empty() || !isHoistable(loop.getUpper()[0], outer)) return false;
+    if (std::optional<int64_t> rounds = countRounds(loop); rounds && *rounds < kLongRow) return false;
+    int64_t size = 0;
+    loop.getBody().walk([&](Operation *) { ++size; });
+    int64_t neighbors = countNeighbors(loop);
+    if (neighbors == 0 || hasTransposedAccess(loop, outer) || size > kMaxRowSize || containsOp(loop, llvm::IsaPred<CallOp, AssertOp>))
+      return false;
+    llvm::DenseSet<Value> reduced;
+    for (const LaneReduction &reduction : findLaneReductions(loop, reassociated)) reduced.insert(reduction.local);
+    llvm::DenseSet<uint64_t> own;
+    IndependentIterations::Axes axes = iterations.findAxes(loop, own, &reduced);
+    if (!(axes.neighbors & 1) || llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); })) return false;
+    rows.push_back(loop);
+    written.insert(own.begin(), own.end());
+    near += weight * double(neighbors);
+    return true;
+  }
+
+  /// Finds rows and weighs what stands between them; false if that is too much.
+  bool visit(Region &region, double weight) {
+    if (region.empty()) return true;
+    for (Operation &op : region.front()) {
+      if (auto loop = dyn_cast<ForOp>(op)) {
+        if (isRow(loop, weight)) continue;
+        size_t before = rows.size();
+        std::optional<int64_t> rounds = countRounds(loop);
+        if (!visit(loop.getBody(), weight * double(rounds.value_or(kShortLoop)))) return false;
+        if (rows.size() == before && rounds.value_or(kShortLoop + 1) > kShortLoop) return false;
+      } else if (auto branches = dyn_cast<IfOp>(op)) {
+        if (!visit(branches.getThenRegion(), weight) || !visit(branches.getElseRegion(), weight)) return false;
+      } else if (isa<WhileOp, CallOp>(op)) {
+        return false;
+      } else if (!isa<ConstantOp, ElementOp, LocalOp, YieldOp>(op)) {
+        others += weight;
+      }
+    }
+    return true;
+  }
+
+  ForOp outer;
+  const IndependentIterations &iterations;
+  bool reassociated;
+  const llvm::DenseSet<int32_t> &aliased;
+  double near = 0, others = 0; ///< accesses along rows, and operations outside of them, by the loops around them
+};
+
+} // namespace
+
+void markRows(ForOp loop, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<int32_t> &aliased,
+              llvm::DenseSet<uint64_t> &written) {
+  RowSearch search(loop, iterations, reassociated, aliased);
+  if (!search.run()) return;
+  auto mark = UnitAttr::get(loop.getContext());
+  for (ForOp row : search.rows) {
+    hoist(row.getLower()[0], loop);
+    hoist(row.getUpper()[0], loop);
+    row->setAttr(kRows, mark);
+  }
+  loop->setAttr(kRows, mark);
+  written.insert(search.written.begin(), search.written.end());
+}
+
+} // namespace qd::passes

@@ -1,0 +1,68 @@
+// RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --cpu=haswell --split-input-file | FileCheck %s
+
+// The version for long rows has one lane, and lanes in the marked loop only: rounds of four vectors with a sum each, vectors, the remainder
+// under a mask, and a poll after each strip. Which version runs is decided by the length of the row.
+// CHECK-LABEL: define internal i1 @qd_task_0
+// CHECK: icmp uge i64 %{{.*}}, 32
+// CHECK: br i1 %{{.*}}, label %rows, label %rows.else
+// CHECK-LABEL: define internal void @qd_task_0_rows
+// CHECK: row.strip:
+// CHECK: row.vector:
+// CHECK: load <8 x float>, {{.*}} !alias.scope
+// CHECK: row.iteration.end:
+// CHECK: load <8 x float>, {{.*}} !alias.scope
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: @llvm.masked.gather.v8f32
+qd.kernel @sums [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  %none = qd.constant 0.0 : f32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) attributes {qd.rows} {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<f32>
+    qd.store %none, %sum : !qd.ref<f32>
+    qd.for (%zero) to (%n) : (si32) to (si32) attributes {qd.rows} {
+    ^body(%j: si32):
+      %from = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      %value = qd.load %from : !qd.ref<f32>
+      %before = qd.load %sum : !qd.ref<f32>
+      %after = qd.binary add %before, %value : f32, f32 -> f32
+      qd.store %after, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    %total = qd.load %sum : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    qd.store %total, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Rows of a known length have the one version.
+// CHECK-NOT: rows.else
+// CHECK-LABEL: define internal void @qd_task_0_rows
+// CHECK: store <8 x float>
+// CHECK: call void @llvm.masked.store.v8f32
+// CHECK-NOT: @qd_task_0_loop
+qd.kernel @known [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [50, 100], [400, 4], 4>
+  %zero = qd.constant 0 : si32
+  %rows = qd.constant 50 : si32
+  %columns = qd.constant 100 : si32
+  %one = qd.constant 1.0 : f32
+  qd.for parallel (%zero) to (%rows) : (si32) to (si32) attributes {qd.rows} {
+  ^body(%i: si32):
+    qd.for (%zero) to (%columns) : (si32) to (si32) attributes {qd.rows} {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [50, 100], [400, 4], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    %first = qd.element %x[%i, %zero] : !qd.tensor<f32, [50, 100], [400, 4], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %one, %first : !qd.ref<f32>
+    qd.yield
+  }
+}
