@@ -12,8 +12,6 @@ namespace qd::codegen {
 
 namespace {
 
-/// Assumed number of iterations of a loop whose bounds are not constants.
-constexpr double kUnknownRounds = 16;
 /// Minimum work of a chunk in cycles: about 20 µs.
 constexpr double kChunkCycles = 60000;
 /// Chunks cover trailing axes as a whole up to this many iterations, if their rows are short: longer rows pay for their begin and end.

@@ -140,8 +140,10 @@ llvm::Value *ParallelTask::hasLongRows() {
   llvm::Value *areLong = builder.getTrue();
   loop.getBody().walk([&](ir::ForOp row) {
     if (!row->hasAttr(ir::kRows)) return;
-    Axis axis = getAxes(body, row)[0];
-    areLong = builder.CreateAnd(areLong, builder.CreateICmpUGE(axis.extent, builder.getInt64(uint64_t(passes::kLongRow))));
+    llvm::Value *length = getAxes(body, row)[0].extent;
+    if (isa<llvm::Constant>(length)) return;
+    areLong = builder.CreateAnd(areLong, builder.CreateICmpUGE(length, builder.getInt64(uint64_t(passes::kLongRow))));
+    longestRow = longestRow ? getUnsignedMax(builder, longestRow, length) : length;
   });
   return areLong;
 }
@@ -155,11 +157,16 @@ llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
 
 llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
   // Large enough to be worth its cost, small enough for every thread to get some.
+  llvm::Value *grain = builder.getInt64(uint64_t(schedule.grain));
+  if (schedule.rowLanes && longestRow) {
+    grain = builder.CreateUDiv(builder.getInt64(uint64_t(double(schedule.grain) * kUnknownRounds)), longestRow);
+    grain = getUnsignedMax(builder, grain, builder.getInt64(1));
+  }
   llvm::Value *share = builder.CreateUDiv(total, builder.getInt64(kWantedChunks));
-  llvm::Value *even = getUnsignedMax(builder, share, builder.getInt64(uint64_t(schedule.grain + 7) / 8));
-  llvm::Value *size = getUnsignedMin(builder, builder.getInt64(uint64_t(schedule.grain)), even);
+  llvm::Value *part = builder.CreateUDiv(builder.CreateAdd(grain, builder.getInt64(7)), builder.getInt64(8));
+  llvm::Value *size = getUnsignedMin(builder, grain, getUnsignedMax(builder, share, part));
   size = getUnsignedMax(builder, size, builder.CreateUDiv(total, builder.getInt64(kMaxChunks)));
-  if (reductions.empty()) size = getUnsignedMin(builder, size, builder.getInt64(uint64_t(schedule.grain) * kChunksPerStrip));
+  if (reductions.empty()) size = getUnsignedMin(builder, size, builder.CreateMul(grain, builder.getInt64(kChunksPerStrip)));
   return roundChunk(size);
 }
 

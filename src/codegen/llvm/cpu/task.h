@@ -32,6 +32,9 @@ struct LoopSchedule {
 /// Maximum size of the rows of a block that are emitted one after the other.
 inline constexpr int64_t kMaxUnrolledRows = 4096;
 
+/// Assumed number of iterations of a loop whose bounds are not constants.
+inline constexpr double kUnknownRounds = 16;
+
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
 /// The schedule of the version whose inner loops run in lanes.
 LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule);
@@ -94,7 +97,8 @@ private:
   std::vector<Reduction> reductions;
   /// Registers per accumulator; neighboring vectors use them in turn, because additions that depend on each other are slow.
   unsigned sumCount = 1;
-  uint32_t copiesSlot = 0; ///< scratch slot of the number of private copies
+  llvm::Value *longestRow = nullptr; ///< number of iterations of the longest loop along a row; null: all are constants
+  uint32_t copiesSlot = 0;           ///< scratch slot of the number of private copies
   /// Values that the task computes before its loop → their scratch slots.
   llvm::MapVector<mlir::Value, uint32_t> captures;
 };
