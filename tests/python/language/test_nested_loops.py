@@ -33,25 +33,107 @@ NESTS = [
     "for i in range(n):\n    for j in range(m):\n        k = 0\n        while k < y[i, j]:\n            k += 2\n        x[i, j] = k",
 ]
 # Loops along rows with others beside them: from 32 iterations on they run in lanes of their own.
-ROWS = [
-    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n    for j in range(m):\n        x[i, j] = y[i, j] * 2 - s",
-    "for i in range(n):\n    a, b = y[i, 0], 1000\n    for j in range(m):\n        a, b = max(a, y[i, j]), min(y[i, j], b)\n    x[i, 0] = a * 100 + b",
-    "for i in range(n):\n    s = 5\n    for j in range(1, m - 1):\n        s -= y[i, j - 1] * y[i, j + 1]\n    x[i, 1] = s",
-    "for i in range(n):\n    s, t = 0, 0\n    for j in range(m):\n        if y[i, j] > 2:\n            s += z[j]\n            continue\n"
-    "        t ^= y[i, j] + j\n    x[i, 0], x[i, 1] = s, t",
-    "for i in range(n):\n    s = 0\n    for j in range(m):\n        for k in range(y[i, j]):\n            s += k\n    x[i, 0] = s",
-    "for i in range(n):\n    for j in range(m):\n        x[i, j] = 0\n    for k in range(3):\n        a = y[i, k]\n        for j in range(m):\n"
-    "            x[i, j] += a * z[j]",
-    "for i in range(n):\n    if z[i] > 2:\n        for j in range(m):\n            x[i, j] = i + y[i, j]\n    else:\n        x[i, 0] = 7",
-    "for i in range(n):\n    for k in range(4):\n        if y[i, k] == 3:\n            break\n        for j in range(m):\n            x[i, j] += k",
-    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n        x[i, 0] = s",
-    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s = s * 2 + y[i, j] & 63\n    x[i, 0] = s",
-    "for i in range(n):\n    s = 0\n    for j in range(m):\n        s += y[i, j]\n        s += z[j]\n    for j in range(m):\n        s -= 1\n    x[i, 0] = s",
-    "for i in range(n):\n    s = 1\n    for j in range(m):\n        t = s\n        s += y[i, j]\n        x[i, j] = t\n    x[i, 0] += s",
-    "for i in range(n):\n    for j in range(2):\n        x[i, j] = 1\n    for j in range(m):\n        x[i, j] += x[i, 0]\n    for j in range(m):\n"
-    "        x[i, j] += z[j]",
-    "for i in range(n):\n    at = z[i] % n\n    s = 0\n    for j in range(m):\n        s += y[at, j]\n    x[i, 2] = s",
-]
+ROWS = """\
+for i in range(n):
+    s = 0
+    for j in range(m):
+        s += y[i, j]
+    for j in range(m):
+        x[i, j] = y[i, j] * 2 - s
+
+for i in range(n):
+    a, b = y[i, 0], 1000
+    for j in range(m):
+        a, b = max(a, y[i, j]), min(y[i, j], b)
+    x[i, 0] = a * 100 + b
+
+for i in range(n):
+    s = 5
+    for j in range(1, m - 1):
+        s -= y[i, j - 1] * y[i, j + 1]
+    x[i, 1] = s
+
+for i in range(n):
+    s, t = 0, 0
+    for j in range(m):
+        if y[i, j] > 2:
+            s += z[j]
+            continue
+        t ^= y[i, j] + j
+    x[i, 0], x[i, 1] = s, t
+
+for i in range(n):
+    s = 0
+    for j in range(m):
+        for k in range(y[i, j]):
+            s += k
+    x[i, 0] = s
+
+for i in range(n):
+    for j in range(m):
+        x[i, j] = 0
+    for k in range(3):
+        a = y[i, k]
+        for j in range(m):
+            x[i, j] += a * z[j]
+
+for i in range(n):
+    if z[i] > 2:
+        for j in range(m):
+            x[i, j] = i + y[i, j]
+    else:
+        x[i, 0] = 7
+
+for i in range(n):
+    for k in range(4):
+        if y[i, k] == 3:
+            break
+        for j in range(m):
+            x[i, j] += k
+
+for i in range(n):
+    s = 0
+    for j in range(m):
+        s += y[i, j]
+        x[i, 0] = s
+
+for i in range(n):
+    s = 0
+    for j in range(m):
+        s = s * 2 + y[i, j] & 63
+    x[i, 0] = s
+
+for i in range(n):
+    s = 0
+    for j in range(m):
+        s += y[i, j]
+        s += z[j]
+    for j in range(m):
+        s -= 1
+    x[i, 0] = s
+
+for i in range(n):
+    s = 1
+    for j in range(m):
+        t = s
+        s += y[i, j]
+        x[i, j] = t
+    x[i, 0] += s
+
+for i in range(n):
+    for j in range(2):
+        x[i, j] = 1
+    for j in range(m):
+        x[i, j] += x[i, 0]
+    for j in range(m):
+        x[i, j] += z[j]
+
+for i in range(n):
+    at = z[i] % n
+    s = 0
+    for j in range(m):
+        s += y[at, j]
+    x[i, 2] = s""".split("\n\n")
 NESTS += ROWS
 HEAD = "n, m = x.shape[0], x.shape[1]\n"
 
