@@ -34,7 +34,7 @@ class Checks:
 
     def __init__(self, evaluator: Any, overflow: str, check_nan: bool) -> None:
         self.evaluator, self.overflow, self.check_nan = evaluator, overflow, check_nan
-        self.reported: set[str] = set()
+        self.reported: set[tuple[str, str]] = set()
 
     def operation(self, name: str, *operands: Any) -> None:
         """Checks an operator of the table on integers of one type, or on vectors of them."""
@@ -80,8 +80,8 @@ class Checks:
         """Reports an overflow: by an exception, or by a line of text once for each source location."""
         self.require(self.overflow == "print", f"{word} overflow: {text}")
         places = ", called from ".join(find_places())
-        if places not in self.reported:
-            self.reported.add(places)
+        if (word, places) not in self.reported:
+            self.reported.add((word, places))
             frame = next(_find_frames())
             source = _format.source_line(frame.f_code.co_filename, frame.f_lineno)
             print(f"{word} overflow detected in {places}: {text}\n{source}", end="")

@@ -195,22 +195,22 @@ def test_negative_exponents_of_integers():
         cube_root(10)
 
 
-def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(start, capfd):
+def test_overflow_is_printed_once_for_each_operator_of_a_line_and_launch_and_wraps(start, capfd):
     start(overflow="print")
     x = np.full(1000, 2**31 - 1, np.int32)
 
     @qd.kernel
     def k(x: qd.types.ndarray(dtype=qd.i32, ndim=1)):
         for i in x:
-            x[i] = x[i] + 1
+            x[i] = x[i] + 1 - 2
 
     k(x)
     qd.sync()
     printed = capfd.readouterr().out
-    assert (x == -(2**31)).all()
-    assert printed.count("Addition overflow detected in File") == 1
+    assert (x == 2**31 - 2).all()
+    assert [printed.count(f"{word} overflow detected in File") for word in ("Addition", "Subtraction")] == [1, 1]
     assert "test_arithmetic_checks.py" in printed
-    assert ", in k: 2147483647 + 1 does not fit i32\n    x[i] = x[i] + 1\n" in printed
+    assert ", in k: 2147483647 + 1 does not fit i32\n    x[i] = x[i] + 1 - 2\n" in printed
 
 
 @pytest.mark.parametrize("options", [{"debug": True, "overflow": "ignore"}, {"debug": False, "overflow": "raise"}])
