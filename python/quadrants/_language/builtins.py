@@ -101,8 +101,8 @@ def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
     pair = _elementwise(function)
 
     def apply(*operands: Any) -> Any:
-        if len(operands) < 2:
-            raise TypeError(f"at least two operands are expected, got {len(operands)}")
+        if not operands:
+            raise TypeError("at least one operand is expected, got none")
         return functools.reduce(pair, operands)
 
     return apply

@@ -71,8 +71,10 @@ def _ldexp(_: Any, x: Any, n: Any) -> Any:
     return elementwise(lambda value, power: scalars.binary("ldexp", value, cast(power, scalars.as_float(value.dtype))), x, n)
 
 
-def _fold(name: str) -> Callable[..., Any]:
+def _fold(name: str, takes_items: bool = False) -> Callable[..., Any]:
     def fold(_: Any, *operands: Any) -> Any:
+        if len(operands) == 1 and (not takes_items or isinstance(operands[0], np.generic)):
+            return values.as_vector(operands[0])
         if len(operands) == 1:
             # a generator can be iterated only once
             items = operands[0] if is_runtime(operands[0]) else list(operands[0])
@@ -324,8 +326,8 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     **{kind: _conversion(kind) for kind in (int, float, bool)},
     pow: lambda evaluator, left, right: evaluator.binary("pow", left, right),
     round: _round,
-    max: _fold("max"),
-    min: _fold("min"),
+    max: _fold("max", takes_items=True),
+    min: _fold("min", takes_items=True),
     range: _range,
     print: _print,
     divmod: lambda evaluator, left, right: (evaluator.binary("floor_div", left, right), evaluator.binary("mod", left, right)),

@@ -45,7 +45,8 @@ Operand BuiltinCalls::callStatic(Arguments &arguments) {
 
 Operand BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name) {
   std::vector<Operand> operands = arguments.positional;
-  if (operands.size() == 1) operands = collections().listItems(operands[0], "compare the items of");
+  bool isScalar = operands.size() == 1 && operands[0].getType() && !isa<VectorType>(operands[0].getType());
+  if (operands.size() == 1 && !isScalar) operands = collections().listItems(operands[0], "compare the items of");
   if (operands.empty()) fail(error::kType, name + "() needs at least one value");
   if (llvm::all_of(operands, [&](const Operand &value) { return conversions.isConstant(value) && value.isObject(); })) {
     nb::list list;

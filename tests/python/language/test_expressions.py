@@ -129,7 +129,9 @@ def k(x: qd.types.ndarray(qd.{dtype}, 1), out: qd.types.ndarray(qd.{dtype}, 2)):
     np.testing.assert_array_equal(out, np.stack([np.floor(x), np.ceil(x), np.trunc(x), away], 1))
 
 
-def test_max_and_min_take_any_number_of_operands():
+def test_max_and_min_take_any_number_of_operands(on_every_backend):
+    assert evaluate("max(a) * 100 + qd.min(a) + qd.max(qd.Vector([a, 9]))[0] * 10 + max([a, 9])", a=("qd.i32", 1)) == 120
+    assert (qd.max(3), qd.min(2.5), list(qd.max(qd.Vector([1, 5]))), qd.max(1, 4, 2)) == (3, 2.5, [1, 5], 4)
     assert evaluate("max(a, b, 2.5)", "qd.f32", a=("qd.i32", 1), b=("qd.i32", 2)) == 2.5
     assert evaluate("qd.min(a, b, -4)", a=("qd.i32", 1), b=("qd.i32", 2)) == -4
     assert evaluate("max(a, b)", "qd.f32", a=("qd.f32", math.nan), b=("qd.f32", 1.0)) == 1.0
