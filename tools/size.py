@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_628, "python": 18_754}
+TOTALS = {"src": 49_629, "python": 18_756}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
@@ -29,7 +29,7 @@ BUDGETS = {
     "src/bindings": 668,
     "src/codegen": 8_135,
     "src/devlib": 1_359,
-    "src/frontend": 10_748,
+    "src/frontend": 10_749,
     "src/ir": 939,
     "src/launch": 7_326,
     "src/layout": 143,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_704,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_213,
+    "python/quadrants/interpreter": 3_215,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 636,
