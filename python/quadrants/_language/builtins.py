@@ -66,6 +66,9 @@ class Builtin:
             raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
         if named:
             arguments, named = self.place(arguments, named)
+        words = self.parameters.split()
+        if len(arguments) > len(words) and "*" not in self.parameters:  # NumPy would write into a further operand
+            raise TypeError(f"qd.{self.name}() takes {len(words)} arguments, got {len(arguments)}")
         return self.host(*arguments, **named)
 
     def __reduce__(self) -> Any:

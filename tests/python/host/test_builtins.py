@@ -88,3 +88,13 @@ def test_the_type_stub_declares_the_parameters():
     for name in set(declared) & set(TABLE):
         assert re.findall(r"\*?\w+(?=:)", declared[name]) == list(map(str.strip, re.findall(r"\*?\w+(?=[?\s]|$)", TABLE[name].parameters)))
     assert "atomic_add" in declared
+
+
+@pytest.mark.parametrize(
+    "call", [lambda v: qd.abs(v, v), lambda v: qd.sin(1.0, v), lambda v: qd.floor(v, qd.i32, v), lambda v: qd.pow(v, v, v)]
+)
+def test_further_operands_are_refused_in_python(call):
+    vector = qd.Vector([1.5, -2.0])
+    with pytest.raises(TypeError, match=r"takes \d arguments, got \d"):
+        call(vector)
+    assert list(vector) == [1.5, -2.0]
