@@ -95,7 +95,8 @@ def to_memory_dtype(dtype: DataType) -> np.dtype:
 
 def from_numpy_dtype(dtype: np.dtype) -> Any:
     """Returns the data type of the elements of a NumPy array, or None if kernels do not support it."""
-    return bf16 if dtype.name == "bfloat16" else _FROM_NUMPY.get(dtype)  # "bfloat16" is a type of the package ml_dtypes
+    found = _FROM_NUMPY.get(dtype)
+    return bf16 if found is None and dtype.name == "bfloat16" else found  # "bfloat16" is a type of the package ml_dtypes
 
 
 def import_torch() -> Any:

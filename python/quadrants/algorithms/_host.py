@@ -10,7 +10,7 @@ import numpy as np
 import quadrants as qd
 
 from .._base import device as _device
-from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype
+from .._base.dtypes import find_dtype, to_dtype
 from .._containers.device_arrays import describe_container
 from .._containers.field import Field
 from .._containers.ndarray import Ndarray
@@ -262,11 +262,11 @@ def _operator(op: Any) -> str:
 
 
 def _make_like(container: Any, dtype: Any, length: int) -> Any:
-    """Returns an array of the library of `container`: of NumPy, torch or an ndarray."""
+    """Returns an array of the type and library of `container`: of NumPy, torch or an ndarray."""
     if isinstance(container, np.ndarray):
-        return np.empty(length, to_numpy_dtype(dtype))
+        return np.empty(length, container.dtype)
     if type(container).__module__.split(".")[0] == "torch":
-        return container.new_empty(length, dtype=qd.ndarray(dtype, 0).to_torch().dtype)
+        return container.new_empty(length)
     return qd.ndarray(dtype, length)
 
 
@@ -292,14 +292,17 @@ def scan(arr: Any, op: str = "add", *, inclusive: bool = True, out: Any = None) 
     """
     container = _view(arr, "arr")
     dtype, length = _dtype_of(container, "arr"), container.shape[0]
-    target = _make_like(container, dtype, length) if out is None else _view(out, "out", writes=True)
-    if target.shape[0] != length or _dtype_of(target, "out") is not dtype:
-        raise ValueError(f"out must have {length} elements of {dtype}, got {target.shape[0]} of {target.dtype}")
-    if out is not None and target is not container:
-        _check_out(container, target, dtype.size)
+    if out is None:
+        out = target = _make_like(container, dtype, length)
+    else:
+        target = _view(out, "out", writes=True)
+        if target.shape[0] != length or _dtype_of(target, "out") is not dtype:
+            raise ValueError(f"out must have {length} elements of {dtype}, got {target.shape[0]} of {target.dtype}")
+        if target is not container:
+            _check_out(container, target, dtype.size)
     scratch = qd.ndarray(carrier(dtype), most_slots(length))
     _scan_kernel(container, target, scratch, length, BY_NAME[_operator(op)][0], bool(inclusive), dtype)
-    return target if out is None else out
+    return out
 
 
 def _sort(keys: Any, values: Any = None, *, stable: bool = True, descending: bool = False) -> None:
