@@ -6,6 +6,7 @@
 #include "codegen/llvm/emit.h"
 
 #include "codegen/llvm/module_emitter.h"
+#include "codegen/llvm/tasks.h"
 
 #include "ir/attributes.h"
 #include "ir/gates.h"
@@ -183,7 +184,7 @@ private:
       if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
         emitRepeat(repeat);
       } else if (auto task = dyn_cast<ir::TaskOp>(op)) {
-        llvm::Function *function = emitTask(module, task, index++);
+        llvm::Function *function = getFunction(task, index++);
         if (module.hasFailed) return;
         llvm::BasicBlock *next = makeBlock("next");
         if (auto gate = task->getAttrOfType<IntegerAttr>(ir::kGate)) emitGate(task, unsigned(gate.getInt()), next);
@@ -198,6 +199,30 @@ private:
         return void(module.reportError(op.getLoc()) << "stands in a kernel outside of a task");
       }
     }
+  }
+
+  /// The function of a task. Tasks that differ in their place in the source only, as those of an unrolled loop, share one, which is
+  /// compiled once. Those that report places, or draw random numbers, do not.
+  llvm::Function *getFunction(ir::TaskOp task, int number) {
+    using Equivalence = OperationEquivalence;
+    std::vector<artifact::LoopReport> &loops = module.artifact.report.loops;
+    llvm::hash_code hash(0);
+    task->walk([&](Operation *op) {
+      hash = llvm::hash_combine(
+          hash, Equivalence::computeHash(op, Equivalence::ignoreHashValue, Equivalence::ignoreHashValue, Equivalence::IgnoreLocations));
+    });
+    llvm::SmallVector<Emitted, 1> &alike = emitted[size_t(hash)];
+    for (const Emitted &other : alike) {
+      if (!Equivalence::isEquivalentTo(other.task, task, Equivalence::IgnoreLocations)) continue;
+      if (other.loop) loops.push_back(artifact::LoopReport(loops[*other.loop]));
+      if (other.loop) passes::collectLocations(findLoop(module, task).getLoc(), loops.back().frames = {});
+      return other.function;
+    }
+    const size_t sites = module.artifact.sites.size(), loop = loops.size();
+    llvm::Function *function = emitTask(module, task, number);
+    if (sites == module.artifact.sites.size() && !module.lines && !module.calls.contains(task.getBody(), llvm::IsaPred<ir::RandomOp>))
+      alike.push_back({task, function, loops.size() > loop ? std::optional(loop) : std::nullopt});
+    return function;
   }
 
   void emitGate(ir::TaskOp task, unsigned number, llvm::BasicBlock *after) {
@@ -243,6 +268,12 @@ private:
   llvm::Function *entry = nullptr;
   llvm::BasicBlock *exit = nullptr;
   int index = 0;
+  struct Emitted {
+    ir::TaskOp task;
+    llvm::Function *function;
+    std::optional<size_t> loop; ///< index of its report
+  };
+  llvm::DenseMap<size_t, llvm::SmallVector<Emitted, 1>> emitted; ///< by hash
 };
 } // namespace
 

@@ -287,3 +287,49 @@ def test_notebooks_show_reports_as_tables():
     assert table.count("make_kernel.&lt;locals&gt;.fill") >= 2 and table.count("<tr>") == len(qd.compile_report()) + 1
     changes = qd.explain_recompiles()._repr_html_()
     assert "<th>before</th><th>now</th>" in changes and "<td>2</td>" in changes and "f32" in changes
+
+
+def test_loops_that_share_their_code_have_their_own_lines():
+    x, y = qd.field(qd.f32, 1000), qd.field(qd.f32, 1000)
+
+    @qd.kernel
+    def run():
+        for i in x:
+            x[i] = 2.0 * x[i] + 1.0
+        for i in x:
+            y[i] = x[i]
+        for i in x:
+            x[i] = 2.0 * x[i] + 1.0
+
+    run()
+    assert (x.to_numpy() == 3).all() and (y.to_numpy() == 1).all()
+    lines = [int(loop.place.rsplit(":", 1)[1]) for loop in qd.compile_report()[-1].loops]
+    assert [line - lines[0] for line in lines] == [0, 2, 4]
+
+
+def test_equal_loops_draw_other_numbers_and_fail_at_their_own_lines():
+    qd.init(arch=qd.cpu, debug=True, log_level="error")
+    x, y = qd.field(qd.f32, 1000), qd.field(qd.f32, 1000)
+
+    @qd.kernel
+    def draw():
+        for i in x:
+            x[i] = qd.random()
+        for i in x:
+            y[i] = x[i]
+        for i in x:
+            x[i] = qd.random()
+
+    @qd.kernel
+    def check():
+        for i in x:
+            assert x[i] < 2.0
+        for i in x:
+            x[i] = 3.0
+        for i in x:
+            assert x[i] < 2.0  # this one fails
+
+    draw()
+    assert (x.to_numpy() != y.to_numpy()).mean() > 0.9
+    with pytest.raises(AssertionError, match="this one fails"):
+        check()
