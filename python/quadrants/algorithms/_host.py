@@ -56,11 +56,10 @@ def _sort_kernel(
     keys: _Array, tmp_keys: _Array, values: _Array, tmp_values: _Array, scratch: _Array, n: qd.i32, has_values: Constant,
     descending: Constant, dtype: Constant
 ):  # fmt: skip
-    bits = qd.static(8 * dtype.size)
     if qd.static(descending):
         for i in range(n):
             keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)
-    sort_elements(keys, tmp_keys, values, tmp_values, scratch, n, dtype, has_values, bits)
+    sort_elements(keys, tmp_keys, values, tmp_values, scratch, n, dtype, has_values, qd.static(8 * dtype.size))
     if qd.static(descending):
         for i in range(n):
             keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)

@@ -33,9 +33,8 @@ from ._tiles import (
 # See rows_of. Long tiles look back seldom; those of two passes fit into 32 KB.
 _ROWS, _LONG_ROWS = (23, 13), (23, 21)
 _BLOCKS = 4  # on a multiprocessor at a time
-# Of a chunk, and their elements. Runs do not begin at multiples of 4 KB, which would share the same few lines of a cache.
-_RUNS, _RUN = 4, 4128
-_GROUP = 4
+# Of a chunk, and their elements; elements of a group. Runs do not begin at multiples of 4 KB, which would share a few lines of a cache.
+_RUNS, _RUN, _GROUP = 4, 4128, 4
 
 
 @qd.func
@@ -110,8 +109,7 @@ def _scan_run(arr, out, first, end, before, dtype: Constant, op: Constant, inclu
     Except for sums of floats, which show their order, small groups are scanned first, which do not wait for each other: only one operation
     of a group follows that of the last.
     """
-    running = before
-    begin = first
+    running, begin = before, first
     if qd.static(op is not operator.add or not find_dtype(dtype).is_real):
         begin += (end - first) // _GROUP * _GROUP
         for group in range((end - first) // _GROUP):
