@@ -20,14 +20,14 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_629, "python": 18_759}
+TOTALS = {"src": 49_657, "python": 18_760}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_280,
     "src/bindings": 668,
-    "src/codegen": 8_135,
+    "src/codegen": 8_163,
     "src/devlib": 1_359,
     "src/frontend": 10_749,
     "src/ir": 939,
@@ -38,7 +38,7 @@ BUDGETS = {
     "src/support": 707,
     "src/tools": 201,
     "python/quadrants": 1_012,  # modules directly in the package
-    "python/quadrants/_base": 1_204,
+    "python/quadrants/_base": 1_205,
     "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_327,
     "python/quadrants/_language": 943,
