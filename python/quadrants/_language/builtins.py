@@ -66,9 +66,8 @@ class Builtin:
             raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
         if named:
             arguments, named = self.place(arguments, named)
-        words = self.parameters.split()
-        if len(arguments) > len(words) and "*" not in self.parameters:  # NumPy would write into a further operand
-            raise TypeError(f"qd.{self.name}() takes {len(words)} arguments, got {len(arguments)}")
+        if len(arguments) > (most := len(self.parameters.split())) and "*" not in self.parameters:  # NumPy would write into a further one
+            raise TypeError(f"qd.{self.name}() takes {most} arguments, got {len(arguments)}")
         return self.host(*arguments, **named)
 
     def __reduce__(self) -> Any:
@@ -97,18 +96,16 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     plain = _elementwise(lambda x: function(_default_real(x)))
-    return lambda x, dtype=None: plain(x) if dtype is None else cast(plain(x), dtype)
+    return lambda x, dtype=None: plain(x) if dtype is None else cast(x if np.asarray(unwrap(x)).dtype.kind in "iub" else plain(x), dtype)
 
 
 def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
     pair = _elementwise(function)
 
-    def apply(*operands: Any) -> Any:
-        if not operands:
-            raise TypeError("at least one operand is expected, got none")
-        return functools.reduce(pair, operands)
+    def extremum(first: Any, *others: Any) -> Any:
+        return functools.reduce(pair, others, first)
 
-    return apply
+    return extremum
 
 
 def _frexp(x: Any) -> tuple[Any, Any]:

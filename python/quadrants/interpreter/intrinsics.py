@@ -71,6 +71,11 @@ def _ldexp(_: Any, x: Any, n: Any) -> Any:
     return elementwise(lambda value, power: scalars.binary("ldexp", value, cast(power, scalars.as_float(value.dtype))), x, n)
 
 
+def _round_to(name: str, value: Any, dtype: Any) -> Any:
+    items = value.data if isinstance(value, Vec) else value
+    return host_objects.convert(value if np.asarray(items).dtype.kind in "iub" else unary(name, value), dtype)
+
+
 def _fold(name: str, takes_items: bool = False) -> Callable[..., Any]:
     def fold(_: Any, *operands: Any) -> Any:
         if len(operands) == 1 and (not takes_items or isinstance(operands[0], np.generic)):
@@ -300,7 +305,7 @@ def _find_meaning(builtin: Builtin) -> Callable[..., Any]:
     if name not in OPERATORS:
         return lambda _, *arguments, **named: builtin(*arguments, **named)
     if "dtype?" in builtin.parameters:
-        return lambda _, value, dtype=None: unary(name, value) if dtype is None else host_objects.convert(unary(name, value), dtype)
+        return lambda _, value, dtype=None: unary(name, value) if dtype is None else _round_to(name, value, dtype)
     if OPERATORS[name].kind == "unary":
         return lambda _, value: unary(name, value)
     return lambda evaluator, left, right: evaluator.binary(name, left, right)

@@ -282,8 +282,7 @@ class Rewriter(ExpressionRewriter):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        count = sum(isinstance(inner, ast.Return) for inner in ast.walk(node))
-        if node.returns or count < 2:
+        if node.returns or sum(isinstance(inner, ast.Return) for inner in ast.walk(node)) < 2:
             return self.define(node)
         other = copy_tree(node)
         other.name, other.args.defaults, other.args.kw_defaults = self.temporary(), [], [None] * len(node.args.kwonlyargs)

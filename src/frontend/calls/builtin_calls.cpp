@@ -179,7 +179,10 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
   static constexpr auto kRound = [](BuiltinCalls &self, llvm::StringRef name, const Given &given) {
     Type type = self.calls().scalarTypeOf(given[1], "qd." + name);
     Operand result = self.operators().unary(*ir::findKind<UnaryKind>(name), given[0], name);
-    return type ? self.conversions.callCast(result, type) : result;
+    if (!type) return result;
+    // An integer is not rounded; as a float it might be.
+    Operand number = makeComputed(self.conversions.emit(given[0]));
+    return self.conversions.callCast(ir::isFloatScalar(ir::getScalar(number.getType())) ? result : number, type);
   };
   static constexpr auto kFill = [](BuiltinCalls &self, llvm::StringRef name, const Given &given) {
     return makeComputed(

@@ -129,6 +129,12 @@ def k(x: qd.types.ndarray(qd.{dtype}, 1), out: qd.types.ndarray(qd.{dtype}, 2)):
     np.testing.assert_array_equal(out, np.stack([np.floor(x), np.ceil(x), np.trunc(x), away], 1))
 
 
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc"])
+def test_integers_that_are_rounded_to_integers_are_exact(on_every_backend, name):
+    assert evaluate(f"qd.{name}(a, qd.i32) * 2 + qd.{name}(qd.Vector([a, 1]), int)[0]", a=("qd.i32", 2**24 + 1)) == 3 * (2**24 + 1)
+    assert getattr(qd, name)(2**24 + 1, qd.i32) == 2**24 + 1
+
+
 def test_max_and_min_take_any_number_of_operands(on_every_backend):
     assert evaluate("max(a) * 100 + qd.min(a) + qd.max(qd.Vector([a, 9]))[0] * 10 + max([a, 9])", a=("qd.i32", 1)) == 120
     assert (qd.max(3), qd.min(2.5), list(qd.max(qd.Vector([1, 5]))), qd.max(1, 4, 2)) == (3, 2.5, [1, 5], 4)
