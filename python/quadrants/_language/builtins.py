@@ -102,10 +102,7 @@ def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
 def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
     pair = _elementwise(function)
 
-    def extremum(first: Any, *others: Any) -> Any:
-        return functools.reduce(pair, others, first)
-
-    return extremum
+    return lambda *operands: functools.reduce(pair, operands)
 
 
 def _frexp(x: Any) -> tuple[Any, Any]:
