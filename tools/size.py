@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_659, "python": 18_759}
+TOTALS = {"src": 49_659, "python": 18_757}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
@@ -41,7 +41,7 @@ BUDGETS = {
     "python/quadrants/_base": 1_205,
     "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_327,
-    "python/quadrants/_language": 940,
+    "python/quadrants/_language": 938,
     "python/quadrants/_session": 1_166,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_177,
