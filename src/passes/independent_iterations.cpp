@@ -36,11 +36,15 @@ struct CallArguments {
 /// Scans one loop and the functions that it calls.
 class LoopScan {
 public:
-  LoopScan(ForOp loop, const CallGraph &calls, const DenseSet<Value> *reduced) : loop(loop), calls(calls), reduced(reduced) {}
+  LoopScan(ForOp loop, const CallGraph &calls, const IndependentIterations::Shared &shared) : loop(loop), calls(calls), shared(shared) {}
 
   IndependentIterations::Axes run(DenseSet<uint64_t> &writtenTensors) {
     IndependentIterations::Axes axes;
     if (!scan(loop.getBody(), {})) return axes;
+    for (auto [root, update] : updated) {
+      writtenTensors.insert(root.id);
+      if (!update.isAlone || accessed.contains(root)) written[root] += update.weight;
+    }
     for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
       if (!countsUp(axis)) continue;
       bool isIndependent = true;
@@ -73,7 +77,12 @@ private:
     if (op->hasAttr(kVolatile)) return false;
     if (auto element = dyn_cast<ElementOp>(op)) return record(element, given);
     if (auto access = dyn_cast<MemoryAccessOpInterface>(op)) {
-      if (!access.writes()) return isKnown(findMemory(access.getRef(), given));
+      Root root = findMemory(access.getRef(), given);
+      auto atomic = dyn_cast<AtomicOp>(op);
+      if (atomic && shared.updates && atomic.use_empty() && access.combines() && root.kind == Root::Kind::Tensor)
+        return update(root, atomic, given);
+      accessed.insert(root);
+      if (!access.writes()) return isKnown(root);
       return !access.isExchange() && write(access.getRef(), op, given);
     }
     if (auto call = dyn_cast<CallOp>(op)) return visitCall(call, given);
@@ -154,14 +163,26 @@ private:
     return count;
   }
 
+  bool update(Root root, AtomicOp atomic, const CallArguments &given) {
+    if (root.id == kOverlappingFields) return false;
+    const AtomicKind kind = getCombination(atomic.getAtomicKind());
+    Update &known = updated.try_emplace(root, Update{kind}).first->second;
+    known.isAlone &= known.kind == kind;
+    known.weight += getWeight(atomic, given);
+    return true;
+  }
+
+  /// Estimated number of times that an operation runs in an iteration: times eight for each loop around.
+  uint64_t getWeight(Operation *op, const CallArguments &given) { return uint64_t(1) << 3 * std::min(countLoops(op) + given.depth, 15u); }
+
   bool write(Value place, Operation *at, const CallArguments &given) {
     Root root = findMemory(place, given);
     if (root.kind == Root::Kind::Local) {
       auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
-      return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local) || (reduced && reduced->contains(local->getResult(0)));
+      return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local) || shared.variables.contains(local->getResult(0));
     }
     if (root.kind != Root::Kind::Tensor || root.id == kOverlappingFields) return false;
-    written[root] += uint64_t(1) << 3 * std::min(countLoops(at) + given.depth, 15u);
+    written[root] += getWeight(at, given);
     return true;
   }
 
@@ -180,17 +201,24 @@ private:
 
   ForOp loop;
   const CallGraph &calls;
-  const DenseSet<Value> *reduced; ///< variables from around the loop that it may write; null: none
+  const IndependentIterations::Shared &shared;
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
-  DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes, times eight for each loop around
+  DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes
+  struct Update {
+    AtomicKind kind;
+    uint64_t weight = 0;
+    bool isAlone = true; ///< there are updates of this kind only
+  };
+  DenseMap<Root, Update> updated; ///< updates whose order matters to nothing in the loop
+  DenseSet<Root> accessed;        ///< in another way
   std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> visited;
 };
 
 } // namespace
 
-IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written, const DenseSet<Value> *reduced) const {
-  return LoopScan(loop, calls, reduced).run(written);
+IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written, const Shared &shared) const {
+  return LoopScan(loop, calls, shared).run(written);
 }
 
 } // namespace qd::passes

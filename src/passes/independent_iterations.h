@@ -15,9 +15,14 @@ public:
     uint32_t independent = 0; ///< axes along which the order of the iterations does not change the result
     uint32_t neighbors = 0;   ///< independent axes along which neighboring iterations mostly write neighboring elements
   };
-  /// The result holds if the containers in `written` are unaliased. The set gets their offsets in the argument block. Variables in
-  /// `reduced` may carry values from iteration to iteration.
-  Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written, const llvm::DenseSet<mlir::Value> *reduced = nullptr) const;
+  /// What iterations may share without an order.
+  struct Shared {
+    llvm::DenseSet<mlir::Value> variables; ///< from around the loop, which carry values from iteration to iteration
+    bool updates = false;                  ///< elements that the loop only updates atomically, by one kind of operation
+  };
+  /// The result holds if the containers in `written` are unaliased. The set gets their offsets in the argument block.
+  Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written, const Shared &shared) const;
+  Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written) const { return findAxes(loop, written, Shared()); }
 
 private:
   ir::CallGraph calls;

@@ -78,6 +78,21 @@ bool hasTransposedAccess(ForOp inner, ForOp outer) {
   });
 }
 
+/// Whether a value is computed from an index of the loop and nothing that is read.
+static bool isOfIndices(Value value, ForOp loop) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) return argument.getOwner() == &loop.getBody().front();
+  Operation *op = value.getDefiningOp();
+  return loop->isAncestor(op) && isPure(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return isOfIndices(operand, loop); });
+}
+
+bool updatesOwnElements(ForOp inner, ForOp outer) {
+  return containsOp(inner, [&](Operation *op) {
+    auto atomic = dyn_cast<AtomicOp>(op);
+    ElementOp element = atomic ? findElement(atomic.getRef()) : ElementOp();
+    return element && llvm::any_of(element.getIndices(), [&](Value index) { return isOfIndices(index, outer); });
+  });
+}
+
 ForOp mergeLoops(ForOp outer, ForOp inner) {
   for (OperandRange bounds : {inner.getLower(), inner.getUpper()})
     for (Value bound : bounds) hoist(bound, outer);

@@ -17,6 +17,10 @@ void hoist(mlir::Value value, ir::ForOp outer);
 /// then fill whole lines of the caches row by row; lanes along `inner` would use one element of each line.
 bool hasTransposedAccess(ir::ForOp inner, ir::ForOp outer);
 
+/// Whether a loop updates elements at places that the index of `outer` selects: iterations of `outer` own these, so lanes along it need no
+/// atomic operations.
+bool updatesOwnElements(ir::ForOp inner, ir::ForOp outer);
+
 /// Replaces `outer` by a loop over the axes of both loops.
 ir::ForOp mergeLoops(ir::ForOp outer, ir::ForOp inner);
 

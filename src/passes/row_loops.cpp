@@ -128,10 +128,10 @@ private:
     int64_t neighbors = countNeighbors(loop);
     if (neighbors == 0 || hasTransposedAccess(loop, outer) || size > kMaxRowSize || containsOp(loop, llvm::IsaPred<CallOp, AssertOp>))
       return false;
-    llvm::DenseSet<Value> reduced;
-    for (const LaneReduction &reduction : findLaneReductions(loop, reassociated)) reduced.insert(reduction.local);
+    IndependentIterations::Shared shared;
+    for (const LaneReduction &reduction : findLaneReductions(loop, reassociated)) shared.variables.insert(reduction.local);
     llvm::DenseSet<uint64_t> own;
-    IndependentIterations::Axes axes = iterations.findAxes(loop, own, &reduced);
+    IndependentIterations::Axes axes = iterations.findAxes(loop, own, shared);
     if (!(axes.neighbors & 1) || llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); })) return false;
     rows.push_back(loop);
     written.insert(own.begin(), own.end());

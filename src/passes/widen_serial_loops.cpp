@@ -73,7 +73,7 @@ private:
     size_t merged = 0;
     llvm::DenseSet<uint64_t> written, writtenByMerged;
     for (ForOp around = loop; ForOp inner = findMergeableLoop(around, loop); around = inner) {
-      IndependentIterations::Axes axes = iterations.findAxes(inner, written);
+      IndependentIterations::Axes axes = iterations.findAxes(inner, written, {{}, /*updates=*/!updatesOwnElements(inner, loop)});
       bool isAliased = llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); });
       if (isAliased || axes.independent != (1u << inner.getRank()) - 1) break;
       nest.push_back(inner);

@@ -433,3 +433,56 @@ qd.kernel @unmarked [] attributes {argument_bytes = 72 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Updates have no order: the first nest is merged although all iterations share the sum. In the second one lanes along `i` own what they
+// update, and in the third one the sum is read.
+// CHECK-LABEL: qd.kernel @updates
+// CHECK: qd.for parallel (%{{[0-9]+}}, %{{[0-9]+}}) to
+// CHECK: qd.for parallel (%{{[0-9]+}}) to
+// CHECK: qd.for parallel (%{{[0-9]+}}) to
+// CHECK-NOT: qd.for parallel
+qd.kernel @updates [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<si32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<si32, [?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %x[%i, %j] : !qd.tensor<si32, [?, ?], [], 4>, si32, si32 -> !qd.ref<si32>
+      %value = qd.load %from : !qd.ref<si32>
+      %to = qd.element %y[%zero] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %old = qd.atomic add %to, %value : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %x[%i, %j] : !qd.tensor<si32, [?, ?], [], 4>, si32, si32 -> !qd.ref<si32>
+      %value = qd.load %from : !qd.ref<si32>
+      %to = qd.element %y[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %old = qd.atomic add %to, %value : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %x[%i, %j] : !qd.tensor<si32, [?, ?], [], 4>, si32, si32 -> !qd.ref<si32>
+      %to = qd.element %y[%zero] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %value = qd.load %to : !qd.ref<si32>
+      %old = qd.atomic add %to, %value : !qd.ref<si32>
+      qd.store %value, %from : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

@@ -231,6 +231,82 @@ def k(x: {ANY}, out: {ANY}, m: qd.i32):
         np.testing.assert_array_equal(x[:, m:], numbers[:, m:])
 
 
+UPDATES = """\
+for i in range(n):
+    for j in range(m):
+        total[0] += x[i, j]
+
+for i in range(n):
+    for j in range(m):
+        total[x[i, j] % 8] += j
+
+for i in range(n):
+    for j in range(1, m):
+        total[0] += x[i, j]
+        total[1] -= x[i, j - 1]
+
+for i in range(n):
+    for j in range(m):
+        total[j % 8] += x[i, j]
+        x[i, j] += 1
+
+for i in range(n):
+    s = 0
+    for j in range(m):
+        s += x[i, j]
+    total[2] += s
+    total[i % 8] += 1
+
+for i in range(n):
+    for j in range(m):
+        x[i, j] += total[3]
+    for j in range(m):
+        x[i, j] -= 1
+
+for i in range(n):
+    for j in range(m):
+        total[i % 8] += x[i, j]""".split("\n\n")
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (40, 33), (3, 7), (0, 9)])
+@pytest.mark.parametrize("nest", UPDATES)
+def test_elements_of_all_iterations_are_updated(nest, shape, on_every_backend):
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, total: {ANY}):\n{indent(HEAD + nest)}")["k"]
+    arrays = [integers(*shape), integers(8)]
+    expected = [array.copy() for array in arrays]
+    kernel(*arrays)
+    run_in_python(HEAD + nest, ["x", "total"], expected)
+    for ours, theirs in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_extrema_of_all_iterations_and_arrays_on_one_memory(on_every_backend):
+    kernel = define(f"""\
+@qd.kernel
+def k(x: {ANY}, out: {ANY}):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            qd.atomic_max(out[0], x[i, j])
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            qd.atomic_min(out[1], x[i, j])
+            qd.atomic_add(out[2], 1)
+""")["k"]
+    x, out = integers(6, 50) + 3, np.array([0, 100, 0], np.int32)
+    kernel(x, out)
+    np.testing.assert_array_equal(out, [x.max(), x.min(), 300])
+    counting = define(f"""\
+@qd.kernel
+def k(x: {ANY}, out: {ANY}):
+    for i in range(1):
+        for j in range(x.shape[1]):
+            out[0] += x[i, j]
+""")["k"]
+    x = np.ones((1, 40), np.int32)
+    counting(x, x[0])  # the sum changes the first element before it is read
+    assert x[0, 0] == 2 + 39
+
+
 @pytest.mark.parametrize("columns", [100, 33, 20])
 def test_rows_of_fields_have_a_known_length(columns, on_every_backend):
     module = define(f"""\

@@ -95,6 +95,7 @@ void ParallelTask::emit() {
   if (!isa<llvm::ConstantInt>(longRows) || cast<llvm::ConstantInt>(longRows)->isOne()) {
     llvm::SaveAndRestore own(schedule, rowSchedule);
     llvm::SaveAndRestore scalar(facts, &module.uniformity.getScalarFacts());
+    llvm::SaveAndRestore single(sumCount, 1u);
     rows = emitLoopFunction(/*privateCopies=*/false);
   }
   if ((!decided || decided->isZero()) && !(rows && isa<llvm::Constant>(longRows))) plain = emitLoopFunction(/*privateCopies=*/false);
@@ -136,7 +137,8 @@ void ParallelTask::emit() {
 
 /// Whether the loops along rows are long enough for lanes of their own; a constant if that is known.
 llvm::Value *ParallelTask::hasLongRows() {
-  if (!loop->hasAttr(ir::kRows) || schedule.lanes == 1 || module.options.lanes || !reductions.empty()) return builder.getFalse();
+  if (!loop->hasAttr(ir::kRows) || schedule.lanes == 1 || module.options.lanes) return builder.getFalse();
+  if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return builder.getFalse();
   llvm::Value *areLong = builder.getTrue();
   loop.getBody().walk([&](ir::ForOp row) {
     if (!row->hasAttr(ir::kRows)) return;
