@@ -87,11 +87,10 @@ private:
     requireUnaliased(writtenByMerged);
   }
 
-  /// Whether rows up to this end fill vectors, as far as it is known; records the extents that this depends on.
-  bool isLongRow(Value end) {
-    constexpr int64_t kLongRow = 16;
-    std::optional<int64_t> known = findInteger(end);
-    return known ? *known >= kLongRow : !end.getDefiningOp<ExtentOp>() || isLong(end);
+  /// Whether rows up to this end are longer than the elements of a short vector, as far as that is known: loops over these are unrolled.
+  static bool isLongRow(Value end) {
+    constexpr int64_t kLongRow = 5;
+    return findInteger(end).value_or(kLongRow) >= kLongRow;
   }
 
   void requireUnaliased(const llvm::DenseSet<uint64_t> &written) {

@@ -66,3 +66,54 @@ qd.kernel @known [] attributes {argument_bytes = 8 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// CHECK-LABEL: define void @qd_kernel
+// Short rows of a light body: a masked vector for each row is faster than indices by division, and gathers.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK-NOT: udiv <8 x
+// CHECK: call {{.*}}<8 x float> @llvm.masked.load.v8f32
+// CHECK-NOT: udiv <8 x
+qd.kernel @short [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  %three = qd.constant 3 : si32
+  qd.for parallel (%zero, %zero) to (%n, %three) : (si32, si32) to (si32, si32) {
+  ^body(%i: si32, %j: si32):
+    %from = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %double = qd.binary add %value, %value : f32, f32 -> f32
+    %to = qd.element %y[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %double, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// CHECK-LABEL: define void @qd_kernel
+// With more work for each element, vectors are filled from several rows.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: udiv <8 x
+qd.kernel @heavy [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  %three = qd.constant 3 : si32
+  qd.for parallel (%zero, %zero) to (%n, %three) : (si32, si32) to (si32, si32) {
+  ^body(%i: si32, %j: si32):
+    %from = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %one = qd.unary sin %value : f32 -> f32
+    %two = qd.unary exp %one : f32 -> f32
+    %three_times = qd.unary cos %two : f32 -> f32
+    %all = qd.unary log %three_times : f32 -> f32
+    %to = qd.element %y[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %all, %to : !qd.ref<f32>
+    qd.yield
+  }
+}

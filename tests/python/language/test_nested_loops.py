@@ -331,6 +331,32 @@ def k():
     np.testing.assert_array_equal(module["lengths"].to_numpy(), (numbers**2).sum(-1).max(1))
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 6, 8, 11, 15])
+def test_short_rows_of_light_bodies(columns, on_every_backend):
+    kernel = define(f"""\
+@qd.kernel
+def k(x: {ANY}, y: {ANY}, total: {ANY}, n: qd.i32):
+    for i, j in qd.ndrange(n, {columns}):
+        y[i, j] = x[i, j] * 2 + i
+    for i, j in qd.ndrange((1, n), {columns}):
+        if x[i, j] > 2:
+            x[i, j] = y[i - 1, j] - j
+        total[0] += x[i, j]
+    for i in range(n):
+        for j in range({columns}):
+            y[i, j] += x[i, j]
+""")["k"]
+    for n in (3, 301):
+        x, y, total = integers(n, columns), np.zeros((n, columns), np.int32), np.zeros(1, np.int32)
+        doubled = x * 2 + np.arange(n, dtype=np.int32)[:, None]
+        changed = x.copy()
+        changed[1:] = np.where(x[1:] > 2, doubled[:-1] - np.arange(columns), x[1:])
+        kernel(x, y, total, n)
+        np.testing.assert_array_equal(x, changed)
+        np.testing.assert_array_equal(y, doubled + changed)
+        assert total[0] == changed[1:].sum()
+
+
 def test_long_rows_can_be_interrupted_and_not_numbers_are_kept():
     qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
     kernel = define(f"""\

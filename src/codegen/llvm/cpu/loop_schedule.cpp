@@ -340,6 +340,29 @@ private:
   llvm::DenseMap<mlir::Value, Kind> kinds;
 };
 
+/// Whether rows of so many iterations, each in one vector that it does not fill, take less time than vectors of iterations of several rows,
+/// which compute their indices by divisions and gather: the body does little but access elements along the row.
+bool isLight(ir::ForOp loop, int64_t length, unsigned lanes) {
+  constexpr double kWide = 2, kRow = 2, kDivision = 20; // cycles of a vector
+  constexpr double kGathered = 1.4;                     // cycles of a lane
+  double arithmetic = 0, along = 0, scattered = 0;
+  bool isPlain = true;
+  mlir::Value last = loop.getBody().getArguments().back();
+  std::function<bool(mlir::Value)> varies = [&](mlir::Value value) {
+    Operation *op = value.getDefiningOp();
+    return value == last || (op && loop->isAncestor(op) && llvm::any_of(op->getOperands(), varies));
+  };
+  loop.getBody().walk([&](Operation *op) {
+    isPlain &= !isa<ir::CallOp, ir::ForOp, ir::WhileOp, ir::RandomOp>(op);
+    arithmetic += isa<ir::MemoryAccessOpInterface>(op) ? 0 : CostModel::getOpCost(op);
+    auto element = dyn_cast<ir::ElementOp>(op);
+    if (!element || llvm::none_of(element.getIndices(), varies)) return;
+    (element.getIndices().back() == last ? along : scattered) += double(std::distance(op->user_begin(), op->user_end()));
+  });
+  const double ofRow = arithmetic + kWide * along + kGathered * lanes * scattered + kRow;
+  return isPlain && ofRow / double(length) < (arithmetic + kDivision) / lanes + kGathered * (along + scattered);
+}
+
 bool mustRunAlone(Operation *op) {
   auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
   return isa<ir::PrintOp, ir::ClaimOp>(op) || (access && access.isExchange());
@@ -409,6 +432,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   schedule.separateTail = schedule.lanes > 1 &&
                           module.functions.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes) && !hasRows;
+  schedule.perLaneIndices =
+      schedule.perLaneIndices && (module.options.lanes || *innermost <= 0 || !isLight(loop, *innermost, schedule.lanes));
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
   schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost * schedule.rows % int64_t(schedule.lanes) == 0;
   for (unsigned axis = loop.getRank(); (schedule.isEven || hasRows) && *innermost <= kShortRow && axis-- > 1;) {
