@@ -125,6 +125,16 @@ void finishRound(QdKernelContext *context, int32_t isInSection) {
   }
 }
 
+/// Calls of a loop that waits, after which it lets the launching thread look around: some milliseconds, when it sleeps.
+constexpr int32_t kCallsPerPoll = 64;
+
+void waitBriefly(QdKernelContext *context, int32_t calls) {
+  // The awaited thread may run Python, and this one may have the GIL.
+  runtime::RunObserver *observer = KernelRun::from(context).observer;
+  if (observer && calls % kCallsPerPoll == 0 && runtime::getThreadNumber() == 0) observer->poll();
+  runtime::waitBriefly(calls);
+}
+
 const QdRuntimeApi kApi = {
     runParallel,
     [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).fail(site, values); },
@@ -143,7 +153,7 @@ const QdRuntimeApi kApi = {
     [](QdKernelContext *) { return runtime::getStackLimit(); },
     runtime::mustStop,
     [](QdKernelContext *context, int32_t task) { KernelRun::from(context).finishTask(task); },
-    [](QdKernelContext *, int32_t calls) { runtime::waitBriefly(calls); }};
+    waitBriefly};
 
 //--- Machine code ---
 
