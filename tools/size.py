@@ -20,20 +20,20 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_731, "python": 18_757}
+TOTALS = {"src": 49_733, "python": 18_757}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_286,
     "src/bindings": 668,
-    "src/codegen": 8_187,
+    "src/codegen": 8_188,
     "src/devlib": 1_359,
     "src/frontend": 10_751,
     "src/ir": 939,
     "src/launch": 7_326,
     "src/layout": 143,
-    "src/passes": 6_100,
+    "src/passes": 6_101,
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,

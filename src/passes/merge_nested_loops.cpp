@@ -1,9 +1,8 @@
 // merge_nested_loops.cpp: `for i: for j: body` becomes `for i, j: body`
 //
 // In:   a parallel loop, and the serial loop in its body, whose iterations the caller has found to be independent.
-// Out:  one parallel loop. Its innermost axis is that of the serial loop, so that lanes reach neighboring elements of a row; along the
-// outer
-//       axis they would reach elements of different rows.
+// Out:  one parallel loop. Its innermost axis is that of the serial loop: lanes along it reach neighboring elements of a row, where lanes
+//       along the outer axis would reach elements of different rows.
 // Here: widen_serial_loops.cpp decides for which loops; what stands before the inner loop moves into the body, and LLVM hoists it again.
 #include "passes/merge_nested_loops.h"
 

@@ -9,6 +9,8 @@
 #include "ir/memory.h"
 #include "passes/merge_nested_loops.h"
 
+#include "llvm/ADT/SetOperations.h"
+
 using namespace mlir;
 using namespace qd::ir;
 
@@ -71,7 +73,7 @@ namespace {
 
 class RowSearch {
 public:
-  RowSearch(ForOp outer, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<int32_t> &aliased)
+  RowSearch(ForOp outer, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<uint64_t> &aliased)
       : outer(outer), iterations(iterations), reassociated(reassociated), aliased(aliased) {}
 
   bool run() { return visit(outer.getBody(), 1) && !rows.empty() && others <= kWorthwhile * near; }
@@ -132,7 +134,7 @@ private:
     for (const LaneReduction &reduction : findLaneReductions(loop, reassociated)) shared.variables.insert(reduction.local);
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own, shared);
-    if (!(axes.neighbors & 1) || llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); })) return false;
+    if (!(axes.neighbors & 1) || llvm::set_intersects(own, aliased)) return false;
     rows.push_back(loop);
     written.insert(own.begin(), own.end());
     near += weight * double(neighbors);
@@ -163,13 +165,13 @@ private:
   ForOp outer;
   const IndependentIterations &iterations;
   bool reassociated;
-  const llvm::DenseSet<int32_t> &aliased;
+  const llvm::DenseSet<uint64_t> &aliased;
   double near = 0, others = 0; ///< accesses along rows, and operations outside of them, by the loops around them
 };
 
 } // namespace
 
-void markRows(ForOp loop, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<int32_t> &aliased,
+void markRows(ForOp loop, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<uint64_t> &aliased,
               llvm::DenseSet<uint64_t> &written) {
   RowSearch search(loop, iterations, reassociated, aliased);
   if (!search.run()) return;

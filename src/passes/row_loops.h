@@ -18,7 +18,7 @@ llvm::SmallVector<LaneReduction, 2> findLaneReductions(ir::ForOp loop, bool reas
 /// iterations are independent but for reductions, and lanes along them reach neighbors, where lanes of the parallel loop would gather from
 /// different rows. Their ends move before the parallel loop. The offsets of the containers that they write are added to `written`, unless
 /// one of them is in `aliased`.
-void markRows(ir::ForOp loop, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<int32_t> &aliased,
+void markRows(ir::ForOp loop, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<uint64_t> &aliased,
               llvm::DenseSet<uint64_t> &written);
 
 /// Iterations from which on a loop along a row is faster in lanes of its own.

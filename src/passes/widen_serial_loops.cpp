@@ -16,6 +16,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SetOperations.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <set>
@@ -38,7 +39,7 @@ class Widener {
 public:
   Widener(ModuleOp module, KernelOp kernel, bool reassociated) : iterations(module), kernel(kernel), reassociated(reassociated) {
     module.walk([&](TensorArgumentOp argument) {
-      if (argument->hasAttr(kShares)) aliased.insert(int32_t(argument.getOffset()));
+      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
       if (!argument.getField()) arrays.insert(argument.getOffset());
     });
   }
@@ -74,11 +75,11 @@ private:
     llvm::DenseSet<uint64_t> written, writtenByMerged;
     for (ForOp around = loop; ForOp inner = findMergeableLoop(around, loop); around = inner) {
       IndependentIterations::Axes axes = iterations.findAxes(inner, written, {{}, /*updates=*/!updatesOwnElements(inner, loop)});
-      bool isAliased = llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); });
+      bool isAliased = llvm::set_intersects(written, aliased);
       if (isAliased || axes.independent != (1u << inner.getRank()) - 1) break;
       nest.push_back(inner);
       unsigned last = inner.getRank() - 1;
-      if (!(axes.neighbors >> last & 1) || hasTransposedAccess(inner, loop) || !isLongRow(inner.getUpper()[last])) continue;
+      if (!(axes.neighbors >> last & 1) || hasTransposedAccess(inner, loop) || isUnrolled(inner.getUpper()[last])) continue;
       merged = nest.size();
       writtenByMerged = written;
     }
@@ -87,10 +88,10 @@ private:
     requireUnaliased(writtenByMerged);
   }
 
-  /// Whether rows up to this end are longer than the elements of a short vector, as far as that is known: loops over these are unrolled.
-  static bool isLongRow(Value end) {
-    constexpr int64_t kLongRow = 5;
-    return findInteger(end).value_or(kLongRow) >= kLongRow;
+  /// Whether a loop up to this end is short, as one over the components of a vector: it is unrolled.
+  static bool isUnrolled(Value end) {
+    constexpr int64_t kMostUnrolled = 4;
+    return findInteger(end).value_or(kMostUnrolled + 1) <= kMostUnrolled;
   }
 
   void requireUnaliased(const llvm::DenseSet<uint64_t> &written) {
@@ -113,7 +114,7 @@ private:
   bool isIndependent(ForOp loop, llvm::DenseSet<uint64_t> &written) {
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own);
-    bool isAliased = llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); });
+    bool isAliased = llvm::set_intersects(own, aliased);
     written.insert(own.begin(), own.end());
     return !loop.getParallel() && !isAliased && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
   }
@@ -146,7 +147,7 @@ private:
   void widen(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
-    if (llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(int32_t(offset)); })) return;
+    if (llvm::set_intersects(written, aliased)) return;
     // Lanes that write elements far apart write them one by one. If most writes are of that kind, they cost more than the lanes gain.
     if (axes.neighbors == 0) return;
     unsigned axis = llvm::Log2_32(axes.neighbors);
@@ -200,8 +201,7 @@ private:
   IndependentIterations iterations;
   KernelOp kernel;
   bool reassociated; ///< sums of floats may be taken in another order
-  llvm::DenseSet<int32_t> aliased;
-  llvm::DenseSet<uint64_t> arrays;
+  llvm::DenseSet<uint64_t> aliased, arrays;
   std::set<int32_t> unaliased;
   std::set<Extent> extents;
 };

@@ -90,9 +90,10 @@ void ParallelTask::emit() {
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
   llvm::Value *longRows = hasLongRows();
-  const LoopSchedule rowSchedule = scheduleRows(module, loop, schedule);
+  LoopSchedule rowSchedule;
   llvm::Function *rows = nullptr;
   if (!isa<llvm::ConstantInt>(longRows) || cast<llvm::ConstantInt>(longRows)->isOne()) {
+    rowSchedule = scheduleRows(module, loop, schedule);
     llvm::SaveAndRestore own(schedule, rowSchedule);
     llvm::SaveAndRestore scalar(facts, &module.uniformity.getScalarFacts());
     llvm::SaveAndRestore single(sumCount, 1u);
