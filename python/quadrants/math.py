@@ -6,16 +6,16 @@ import quadrants as qd
 
 from ._base.namespaces import list_public as _list_public
 from ._language.builtins import TABLE as _TABLE
+from ._language.builtins import elementwise as _elementwise
 from ._library.math_functions import *  # noqa: F403 (more names of this module)
 from ._values.types import matrix as _matrix
 from ._values.types import vector as _vector
 
-acos, asin, atan, atan2, ceil, clz, cos, cosh = (_TABLE[name] for name in "acos asin atan atan2 ceil clz cos cosh".split())
-exp, exp2, ffs, floor, isinf, isnan, log, log2 = (_TABLE[name] for name in "exp exp2 ffs floor isinf isnan log log2".split())
-max, min, popcnt, pow, round, rsqrt, sin, sinh = (_TABLE[name] for name in "max min popcnt pow round rsqrt sin sinh".split())
-sqrt, tan, tanh, trunc, fma, erf, erfc, ldexp = (_TABLE[name] for name in "sqrt tan tanh trunc fma erf erfc ldexp".split())
-acosh, asinh, atanh, cbrt = (_TABLE[name] for name in "acosh asinh atanh cbrt".split())
-copysign, expm1, hypot, log1p, log10 = (_TABLE[name] for name in "copysign expm1 hypot log1p log10".split())
+_NAMES = (
+    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clz copysign cos cosh erf erfc exp exp2 expm1 ffs floor fma hypot isinf isnan "
+    "ldexp log log10 log1p log2 max min popcnt pow round rsqrt sin sinh sqrt tan tanh trunc"
+)
+globals().update({name: _TABLE[name] for name in _NAMES.split()})
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 
 vec2, vec3, vec4 = (_vector(n, float) for n in (2, 3, 4))
@@ -32,7 +32,6 @@ def mix(x, y, a):
 
 
 lerp = mix
-abs = _TABLE["abs"]
 
 
 @qd.pyfunc
@@ -53,7 +52,7 @@ def fract(x):
     return x - qd.floor(x)
 
 
-@qd.pyfunc
+@qd.func
 def smoothstep(edge0, edge1, x):
     """Return the Hermite interpolation between 0 at edge0 and 1 at edge1, at x."""
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
@@ -66,10 +65,14 @@ def sign(x):
     return qd.select(x > 0, 1.0, 0.0) - qd.select(x < 0, 1.0, 0.0)
 
 
-@qd.pyfunc
+@qd.func
 def mod(x, y):
     """Return x - y floor(x / y), as a float."""
     return x - y * qd.floor(x / y)
+
+
+# NumPy's numbers divide by zero as those of kernels do, Python's raise.
+smoothstep.host, mod.host = _elementwise(smoothstep.function), _elementwise(mod.function)
 
 
 @qd.pyfunc

@@ -77,16 +77,21 @@ class Builtin:
         return f"<qd.{self.name}>"
 
 
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     """Applies `function` to numbers, NumPy arrays, vectors and matrices."""
 
-    def apply(*operands: Any) -> Any:
+    def apply(*operands: Any, **named: Any) -> Any:
+        count, operands = len(operands), (*operands, *named.values())
         arrays = [np.asarray(unwrap(operand)) for operand in operands]
+        pairs = list(zip(arrays, operands, strict=True))
+        if reals := [array.dtype for array, operand in pairs if array.dtype.kind == "f" and type(operand) is not float]:
+            # Python's floats take the type of the other ones, as in NumPy.
+            arrays = [array.astype(np.result_type(*reals)) if type(operand) is float else array for array, operand in pairs]
         shapes = {array.shape for array in arrays if array.ndim}
         if len(shapes) > 1:
             raise QuadrantsTypeError(f"operands of shapes {', '.join(map(str, shapes))} do not go together")
         with np.errstate(all="ignore"):
-            result = function(*arrays)
+            result = function(*arrays[:count], **dict(zip(named, arrays[count:], strict=True)))
         if not any(isinstance(operand, Matrix) for operand in operands):
             return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
         return wrap(result, *operands)
@@ -95,12 +100,12 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
-    plain = _elementwise(lambda x: function(_default_real(x)))
+    plain = elementwise(lambda x: function(_default_real(x)))
     return lambda x, dtype=None: plain(x) if dtype is None else cast(x if np.asarray(unwrap(x)).dtype.kind in "iub" else plain(x), dtype)
 
 
 def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
-    pair = _elementwise(function)
+    pair = elementwise(function)
 
     return lambda *operands: functools.reduce(pair, operands)
 
@@ -170,15 +175,15 @@ _OPERATORS = {
     "base exponent": "pow", "x n": "ldexp", "x y z": "fma", "*args": "max min",
 }  # fmt: skip
 
-_select = _elementwise(lambda c, x, y: np.where(c != 0, x, y))
+_select = elementwise(lambda c, x, y: np.where(c != 0, x, y))
 # Name, parameters, meaning in Python scope, documentation.
 _FUNCTIONS: list[tuple[str, str, Callable[..., Any] | None, str]] = [
     ("frexp", "x", _frexp, "Mantissa in [0.5, 1) and exponent."),
     ("select", "cond x1 x2", _select, "`x1` where the condition holds, else `x2`; both are evaluated."),
     ("cast", "obj dtype", cast, "The value converted to a data type."),
     ("bit_cast", "obj dtype", _bit_cast, "The value's bits read as another data type of the same size."),
-    ("zero", "x", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
-    ("one", "x", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
+    ("zero", "x", elementwise(np.zeros_like), "0 of the type and shape of the operand."),
+    ("one", "x", elementwise(np.ones_like), "1 of the type and shape of the operand."),
     ("random", "dtype?", _random_number, "A random number: floats in [0, 1), integers over their full range."),
     ("clock_counter", "", lambda: np.int64(time.perf_counter_ns()),
      "Counter of the processor that runs the code, an i64, read between the statements before and behind it; `qd.clock_freq_hz()` is its "
@@ -224,7 +229,7 @@ _FUNCTIONS: list[tuple[str, str, Callable[..., Any] | None, str]] = [
 
 def _make_operator(name: str, parameters: str) -> Builtin:
     row = OPERATORS[name]
-    meaning = {"x dtype?": _with_dtype, "*args": _fold}.get(parameters, _elementwise)
+    meaning = {"x dtype?": _with_dtype, "*args": _fold}.get(parameters, elementwise)
     return Builtin(name, parameters, row.doc, meaning(row.compute))
 
 

@@ -100,6 +100,23 @@ def test_unsupported_sizes_are_refused(call, text):
         call()
 
 
+def test_numbers_divide_by_zero_as_in_kernels():
+    m, v = qd.math, qd.Vector([0.0, 1.0, 2.0], qd.f32)
+    assert all(map(np.isnan, (m.mod(3, 0), m.mod(-3.0, 0.0), m.mod(x=1, y=0), *m.mod(v, 0.0))))
+    assert m.mod(7, -3) == -2 and type(m.mod(7, 3)) is np.float64
+    assert [m.smoothstep(1, 1, x) for x in (0, 1, 2)] == [0, 0, 1] == m.smoothstep(1.0, edge1=1.0, x=v).to_list()
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        m.mod(3)
+
+
+def test_floats_take_the_type_of_the_other_operands():
+    v, h = qd.Vector([1.0, 2.0], qd.f32), np.ones(2, np.float16)
+    for result in (qd.max(v, 1.5), qd.atan2(1.0, v), qd.select(v > 1, v, 0.5), qd.math.smoothstep(0.0, 3.0, v), qd.fma(v, 2.0, 1.0)):
+        assert result.dtype is qd.f32
+    assert qd.max(h, 2.0).dtype == np.float16 and qd.max(h, np.float64(2)).dtype == np.float64 == qd.max(np.ones(2, int), 2.5).dtype
+    assert qd.max(1.5, 2.0) == 2
+
+
 def test_math_library():
     m = qd.math
     assert m.mix(1.0, 3.0, 0.5) == 2 and m.clamp(5, 0, 1) == 1 and m.step(0.5, 0.5) == 1 and m.smoothstep(0.0, 1.0, 0.25) == 0.15625
