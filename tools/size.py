@@ -20,13 +20,13 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_733, "python": 18_757}
+TOTALS = {"src": 49_737, "python": 18_754}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_286,
-    "src/bindings": 668,
+    "src/bindings": 672,
     "src/codegen": 8_188,
     "src/devlib": 1_359,
     "src/frontend": 10_751,
@@ -37,23 +37,23 @@ BUDGETS = {
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,
-    "python/quadrants": 1_012,  # modules directly in the package
+    "python/quadrants": 1_011,  # modules directly in the package
     "python/quadrants/_base": 1_205,
-    "python/quadrants/_values": 781,
+    "python/quadrants/_values": 774,
     "python/quadrants/_containers": 2_327,
-    "python/quadrants/_language": 938,
+    "python/quadrants/_language": 942,
     "python/quadrants/_session": 1_166,
     "python/quadrants/_library": 563,
-    "python/quadrants/_solvers": 1_177,
+    "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_704,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_217,
+    "python/quadrants/interpreter": 3_236,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
-    "python/quadrants/simt": 636,
+    "python/quadrants/simt": 619,
     "python/quadrants/types": 62,
     "python/quadrants/_viz": 619,
     "python/quadrants/_command": 210,

@@ -90,11 +90,6 @@ def _column(A, j: qd.template()):
     return qd.Vector([A[i, j] for i in qd.static(range(A.n))])
 
 
-def _pairs(n: int) -> list[tuple[int, int]]:
-    """Returns all pairs of different columns out of n."""
-    return [(p, q) for p in range(n) for q in range(p + 1, n)]
-
-
 @qd.pyfunc
 def _separate(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.template()):
     """Makes two columns orthogonal by a rotation, which V accumulates."""
@@ -129,8 +124,9 @@ def _for_pairs(step: qd.template(), M: qd.template(), N: qd.template()):
     power.
     """
     if qd.static(M.n <= 3):
-        for p, q in qd.static(_pairs(M.n)):
-            step(M, N, p, q)
+        for p in qd.static(range(M.n)):
+            for q in qd.static(range(p + 1, M.n)):
+                step(M, N, p, q)
     else:
         qd.loop_config(serialize=True)
         for p in range(qd.static(M.n)):

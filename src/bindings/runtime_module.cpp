@@ -22,6 +22,7 @@
 #include "runtime/block_threads.h"
 #include "runtime/buffer.h"
 #include "runtime/device.h"
+#include "runtime/stack_limit.h"
 #include "runtime/thread_pool.h"
 #include "support/log.h"
 
@@ -363,5 +364,8 @@ NB_MODULE(_runtime, m) {
   m.def(
       "copy", [](nb::handle to, nb::handle from) { launch::copyBuffer(to.ptr(), from.ptr()); },
       "Copy between contiguous buffers of one size, on all threads when they are large.");
+  m.def(
+      "has_stack", [] { return reinterpret_cast<uint64_t>(__builtin_frame_address(0)) > runtime::getStackLimit(); },
+      "Whether the stack of this thread has room for further calls.");
   m.def("memory_use", bindings::getMemoryUse, "Bytes and blocks of all live buffers.");
 }

@@ -219,11 +219,8 @@ def find_product(operator: Any, name: str) -> Any:
 def _solve(method: Any, A: Any, b: Any, x: Any, tol: float, maxiter: int, quiet: bool, *more: Any) -> bool:
     product = find_product(A, "A")
     _require_alike(b, x)
-    return method(product, b, x, tol, maxiter, None if quiet else _print_progress, *more)
-
-
-def _print_progress(iteration: int, residual: float) -> None:
-    print(f"iteration {iteration}: residual {residual:.6e}")
+    report = None if quiet else lambda iteration, residual: print(f"iteration {iteration}: residual {residual:.6e}")
+    return method(product, b, x, tol, maxiter, report, *more)
 
 
 def MatrixFreeCG(

@@ -208,9 +208,6 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
     def __copy__(self) -> Matrix:
         return _make(self._array.copy(), self.dtype)
 
-    def __deepcopy__(self, memo: Any) -> Matrix:
-        return self.__copy__()
-
     def __reduce__(self) -> Any:
         return (_make, (self._array.copy(), self.dtype))
 

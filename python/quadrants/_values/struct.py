@@ -244,7 +244,7 @@ class Struct(metaclass=KernelClass):
         return self
 
     @classmethod
-    def _of(cls, kind: StructType, entries: MutableMapping[str, Any]) -> Struct:
+    def _of(cls, kind: StructType | None, entries: MutableMapping[str, Any]) -> Struct:
         return object.__new__(cls)._bind(kind, entries)
 
     @property
@@ -290,15 +290,10 @@ class Struct(metaclass=KernelClass):
     def __copy__(self) -> Struct:
         """Copies the value, even if this is an element of a container."""
         entries = {name: value.__copy__() if isinstance(value, (Matrix, Struct)) else value for name, value in self.entries.items()}
-        return object.__new__(type(self))._bind(self._type, entries)
-
-    def __deepcopy__(self, memo: Any) -> Struct:
-        import copy
-
-        return object.__new__(type(self))._bind(self._type, copy.deepcopy(self.entries, memo))
+        return self._of(self._type, entries)
 
     def __reduce__(self) -> Any:
-        return _restore, (type(self), self._type, self.entries)
+        return self._of, (self._type, self.entries)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_entries", "_type"):
@@ -336,11 +331,6 @@ class Struct(metaclass=KernelClass):
         of `StructType.field`.
         """
         return StructType("struct", methods, **members).field(*arguments, **options)
-
-
-def _restore(cls: type[Struct], kind: StructType | None, entries: dict[str, Any]) -> Struct:
-    """Restores the struct value of a pickle."""
-    return object.__new__(cls)._bind(kind, entries)
 
 
 class _UnpackedVector:

@@ -66,8 +66,9 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.references = references
         taken = {name: "place" for name, role in roles.items() if role == "value" and name in references}
         self.scopes: list[dict[str, Any]] = [{**roles, **taken}]
-        self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
-        self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, in any block
+        names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
+        self.last = {name.id: (name.lineno, name.col_offset) for name in sorted(names, key=lambda name: (name.lineno, name.col_offset))}
+        self.stored = {*roles, *(name.id for name in names if isinstance(name.ctx, ast.Store))}  # Python's locals, in any block
         self.function_depth = 0  # number of functions inside this one
         self.wanted = wanted  # for code that runs only for types: the types of its `variables` or of its `returns`
         self.temporaries = 0
@@ -198,7 +199,8 @@ class ExpressionRewriter(ast.NodeTransformer):
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
         later = [*node.args, *(item.value for item in node.keywords)]
-        last = max((position for position, item in enumerate(later) if _may_change_things(item)), default=0)
+        changes = (ast.Call, ast.NamedExpr)
+        last = max((i for i, item in enumerate(later) if any(isinstance(inner, changes) for inner in ast.walk(item))), default=0)
 
         def argument(position: int, item: ast.expr, by_reference: bool) -> ast.expr:
             value = self.argument(item, by_reference, name is not None and name.startswith("atomic_"))
@@ -289,7 +291,3 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.scopes[-1][target.id] = "place" if target.id in self.references else "value"
         declared = helper("declare", value, at=target)
         return helper("place_of", declared, at=target) if target.id in self.references else declared
-
-
-def _may_change_things(node: ast.expr) -> bool:
-    return any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in ast.walk(node))

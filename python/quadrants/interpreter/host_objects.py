@@ -336,6 +336,8 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     given = [convert_one(parameter, value, parameter.stars) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # the end of a recursion is not computed, so it would not terminate
         return _zero_result(func)
+    if func.is_real_function and not _runtime.has_stack():
+        raise RecursionError(f"maximum recursion depth exceeded: the stack of the thread has no room for one more call of {func.name}")
     nested = evaluator.random.nested
     evaluator.random.nested += func.is_real_function or _returns_early(func.function)  # then its loops are no tasks
     result = executable(func.function, func.parameters, "value", evaluator)(*given)

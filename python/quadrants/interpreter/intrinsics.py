@@ -6,6 +6,7 @@ import builtins
 import functools
 import math
 import operator
+import string
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -186,11 +187,6 @@ def _conversion(kind: type) -> Callable[..., Any]:
     return lambda _, value=0: host_objects.convert(value, kind) if is_runtime(value) else kind(value)
 
 
-def _stop_grad(evaluator: Any, field: Any) -> None:
-    if scalars.options.recorder is not None:
-        scalars.options.recorder.stop(evaluator.tensor(field))
-
-
 def _sorted(_: Any, items: Any, *, reverse: bool = False, **options: Any) -> Any:
     items = items if isinstance(items, Vec) else list(items)
     if isinstance(items, Vec) or any(map(is_runtime, items)):
@@ -255,26 +251,19 @@ def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywor
     return objects.call_with_operands(evaluator, function, arguments, keywords)
 
 
-class _Shown:
-    """A value inside `"...".format(...)`."""
+class _Formatter(string.Formatter):
+    """Evaluates `"...".format(...)` with the formats of the language."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return value if conversion is None else repr(value) if isinstance(value, str) and conversion == "r" else format_field(value, "")
 
-    def __format__(self, spec: str) -> str:
-        return format_field(self.value, spec)
-
-    def __repr__(self) -> str:
-        return format_field(self.value, "")
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return format(value, format_spec) if isinstance(value, str) else format_field(value, format_spec)
 
 
 def format_text(text: str, *items: Any, **named: Any) -> str:
-    """Evaluates `"...".format(...)` with the formats of the language."""
-
-    def show(value: Any) -> Any:
-        return value if isinstance(value, str) else _Shown(value)
-
-    return text.format(*map(show, items), **{name: show(value) for name, value in named.items()})
+    """Evaluates `"...".format(...)`."""
+    return _Formatter().format(text, *items, **named)
 
 
 def format_field(value: Any, spec: str) -> str:
@@ -320,7 +309,8 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static_print": lambda *_, **__: None,  # the frontend has printed it
     "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random, "loop_config": _loop_config,
-    "stop_grad": _stop_grad, "is_differentiated": lambda _: scalars.options.recorder is not None,
+    "stop_grad": lambda evaluator, field: scalars.options.recorder and scalars.options.recorder.stop(evaluator.tensor(field)),
+    "is_differentiated": lambda _: scalars.options.recorder is not None,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip

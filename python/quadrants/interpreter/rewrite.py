@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import ChainMap
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -36,6 +37,7 @@ class Rewriter(ExpressionRewriter):
         self.local_results: list[ast.expr | None] = []  # return annotations of the enclosing functions inside this one
         self.is_gated = HIDDEN in given[1] and not self.wanted  # statements of the kernel's top level, which a resumed launch may skip
         self.alternatives = 0  # in code that runs for types: number of enclosing run-time branches and loops
+        self.is_nested = False  # in a run-time branch or loop that has told the evaluator
 
     def store(self, target: Any, value: ast.expr, static: bool = False) -> list[ast.stmt]:
         """Returns statements that assign a rewritten value to a target."""
@@ -121,8 +123,13 @@ class Rewriter(ExpressionRewriter):
         body = result if isinstance(result, list) else [result]
         return place(ast.If(helper("runs", literal(isinstance(node, ast.For)), at=node), body, []), node) if changes and body else result
 
-    def nested(self, out: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+    def nested(self, node: ast.stmt, rewrite: Callable[[], list[ast.stmt]]) -> list[ast.stmt]:
         """Returns the code of a run-time branch or loop. Loops in it, and in funcs that it calls, are no tasks of the kernel."""
+        if self.is_nested:
+            return rewrite()
+        self.is_nested = True
+        out = rewrite()
+        self.is_nested = False
         begin, end = (self.statement("nest", literal(change), at=node) for change in (1, -1))
         return [begin, place(ast.Try(out, [], [], [end]), node)]
 
@@ -134,47 +141,62 @@ class Rewriter(ExpressionRewriter):
         static = self.is_static_call(node.test)
         if self.only_types() and not static:
             return self.visit_both(node)
+        links = [node]  # with its `elif` branches: a variable of all branches gets one common type
+        while not static and len(rest := links[-1].orelse) == 1 and isinstance(rest[0], ast.If) and not self.is_static_call(rest[0].test):
+            links.append(rest[0])
         is_nest = not static and any(isinstance(inner, (ast.For, ast.Call)) for inner in ast.walk(node))
-        test = helper("truth", self.visit(node.test), at=node.test)
-        parts = (node.body, node.orelse)
-        nodes = [[inner for top in part for inner in ast.walk(top)] for part in parts]
-        stored = [{name.id for name in inside if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} for inside in nodes]
-        originals = [copy_tree(part) if stored[0] & stored[1] else part for part in parts]
-        leaves = [_leaves(part) for part in parts]
-        blocks = [self.block(part) for part in parts]
-        out: list[ast.stmt] = [place(ast.If(test, blocks[0][0], blocks[1][0]), node)]
+        return self.nested(node, lambda: self.branches(links, static)) if is_nest else self.branches(links, static)
+
+    def branches(self, links: list[ast.If], static: bool) -> list[ast.stmt]:
+        """Rewrites an `if` and its `elif` branches."""
+        node, parts = links[0], [*(link.body for link in links), links[-1].orelse]
+        reaching = [position for position, part in enumerate(parts) if not _leaves(part)]  # paths that reach the end
+        may_join = not static and len(reaching) > 1 and parts[-1]
+        stored = [{name for top in parts[position] for name in _stored(top) if self.is_used_after(name, node)} for position in reaching]
+        original = copy_tree(node) if may_join and set.intersection(*stored).difference(*self.scopes) else node
+        tests, blocks = [], []
+        for link in links:
+            self.scopes += [{}] * (link is not node)
+            tests.append(helper("truth", self.visit(link.test), at=link.test))
+            blocks.append(self.block(link.body))
+        blocks.append(self.block(parts[-1]))
+        in_tests = [self.scopes.pop() for _ in links[1:]][::-1]
+        code = blocks[-1][0]
+        for link, test, block in zip(links[::-1], tests[::-1], blocks[-2::-1], strict=True):
+            code = [place(ast.If(test, block[0], code), link)]
         # A name that every path declares is visible afterwards; a path that leaves the block need not declare it.
-        paths = [names for (_, names), left in zip(blocks, leaves, strict=True) if not left]
-        end = (node.end_lineno, node.end_col_offset)
-        used = {name.id for name in self.names if (name.lineno, name.col_offset) > end}
+        paths = [ChainMap(blocks[position][1], *in_tests[:position]) for position in reaching]
         combine = set.union if static else set.intersection  # a compile-time `if` has only one path
-        joined = sorted(combine(*(set(names) for names in paths)) & used) if paths and (node.orelse or static) else []
+        joined = (
+            sorted(name for name in combine(*map(set, paths)) if self.is_used_after(name, node)) if paths and (parts[-1] or static) else []
+        )
         ends: list[tuple[Any, ast.expr]] = []
-        if joined and not static and len(paths) == 2:
-            out[:0] = [self.join(node, joined, blocks[branch][0], originals[1 - branch], ends) for branch in (0, 1)]
+        if joined and may_join:
+            code.insert(0, self.join(original, joined, [blocks[position][0] for position in reaching], ends))
         for name in joined:
             found: list[tuple[Any, Any]] = [(names, names[name]) for names in paths if name in names]
             roles = [role.merge(names, name) if isinstance(role, Joined) else role for names, role in found]
             self.scopes[-1].setdefault(name, Joined(roles[0], [item for item in ends if item[0].targets[0].id == name]))
-        return self.nested(out, node) if is_nest else out
+        return code
 
-    def join(
-        self, node: ast.If, names: list[str], taken: list[ast.stmt], other: list[ast.stmt], ends: list[tuple[Any, ast.expr]]
-    ) -> ast.stmt:
-        """Ends one branch by converting joint variables to their common type: the other branch runs, as a function, for its types."""
+    def is_used_after(self, name: str, node: ast.stmt) -> bool:
+        """Whether a name occurs behind a statement."""
+        return self.last.get(name, (0, 0)) > (node.end_lineno or 0, node.end_col_offset or 0)
+
+    def join(self, node: ast.If, names: list[str], branches: list[list[ast.stmt]], ends: list[tuple[Any, ast.expr]]) -> ast.stmt:
+        """Ends branches by converting joint variables to their common type: all of them run, as a function, for their types."""
         function = self.temporary()
         parameters = sorted({name for scope in self.scopes for name in scope})
         result = ast.Return(ast.Tuple([load(name) for name in names], ast.Load()))
         arguments = ast.arguments([], [ast.arg(name) for name in parameters], None, [], [], None, [])
-        for position, name in enumerate(names):
-            variables = [load(item) for item in (name, function)]
-            locals_ = [load(parameter) for parameter in parameters]
-            value = helper("join_types", *variables, literal(position), *locals_, at=node)
-            taken.append(set_name(name, load(name), node))
-            ends.append((taken[-1], value))
-        outer, self.wanted = self.wanted, "variables"
-        body = self.block(other)[0]
-        self.wanted = outer
+        for body in branches:
+            for position, name in enumerate(names):
+                value = helper("join_types", load(name), load(function), literal(position), *map(load, parameters), at=node)
+                body.append(set_name(name, load(name), node))
+                ends.append((body[-1], value))
+        outer, (self.wanted, self.function_depth) = (self.wanted, self.function_depth), ("variables", 0)
+        body = self.block([node])[0]
+        self.wanted, self.function_depth = outer
         return place(ast.FunctionDef(function, arguments, [*body, result], [], None), node)
 
     def visit_both(self, node: ast.If) -> list[ast.stmt]:
@@ -218,7 +240,7 @@ class Rewriter(ExpressionRewriter):
             body = self.block(node.body)[0]
             return place(ast.For(ast.Name(self.temporary(), ast.Store()), rounds, body, self.block(node.orelse)[0]), node)
         test = helper("loop_truth", self.visit(node.test), at=node.test)
-        return self.nested([place(ast.While(test, self.looped(node.body), self.block(node.orelse)[0]), node)], node)
+        return self.nested(node, lambda: [place(ast.While(test, self.looped(node.body), self.block(node.orelse)[0]), node)])
 
     def visit_Break(self, node: ast.stmt) -> ast.stmt:
         return place(ast.Pass(), node) if self.only_types() else node
@@ -296,18 +318,20 @@ class Rewriter(ExpressionRewriter):
         self.visit_defaults(node.args)
         arguments = all_arguments(node.args)
         parameters = [argument.arg for argument in arguments]
-        own = {*parameters, *(item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))}
+        own = {*parameters, *_stored(node)}
         self.scopes[-1][node.name] = "fixed"
         annotations = {argument.arg: self.visit(argument.annotation) for argument in arguments if argument.annotation}
         results = node.returns and self.visit(node.returns)
         references = {argument.arg for argument in arguments if argument.annotation and self.is_template(argument.annotation)}
         outer, self.scopes = self.scopes, [{name: role for name, role in scope.items() if name not in own} for scope in self.scopes]
         self.function_depth += 1
+        is_nested, self.is_nested = self.is_nested, False
         self.local_results.append(results)
         roles = {name: "place" if name in self.references | references else "value" for name in parameters}
         body = self.block(node.body, dict(roles))[0]
         self.local_results.pop()
         self.function_depth -= 1
+        self.is_nested = is_nested
         self.scopes = outer
         for name, role in roles.items():
             if name in references:
@@ -334,6 +358,11 @@ class Rewriter(ExpressionRewriter):
     def is_template(self, annotation: ast.expr) -> bool:
         """Whether a parameter inside a kernel is annotated with `qd.template()`."""
         return self.resolve(annotation.func if isinstance(annotation, ast.Call) else annotation) is Template
+
+
+def _stored(node: ast.AST) -> set[str]:
+    """Returns the names that a statement assigns."""
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

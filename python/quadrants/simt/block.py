@@ -17,7 +17,7 @@ from ._primitives import SharedArray, block_dim, block_idx, copy_async, global_t
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
 from ._primitives import group_sync as subgroup_sync
-from .subgroup import _reduce_all, _scan, _zeros, ballot, invocation_id, lanemask_lt
+from .subgroup import _reduce_all, _scan, ballot, invocation_id, lanemask_lt
 
 __all__ = [
     "SharedArray", "block_dim", "block_idx", "copy_async", "global_thread_idx", "wait_copies", "mem_fence", "mem_sync", "num_blocks",
@@ -142,7 +142,7 @@ def _exclusive(value, block_dim: qd.template(), dtype: qd.template(), op: qd.tem
 
 
 for _name, _identity, _first in (
-    ("add", _zeros, "0"), ("min", _primitives.largest, "the largest value of the type"),
+    ("add", qd.zero, "0"), ("min", _primitives.largest, "the largest value of the type"),
     ("max", _primitives.smallest, "the smallest value of the type"),
 ):  # fmt: skip
     _op, _what = _OPERATORS[_name]

@@ -225,16 +225,6 @@ def ballot_full_subgroup(predicate):
 
 
 @qd.func
-def _zeros(value):
-    return qd.zero(value)
-
-
-@qd.func
-def _ones(value):
-    return qd.one(value)
-
-
-@qd.func
 def _all_bits(value):
     return ~qd.zero(value)
 
@@ -251,7 +241,7 @@ for _name, (_factor, _less, _which) in _MASKS.items():
     for _suffix, _type, _fixed in (("", "u32, or u64 if a subgroup has more than 32 lanes", {}), ("_u64", "u64", {"kind": qd.u64})):
         _mask = f"lanemask_{_name}{_suffix}"
         globals()[_mask] = specialize(_lanemask, _mask, f"Bits {_which}; {_type}.", factor=_factor, less=_less, **_fixed)
-_IDENTITIES = {"add": _zeros, "mul": _ones, "min": largest, "max": smallest, "and": _all_bits, "or": _zeros, "xor": _zeros}
+_IDENTITIES = {"add": qd.zero, "mul": qd.one, "min": largest, "max": smallest, "and": _all_bits, "or": qd.zero, "xor": qd.zero}
 for _name, (_op, _what) in _OPERATORS.items():
     _offer(_scan, f"inclusive_{_name}", f"The {_what} of the lanes of the tile up to this one.", op=_op)
     _before = f"The {_what} of the lanes of the tile before this one; on its first lane what changes nothing."
@@ -263,18 +253,7 @@ for _name, (_op, _what) in _OPERATORS.items():
         _offer(_segmented, f"segmented_reduce_{_name}", _since, op=_op)
 
 
-_HELPERS = (
-    "COMBINED",
-    "combine",
-    "count_steps",
-    "is_word",
-    "reshuffle",
-    "largest",
-    "smallest",
-    "specialize",
-    "thread_idx",
-    "warn_deprecated",
-)
+_HELPERS = "COMBINED combine count_steps is_word reshuffle largest smallest specialize thread_idx warn_deprecated".split()
 __all__ = _list_public(globals(), *_HELPERS)
 
 

@@ -113,9 +113,7 @@ def test_the_error_stands_at_the_call(request):
 
 
 @needs_the_host
-def test_a_thread_has_the_depth_that_its_stack_allows(request):
-    if is_interpreted(request):
-        pytest.skip("Python does not look at the stack")
+def test_a_thread_has_the_depth_that_its_stack_allows():
     results = []
 
     def run():
