@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 49_737, "python": 18_754}
+TOTALS = {"src": 49_737, "python": 18_760}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 422,  # files directly in src
@@ -48,9 +48,9 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
-    "python/quadrants/algorithms": 1_704,
+    "python/quadrants/algorithms": 1_716,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_236,
+    "python/quadrants/interpreter": 3_230,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,

@@ -83,10 +83,9 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*operands: Any, **named: Any) -> Any:
         count, operands = len(operands), (*operands, *named.values())
         arrays = [np.asarray(unwrap(operand)) for operand in operands]
-        pairs = list(zip(arrays, operands, strict=True))
-        if reals := [array.dtype for array, operand in pairs if array.dtype.kind == "f" and type(operand) is not float]:
-            # Python's floats take the type of the other ones, as in NumPy.
-            arrays = [array.astype(np.result_type(*reals)) if type(operand) is float else array for array, operand in pairs]
+        others = [array.dtype for array, operand in zip(arrays, operands, strict=True) if type(operand) is not float]
+        if reals := [dtype for dtype in others if dtype.kind == "f"]:  # Python's floats take their type, as in NumPy
+            arrays = [np.asarray(unwrap(x), np.result_type(*reals) if type(x) is float else None) for x in operands]
         shapes = {array.shape for array in arrays if array.ndim}
         if len(shapes) > 1:
             raise QuadrantsTypeError(f"operands of shapes {', '.join(map(str, shapes))} do not go together")

@@ -29,10 +29,9 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
     ValueError for other shapes and for `values` of another shape than `keys`.
     """
     warn("qd.algorithms.parallel_sort is deprecated: call qd.algorithms.sort in a kernel", DeprecationWarning)
-    for given in (keys, values):
-        if given is not None and not isinstance(given, Field):
-            raise QuadrantsRuntimeTypeError(f"parallel_sort takes fields, got {type(given).__name__}")
     _check_numbers("parallel_sort", keys)
+    if not isinstance(values, (Field, type(None))):
+        raise QuadrantsRuntimeTypeError(f"parallel_sort takes fields, got {type(values).__name__}")
     sort(keys, values)
 
 

@@ -19,12 +19,22 @@ MAX_BLOCKS = 1024
 _FOLD_TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
 
 
-def check_fold(dtype: Any, log256_max_n: Any) -> None:
-    """Raise NotImplementedError unless data of this type can be folded, and TypeError or ValueError unless the depth is valid."""
+def check_fold(dtype: Any, log256_max_n: Any, **given: Any) -> None:
+    """Raise NotImplementedError unless data of this type can be folded, TypeError or ValueError unless the depth is valid, and ValueError
+    unless all arrays, given by name as their data types, hold such data.
+    """
     check_depth(log256_max_n)
     kind = find_dtype(dtype)
     if kind is None or kind.name not in _FOLD_TYPES:
         raise NotImplementedError(f"dtype must be one of {', '.join(_FOLD_TYPES)}, got {dtype!r}")
+    check_types(dtype, **given)
+
+
+def check_types(dtype: Any, **given: Any) -> None:
+    """Raises ValueError unless all arrays, given by name as their data types, hold elements of `dtype`."""
+    for name, found in given.items():
+        if find_dtype(found) is not find_dtype(dtype):
+            raise ValueError(f"{name} holds elements of {found}, and {dtype} is expected")
 
 
 def identity(op: Any, dtype: Any) -> Any:

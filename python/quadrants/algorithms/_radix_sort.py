@@ -15,7 +15,7 @@ from .._base import device as _device
 from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import block_sync, pin, shuffle, thread_idx
-from ._blocks import Constant, at, check_fold
+from ._blocks import Constant, at, check_fold, check_types
 from ._scratch import check_count, check_length, check_scratch, needed_levels
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
 from ._tiles import BLOCK, fold_before, from_word, is_in_row, last_lane, load_rows, row_place, scan_lanes, take_tile, to_word
@@ -41,8 +41,8 @@ def shape_of_tile(*dtypes: Any) -> tuple[int, int]:
     return (512, 16) if len(dtypes) == 1 else (384, 16)
 
 
-def check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
-    check_fold(dtype, log256_max_n)
+def check_sort(dtype: Any, end_bit: Any, log256_max_n: Any, **given: Any) -> None:
+    check_fold(dtype, log256_max_n, **given)
     bits = 8 * find_dtype(dtype).size
     if end_bit % 8 or not 8 <= end_bit <= bits:
         raise ValueError(f"end_bit must be a multiple of 8 from 8 to the {bits} bits of the keys, got {end_bit}")
@@ -548,7 +548,9 @@ def sort(
     compile-time integer, 1…4.
     Raises NotImplementedError for other types of keys, ValueError and TypeError for other numbers, shapes and elements.
     """
-    qd.static(check_sort(key_dtype, end_bit, log256_max_n))
+    qd.static(check_sort(key_dtype, end_bit, log256_max_n, keys=keys.dtype, tmp_keys=tmp_keys.dtype))
+    qd.static(not has_values or isinstance(values, qd.StructField) or check_types(values.dtype, tmp_values=tmp_values.dtype))
+    qd.static(check_types(qd.u32, scratch=scratch.dtype))
     if qd.static(_device.HAS_CHECKS):
         check_count("sort", n[()], log256_max_n)
         counts = (n[()] + 255) // 256 * 256

@@ -5,7 +5,7 @@ import quadrants as qd
 from .._base import device as _device
 from ..simt import subgroup
 from ..simt._primitives import thread_idx
-from ._blocks import Constant, at, check_fold, identity, specialize_folds
+from ._blocks import Constant, at, carrier, check_fold, check_types, identity, specialize_folds
 from ._scratch import check_count, check_fold_scratch, check_length
 from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (programs import it from here)
 from ._tiles import BLOCK, fold_before, from_word, load_rows, to_word
@@ -54,12 +54,13 @@ def _reduce(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: C
     `reduce_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
     The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
     """
-    qd.static(check_fold(dtype, log256_max_n))
+    qd.static(check_fold(dtype, log256_max_n, arr=arr.dtype, out=out.dtype))
     if qd.static(_device.HAS_CHECKS):
         check_count("reduce", n, log256_max_n)
         check_length("reduce", "arr", arr, n)
         check_fold_scratch("reduce", scratch, n)
     if qd.static(_device.HAS_GRIDS):
+        qd.static(check_types(carrier(dtype), scratch=scratch.dtype))
         _reduce_on_grid(arr, out, scratch, n, dtype, op)
     else:
         _reduce_on_threads(arr, out, n, dtype, op)

@@ -9,7 +9,7 @@ from .._base import device as _device
 from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import block_sync, shuffle, thread_idx
-from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialize_folds
+from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, check_types, identity, specialize_folds
 from ._scan import scan_counts
 from ._scratch import check_length, check_selection
 from ._tiles import BLOCK, clear_words, copy_rows, count_tiles, from_word, last_lane, scan_lanes, take_tile, to_word
@@ -374,7 +374,9 @@ def _reduce_by_key(
     `reduce_by_key_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
     The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
     """
-    qd.static(check_fold(value_dtype, log256_max_n))
+    qd.static(check_fold(value_dtype, log256_max_n, values_in=values_in.dtype, values_out=values_out.dtype))
+    qd.static(check_types(keys_in.dtype, keys_out=keys_out.dtype))
+    qd.static(check_types(qd.u32, scratch=scratch.dtype))
     if qd.static(_device.HAS_CHECKS):
         check_selection("reduce_by_key", scratch, n, log256_max_n)
         check_length("reduce_by_key", "keys_in", keys_in, n)

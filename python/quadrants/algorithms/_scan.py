@@ -8,7 +8,7 @@ from .._base import device as _device
 from .._base.dtypes import find_dtype
 from ..simt import block
 from ..simt._primitives import thread_idx
-from ._blocks import Constant, at, block_count, check_fold, identity, specialize_folds
+from ._blocks import Constant, at, block_count, carrier, check_fold, check_types, identity, specialize_folds
 from ._scratch import check_count, check_fold_scratch, check_length
 from ._tiles import (
     BLOCK,
@@ -195,7 +195,8 @@ def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Con
     `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
     The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
     """
-    qd.static(check_fold(dtype, log256_max_n))
+    qd.static(check_fold(dtype, log256_max_n, arr=arr.dtype, out=out.dtype))
+    qd.static(check_types(carrier(dtype), scratch=scratch.dtype))
     if qd.static(_device.HAS_CHECKS):
         check_count("scan", n, log256_max_n)
         check_length("scan", "arr", arr, n)

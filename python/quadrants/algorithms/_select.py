@@ -8,7 +8,7 @@ from .._base import device as _device
 from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import thread_idx
-from ._blocks import Constant, at, block_count, block_size
+from ._blocks import Constant, at, block_count, block_size, check_types
 from ._scan import scan_counts
 from ._scratch import check_depth, check_length, check_selection
 from ._tiles import BLOCK, before_tile, clear_words, count_tiles, count_votes, fold_before, load_rows, row_place, rows_of, take_tile
@@ -84,6 +84,8 @@ def select(arr, flags, out, num_out, scratch, n, log256_max_n: Constant):
     `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4; raises ValueError or TypeError for others.
     """
     qd.static(check_depth(log256_max_n))
+    qd.static(isinstance(arr, qd.StructField) or check_types(arr.dtype, out=out.dtype))
+    qd.static(check_types(qd.u32, scratch=scratch.dtype))
     if qd.static(_device.HAS_CHECKS):
         check_selection("select", scratch, n, log256_max_n)
         check_length("select", "arr", arr, n)

@@ -64,10 +64,10 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.captured = Names(self.function).get  # the value of a name outside of the function, or MISSING
         self.by_reference = by_reference
         self.references = references
-        taken = {name: "place" for name, role in roles.items() if role == "value" and name in references}
-        self.scopes: list[dict[str, Any]] = [{**roles, **taken}]
+        self.scopes: list[dict[str, Any]] = [{**roles, **{name: "place" for name in references if roles.get(name) == "value"}}]
         names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
-        self.last = {name.id: (name.lineno, name.col_offset) for name in sorted(names, key=lambda name: (name.lineno, name.col_offset))}
+        # Where each name occurs last.
+        self.last: dict[str, Any] = {name: (line, column) for line, column, name in sorted((n.lineno, n.col_offset, n.id) for n in names)}
         self.stored = {*roles, *(name.id for name in names if isinstance(name.ctx, ast.Store))}  # Python's locals, in any block
         self.function_depth = 0  # number of functions inside this one
         self.wanted = wanted  # for code that runs only for types: the types of its `variables` or of its `returns`
@@ -199,8 +199,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
         later = [*node.args, *(item.value for item in node.keywords)]
-        changes = (ast.Call, ast.NamedExpr)
-        last = max((i for i, item in enumerate(later) if any(isinstance(inner, changes) for inner in ast.walk(item))), default=0)
+        last = max((i for i, item in enumerate(later) for node in ast.walk(item) if isinstance(node, (ast.Call, ast.NamedExpr))), default=0)
 
         def argument(position: int, item: ast.expr, by_reference: bool) -> ast.expr:
             value = self.argument(item, by_reference, name is not None and name.startswith("atomic_"))

@@ -68,10 +68,6 @@ def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
     return elementwise(choose, condition, first, second)
 
 
-def _ldexp(_: Any, x: Any, n: Any) -> Any:
-    return elementwise(lambda value, power: scalars.binary("ldexp", value, cast(power, scalars.as_float(value.dtype))), x, n)
-
-
 def _round_to(name: str, value: Any, dtype: Any) -> Any:
     items = value.data if isinstance(value, Vec) else value
     return host_objects.convert(value if np.asarray(items).dtype.kind in "iub" else unary(name, value), dtype)
@@ -302,7 +298,8 @@ def _find_meaning(builtin: Builtin) -> Callable[..., Any]:
 
 BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _find_meaning(builtin) for name, builtin in BUILTINS.items() if builtin.host},
-    "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "ldexp": _ldexp,
+    "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select,
+    "ldexp": lambda _, *operands: elementwise(lambda x, n: scalars.binary("ldexp", x, cast(n, scalars.as_float(x.dtype))), *operands),
     "fma": lambda _, *operands: elementwise(scalars.fuse_multiply_add, *operands),
     "volatile_load": lambda _, value: value,
     "cast": lambda _, value, kind: host_objects.convert(value, kind),

@@ -152,7 +152,8 @@ class Rewriter(ExpressionRewriter):
         node, parts = links[0], [*(link.body for link in links), links[-1].orelse]
         reaching = [position for position, part in enumerate(parts) if not _leaves(part)]  # paths that reach the end
         may_join = not static and len(reaching) > 1 and parts[-1]
-        stored = [{name for top in parts[position] for name in _stored(top) if self.is_used_after(name, node)} for position in reaching]
+        used = {name for name, last in self.last.items() if last > (node.end_lineno, node.end_col_offset)}
+        stored = [{name for top in parts[position] for name in _stored(top) & used} for position in reaching]
         original = copy_tree(node) if may_join and set.intersection(*stored).difference(*self.scopes) else node
         tests, blocks = [], []
         for link in links:
@@ -167,9 +168,7 @@ class Rewriter(ExpressionRewriter):
         # A name that every path declares is visible afterwards; a path that leaves the block need not declare it.
         paths = [ChainMap(blocks[position][1], *in_tests[:position]) for position in reaching]
         combine = set.union if static else set.intersection  # a compile-time `if` has only one path
-        joined = (
-            sorted(name for name in combine(*map(set, paths)) if self.is_used_after(name, node)) if paths and (parts[-1] or static) else []
-        )
+        joined = sorted(combine(*map(set, paths)) & used) if paths and (parts[-1] or static) else []
         ends: list[tuple[Any, ast.expr]] = []
         if joined and may_join:
             code.insert(0, self.join(original, joined, [blocks[position][0] for position in reaching], ends))
@@ -178,10 +177,6 @@ class Rewriter(ExpressionRewriter):
             roles = [role.merge(names, name) if isinstance(role, Joined) else role for names, role in found]
             self.scopes[-1].setdefault(name, Joined(roles[0], [item for item in ends if item[0].targets[0].id == name]))
         return code
-
-    def is_used_after(self, name: str, node: ast.stmt) -> bool:
-        """Whether a name occurs behind a statement."""
-        return self.last.get(name, (0, 0)) > (node.end_lineno or 0, node.end_col_offset or 0)
 
     def join(self, node: ast.If, names: list[str], branches: list[list[ast.stmt]], ends: list[tuple[Any, ast.expr]]) -> ast.stmt:
         """Ends branches by converting joint variables to their common type: all of them run, as a function, for their types."""

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <dlfcn.h>
 #include <elf.h>
 #include <map>
@@ -272,12 +273,14 @@ EXPORT int hipStreamDestroy(void *stream) { return free(stream), kSuccess; }
 EXPORT int hipStreamSynchronize(void *) { return sticky; }
 EXPORT int hipStreamQuery(void *) { return sticky; }
 EXPORT int hipStreamWaitEvent(void *, void *, unsigned) { return ++fake.streamWaits, kSuccess; }
-EXPORT int hipEventCreateWithFlags(void **out, unsigned) { return *out = malloc(1), kSuccess; }
+EXPORT int hipEventCreateWithFlags(void **out, unsigned) { return *out = calloc(1, sizeof(timespec)), kSuccess; }
 EXPORT int hipEventDestroy(void *event) { return free(event), kSuccess; }
-EXPORT int hipEventRecord(void *, void *) { return kSuccess; }
+EXPORT int hipEventRecord(timespec *event, void *) { return clock_gettime(CLOCK_MONOTONIC, event), kSuccess; }
 EXPORT int hipEventSynchronize(void *) { return sticky; }
 EXPORT int hipEventQuery(void *) { return kSuccess; }
-EXPORT int hipEventElapsedTime(float *out, void *, void *) { return *out = 1, kSuccess; }
+EXPORT int hipEventElapsedTime(float *out, timespec *begin, timespec *end) {
+  return *out = 1e3 * (end->tv_sec - begin->tv_sec) + 1e-6 * (end->tv_nsec - begin->tv_nsec), kSuccess;
+}
 
 //--- Graphs: a list of kernels ---
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -267,12 +268,14 @@ EXPORT int cuStreamQuery(void *stream) {
   return cuStreamSynchronize(stream);
 }
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return ++fake.stream_waits, SUCCESS; }
-EXPORT int cuEventCreate(void **out, unsigned flags) { return *out = malloc(1), SUCCESS; }
+EXPORT int cuEventCreate(void **out, unsigned flags) { return *out = calloc(1, sizeof(struct timespec)), SUCCESS; }
 EXPORT int cuEventDestroy_v2(void *event) { return free(event), SUCCESS; }
-EXPORT int cuEventRecord(void *event, void *stream) { return SUCCESS; }
+EXPORT int cuEventRecord(void *event, void *stream) { return clock_gettime(CLOCK_MONOTONIC, event), SUCCESS; }
 EXPORT int cuEventSynchronize(void *event) { return cuStreamSynchronize(NULL); }
 EXPORT int cuEventQuery(void *event) { return SUCCESS; }
-EXPORT int cuEventElapsedTime(float *out, void *begin, void *end) { return *out = 1, SUCCESS; }
+EXPORT int cuEventElapsedTime(float *out, struct timespec *begin, struct timespec *end) {
+  return *out = 1e3 * (end->tv_sec - begin->tv_sec) + 1e-6 * (end->tv_nsec - begin->tv_nsec), SUCCESS;
+}
 
 /*--- Graphs: a list of kernels and of loops, which have a graph of their own ---*/
 

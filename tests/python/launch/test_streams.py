@@ -62,7 +62,7 @@ def test_events_order_streams(counting: str) -> None:
     end.synchronize()
     stream.synchronize()
     assert stream.query()
-    assert begin.elapsed_ms(end) == 1 if counting == "cuda" else begin.elapsed_ms(end) > 0
+    assert begin.elapsed_ms(end) > 0
     for thing in (stream, begin, end):
         thing.destroy()
         thing.destroy()

@@ -348,3 +348,40 @@ def test_debug_mode_checks_scratch_memory(debug, length):
     call_by_key(ints, ints, ints.copy(), ints.copy(), count, scratch(slots), length, algorithms.reduce_by_key_add, qd.i32)
     with pytest.raises(AssertionError, match=f"reduce_by_key: scratch has {slots - 1} elements, and needs {slots}"):
         call_by_key(ints, ints, ints.copy(), ints.copy(), count, scratch(slots - 1), length, algorithms.reduce_by_key_add, qd.i32)
+
+
+@pytest.mark.parametrize(
+    "name, types, more, wrong",
+    [
+        ("reduce_add", "f32 i32 u32", (qd.f32, 1), "out holds elements of i32, and f32 is expected"),
+        ("reduce_max", "f64 f32 u32", (qd.f32, 1), "arr holds elements of f64, and f32 is expected"),
+        ("exclusive_scan_add", "i32 i64 u32", (qd.i32, 1), "out holds elements of i64, and i32 is expected"),
+        ("inclusive_scan_max", "f64 f64 u32", (qd.f64, 1), "scratch holds elements of u32, and u64 is expected"),
+        ("select", "f32 i32 i32 i32 u32", (1,), "out holds elements of i32, and f32 is expected"),
+        ("select", "f32 i32 f32 i32 f32", (1,), "scratch holds elements of f32, and u32 is expected"),
+        ("reduce_by_key_add", "i32 f32 i64 f32 i32 u32", (qd.f32, 1), "keys_out holds elements of i64, and i32 is expected"),
+        ("reduce_by_key_add", "i32 f32 i32 f64 i32 u32", (qd.f32, 1), "values_out holds elements of f64, and f32 is expected"),
+        ("reduce_by_key_add", "i32 f32 i32 f32 i32 i32", (qd.f32, 1), "scratch holds elements of i32, and u32 is expected"),
+    ],
+)
+def test_arrays_of_other_types_are_refused(name, types, more, wrong):
+    names = "abcdef"[: len(types.split())]
+    header = ", ".join(f"{name}: qd.types.ndarray()" for name in names)
+    text = f"def call({header}, n: qd.i32):\n    qd.algorithms.{name}({', '.join(names)}, n, *qd.static(more))"
+    with pytest.raises(qd.QuadrantsCompilationError, match=wrong):
+        qd.kernel_from_source(text, {"more": more})(*(qd.ndarray(getattr(qd, word), 600) for word in types.split()), 3)
+
+
+@pytest.mark.parametrize(
+    "types, key, has_values, wrong",
+    [
+        ("f32 i32 f32 i32 u32", qd.f32, False, "tmp_keys holds elements of i32, and f32 is expected"),
+        ("i32 i32 i32 i32 u32", qd.u32, False, "keys holds elements of i32, and u32 is expected"),
+        ("i32 i32 f32 i32 u32", qd.i32, True, "tmp_values holds elements of i32, and f32 is expected"),
+        ("i32 i32 f32 f32 u64", qd.i32, True, "scratch holds elements of u64, and u32 is expected"),
+    ],
+)
+def test_keys_and_values_of_other_types_are_refused(types, key, has_values, wrong):
+    given = [qd.ndarray(getattr(qd, word), 600) for word in types.split()]
+    with pytest.raises(qd.QuadrantsCompilationError, match=wrong):
+        call_sort(*given, qd.ndarray(qd.i32, ()), key, has_values, 32)
