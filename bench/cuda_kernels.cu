@@ -42,6 +42,18 @@ ENTRY diffuse(const double *__restrict__ a, double *__restrict__ b, double c, in
   b[at] = a[at] + c * (around - 6.0 * a[at]);
 }
 
+ENTRY normalize(const float *__restrict__ a, float *__restrict__ b, int rows, int columns) {
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  a += size_t(row) * columns, b += size_t(row) * columns;
+  float largest = a[0], total = 0;
+  for (int j = lane; j < columns; j += 32) largest = fmaxf(largest, a[j]);
+  for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+  for (int j = lane; j < columns; j += 32) total += b[j] = expf(a[j] - largest);
+  for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
+  for (int j = lane; j < columns; j += 32) b[j] /= total;
+}
+
 ENTRY escape_(const float *__restrict__ x, int *__restrict__ y, int limit, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;

@@ -125,6 +125,47 @@ def make_cases(qd, np):
         return lambda: diffuse(0.1), b
 
     @case
+    def nested_stencil():
+        n = size(512, 20)
+        a, b = make(qd.f64, (n, n, n)), make(qd.f64, (n, n, n))
+
+        @qd.kernel
+        def fill(a: array(qd.f64, 3)):
+            for i, j, k in a:
+                a[i, j, k] = qd.f64((i * 7 + j * 3 + k * 5) % 101)
+
+        @qd.kernel
+        def diffuse(a: array(qd.f64, 3), b: array(qd.f64, 3), c: qd.f64, n: qd.i32):
+            for i in range(1, n - 1):
+                for j in range(1, n - 1):
+                    for k in range(1, n - 1):
+                        around = a[i - 1, j, k] + a[i + 1, j, k] + a[i, j - 1, k] + a[i, j + 1, k] + a[i, j, k - 1] + a[i, j, k + 1]
+                        b[i, j, k] = a[i, j, k] + c * (around - 6.0 * a[i, j, k])
+
+        fill(a)
+        return lambda: diffuse(a, b, 0.1, n), b
+
+    @case
+    def softmax_of_rows():
+        rows, columns = size(1 << 15, 20), 1024
+        a, b = make(qd.f32, (rows, columns), generator.random((rows, columns), np.float32)), make(qd.f32, (rows, columns))
+
+        @qd.kernel
+        def normalize(a: array(qd.f32, 2), b: array(qd.f32, 2), rows: qd.i32, columns: qd.i32):
+            for i in range(rows):
+                largest, total = a[i, 0], 0.0
+                for j in range(1, columns):
+                    largest = qd.max(largest, a[i, j])
+                for j in range(columns):
+                    power = qd.exp(a[i, j] - largest)
+                    b[i, j] = power
+                    total += power
+                for j in range(columns):
+                    b[i, j] = b[i, j] / total
+
+        return lambda: normalize(a, b, rows, columns), b
+
+    @case
     def divergent_loop():
         n = size(1 << 24, 1 << 10)
         x, y = make(qd.f32, n, generator.random(n, np.float32) * 3 - 2), make(qd.i32, n)
@@ -394,6 +435,15 @@ def make_cuda_cases(np):
         b = cupy.zeros_like(a)
         return start("diffuse", ((n + 31) // 32, (n + 3) // 4, n), (32, 4), a, b, np.float64(0.1), n), b
 
+    def nested_stencil():
+        return stencil_3d_f64()
+
+    def softmax_of_rows():
+        rows, columns = 1 << 15, 1024
+        a = cupy.asarray(generator.random((rows, columns), np.float32))
+        b = cupy.zeros_like(a)
+        return start("normalize", *flat(rows * 32), a, b, rows, columns), b
+
     def divergent_loop():
         n = 1 << 24
         x, y = cupy.asarray(generator.random(n, np.float32) * 3 - 2), cupy.zeros(n, cupy.int32)
@@ -457,6 +507,8 @@ NAMES = (
     "matrix_product",
     "transposition",
     "stencil_3d_f64",
+    "nested_stencil",
+    "softmax_of_rows",
     "divergent_loop",
     "scatter",
     "gather",

@@ -40,9 +40,12 @@ struct AssumeUnaliasedPass : impl::AssumeUnaliasedBase<AssumeUnaliasedPass> {
     });
     if (arrays.size() < 2) return;
     Builder builder(&getContext());
-    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+    for (KernelOp kernel : getOperation().getOps<KernelOp>()) {
+      if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>(kUnaliased))
+        unaliased.insert(known.asArrayRef().begin(), known.asArrayRef().end());
       if (!unaliased.empty() && !kernel->hasAttr(kDerivative))
         kernel->setAttr(kUnaliased, builder.getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
+    }
   }
 };
 

@@ -3,14 +3,19 @@
 // In:   a parallel loop, and the serial loop in its body, whose iterations the caller has found to be independent.
 // Out:  one parallel loop. Its innermost axis is that of the serial loop: lanes along it reach neighboring elements of a row, where lanes
 //       along the outer axis would reach elements of different rows.
-// Here: widen_serial_loops.cpp decides for which loops; what stands before the inner loop moves into the body, and LLVM hoists it again.
+// Here: widen_serial_loops.cpp calls it for processors, where LLVM hoists again what stands before the inner loop. On grids each thread
+//       repeats that, so it has to be short; the pass for them is at the end of this file.
 #include "passes/merge_nested_loops.h"
 
 #include "ir/attributes.h"
-#include "ir/call_graph.h"
 #include "ir/memory.h"
+#include "passes/row_loops.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SetOperations.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace qd::ir;
@@ -51,7 +56,9 @@ static bool isRepeatable(Operation *op, ForOp outer) {
   return findBase(load.getRef()).getDefiningOp<LocalOp>() != nullptr;
 }
 
-ForOp findMergeableLoop(ForOp around, ForOp outermost) {
+/// The only loop in the body of `around`, which is `outermost` or inside it, if the rest of the body may run once more for each of its
+/// iterations and its bounds may be computed before `outermost`; null otherwise.
+static ForOp findMergeableLoop(ForOp around, ForOp outermost) {
   ForOp inner;
   for (Operation &op : around.getBody().front().without_terminator()) {
     if (auto loop = dyn_cast<ForOp>(op); loop && !inner)
@@ -64,17 +71,31 @@ ForOp findMergeableLoop(ForOp around, ForOp outermost) {
   return areHoistable(inner.getLower()) && areHoistable(inner.getUpper()) ? inner : ForOp();
 }
 
+/// Whether an index is that of a loop's last axis plus a constant.
+static bool isIndexOf(ForOp loop, Value value) {
+  while (std::optional<ConstantSum> sum = splitConstant(value)) value = sum->rest;
+  return value == loop.getBody().getArguments().back();
+}
+
 bool hasTransposedAccess(ForOp inner, ForOp outer) {
-  auto isIndex = [](Value value, ForOp loop) {
-    while (std::optional<ConstantSum> sum = splitConstant(value)) value = sum->rest;
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument && argument.getOwner() == &loop.getBody().front() && argument.getArgNumber() + 1 == loop.getRank();
-  };
   return containsOp(inner, [&](Operation *op) {
     auto element = dyn_cast<ElementOp>(op);
-    return element && element.getIndices().size() > 1 && isIndex(element.getIndices().back(), outer) &&
-           llvm::any_of(element.getIndices().drop_back(), [&](Value index) { return isIndex(index, inner); });
+    return element && element.getIndices().size() > 1 && isIndexOf(outer, element.getIndices().back()) &&
+           llvm::any_of(element.getIndices().drop_back(), [&](Value index) { return isIndexOf(inner, index); });
   });
+}
+
+/// Whether most elements with the indices of two loops have that of the inner one first, so that threads along the outer loop are nearer to
+/// each other. If there are some of both kinds, tiles serve both.
+static bool isTransposed(ForOp inner, ForOp outer) {
+  int64_t balance = 0;
+  inner.getBody().walk([&](ElementOp element) {
+    OperandRange indices = element.getIndices();
+    auto own = llvm::find_if(indices, [&](Value index) { return isIndexOf(inner, index); });
+    auto others = llvm::find_if(indices, [&](Value index) { return isIndexOf(outer, index); });
+    if (own != indices.end() && others != indices.end()) balance += own < others ? 1 : -1;
+  });
+  return balance > 0;
 }
 
 /// Whether a value is computed from an index of the loop and nothing that is read.
@@ -84,15 +105,20 @@ static bool isOfIndices(Value value, ForOp loop) {
   return loop->isAncestor(op) && isPure(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return isOfIndices(operand, loop); });
 }
 
-bool updatesOwnElements(ForOp inner, ForOp outer) {
+bool updatesElementOf(ForOp loop, AtomicOp atomic) {
+  ElementOp element = findElement(atomic.getRef());
+  return element && llvm::any_of(element.getIndices(), [&](Value index) { return isOfIndices(index, loop); });
+}
+
+static bool updatesOwnElements(ForOp inner, ForOp outer) {
   return containsOp(inner, [&](Operation *op) {
     auto atomic = dyn_cast<AtomicOp>(op);
-    ElementOp element = atomic ? findElement(atomic.getRef()) : ElementOp();
-    return element && llvm::any_of(element.getIndices(), [&](Value index) { return isOfIndices(index, outer); });
+    return atomic && updatesElementOf(outer, atomic);
   });
 }
 
-ForOp mergeLoops(ForOp outer, ForOp inner) {
+/// Replaces `outer` by a loop over the axes of both loops.
+static ForOp mergeLoops(ForOp outer, ForOp inner) {
   for (OperandRange bounds : {inner.getLower(), inner.getUpper()})
     for (Value bound : bounds) hoist(bound, outer);
   auto join = [](OperandRange first, OperandRange second) {
@@ -114,5 +140,93 @@ ForOp mergeLoops(ForOp outer, ForOp inner) {
   outer.erase();
   return merged;
 }
+
+/// Whether a loop up to this end is short, as one over the components of a vector: it is unrolled.
+static bool isUnrolled(Value end) {
+  constexpr int64_t kMostUnrolled = 4;
+  return findInteger(end).value_or(kMostUnrolled + 1) <= kMostUnrolled;
+}
+
+ForOp mergeNest(ForOp loop, const IndependentIterations &iterations, const llvm::DenseSet<uint64_t> &aliased,
+                llvm::DenseSet<uint64_t> &written, llvm::function_ref<bool(ForOp, bool)> isWorthwhile) {
+  SmallVector<ForOp> nest;
+  size_t merged = 0;
+  llvm::DenseSet<uint64_t> writtenByAll;
+  for (ForOp around = loop; ForOp inner = findMergeableLoop(around, loop); around = inner) {
+    IndependentIterations::Axes axes = iterations.findAxes(inner, writtenByAll, {{}, /*updates=*/!updatesOwnElements(inner, loop)});
+    bool isAliased = llvm::set_intersects(writtenByAll, aliased);
+    if (isAliased || axes.independent != (1u << inner.getRank()) - 1) break;
+    nest.push_back(inner);
+    unsigned last = inner.getRank() - 1;
+    if (isUnrolled(inner.getUpper()[last]) || !isWorthwhile(inner, axes.neighbors >> last & 1)) continue;
+    merged = nest.size();
+    written = writtenByAll;
+  }
+  for (ForOp inner : ArrayRef(nest).take_front(merged)) loop = mergeLoops(loop, inner);
+  return loop;
+}
+
+#define GEN_PASS_DECL_MERGENESTEDLOOPS
+#define GEN_PASS_DEF_MERGENESTEDLOOPS
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// Merges nests for grids: a thread for each iteration of the inner loop, where one for each of the outer loop could not fill the device
+/// and would reach rows far from those of its neighbors.
+class GridMerger {
+public:
+  GridMerger(ModuleOp module, bool reassociated) : iterations(module), reassociated(reassociated) {
+    module.walk([&](TensorArgumentOp argument) {
+      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
+      if (!argument.getField()) arrays.insert(argument.getOffset());
+    });
+  }
+
+  void run(KernelOp kernel) {
+    visitBlock(kernel.getBody().front());
+    if (!unaliased.empty()) kernel->setAttr(kUnaliased, Builder(kernel.getContext()).getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
+  }
+
+private:
+  void visitBlock(Block &block) {
+    for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>())) {
+      if (!loop.getParallel() || loop.getMaxThreadsAttr() || loop.getBlockDimAttr()) continue;
+      llvm::DenseSet<uint64_t> written;
+      auto isWorthwhile = [&](ForOp inner, bool) { return !isTransposed(inner, loop) && isCheap(inner, loop); };
+      ForOp merged = mergeNest(loop, iterations, aliased, written, isWorthwhile);
+      markRows(merged, iterations, {reassociated, /*onGrid=*/true}, aliased, written);
+      for (uint64_t offset : written)
+        if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
+    }
+  }
+
+  /// Whether the operations of `outer` around the inner loop, which each of its iterations would repeat, are no more than its own.
+  static bool isCheap(ForOp inner, ForOp outer) {
+    auto count = [](ForOp loop) {
+      int64_t operations = 0;
+      loop.getBody().walk([&](Operation *op) { operations += !isa<ConstantOp, LocalOp, ElementOp, YieldOp>(op); });
+      return operations;
+    };
+    return count(outer) <= 2 * count(inner);
+  }
+
+  IndependentIterations iterations;
+  bool reassociated; ///< sums of floats may be taken in another order
+  llvm::DenseSet<uint64_t> aliased, arrays;
+  std::set<int32_t> unaliased;
+};
+
+struct MergeNestedLoopsPass : impl::MergeNestedLoopsBase<MergeNestedLoopsPass> {
+  using MergeNestedLoopsBase::MergeNestedLoopsBase;
+
+  void runOnOperation() override {
+    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+      if (!kernel->hasAttr(kDerivative)) GridMerger(getOperation(), reassociated).run(kernel);
+  }
+};
+
+} // namespace
 
 } // namespace qd::passes

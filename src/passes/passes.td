@@ -44,6 +44,15 @@ def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
 }
 
+def MergeNestedLoops : QdPass<"qd-merge-nested-loops"> {
+  let summary = "for parallel i { for j } => for parallel i, j, if the iterations of j are independent.";
+  let description = [{
+    For grids: a thread for each iteration of both loops. Other loops inside are marked if they are along rows. WidenSerialLoops does the
+    same for processors. Loops with a given number of threads stay as they are.
+  }];
+  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
+}
+
 def AssumeUnaliased : QdPass<"qd-assume-unaliased"> {
   let summary = "kernel => kernel whose written arrays are unaliased.";
   let description = [{
@@ -91,6 +100,15 @@ def DemoteAtomics : QdPass<"qd-demote-atomics"> {
     Applies to serial tasks, to locals of an iteration, and to elements whose indices contain all indices of the parallel loop, each on the
     same axis with the same constant shift in all atomics on that container.
   }];
+}
+
+def DistributeRows : QdPass<"qd-distribute-rows"> {
+  let summary = "for parallel i { for j } => for parallel i, thread { for j = thread, thread + n, … }, for marked loops.";
+  let description = [{
+    For grids: a subgroup of threads takes an iteration of the parallel loop, and each thread a part of every row.
+  }];
+  let options = [Option<"threads", "threads", "int64_t", "32", "Threads of a subgroup">,
+                 Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
 }
 
 def PrivatizeReductions : QdPass<"qd-privatize-reductions"> {

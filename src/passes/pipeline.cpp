@@ -44,7 +44,12 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   // Before tasks: values that only the text of an assertion uses would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // Before tasks are split and privatized: every write is still an access of its own.
-  if (options.specialize) pipeline.addPass(traits.hasGrids ? createAssumeUnaliased() : createWidenSerialLoops({options.reassociate}));
+  if (options.specialize && traits.hasGrids) {
+    pipeline.addPass(createMergeNestedLoops({options.reassociate}));
+    pipeline.addPass(createAssumeUnaliased());
+  } else if (options.specialize) {
+    pipeline.addPass(createWidenSerialLoops({options.reassociate}));
+  }
   // After the user's assertions are stripped, before tasks separate loops from their bounds.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
   if (options.checkNans) pipeline.addPass(createCheckNans());
@@ -58,6 +63,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
 
   // Before reductions: updates that need no atomics need no privatization either.
   pipeline.addPass(createDemoteAtomics());
+  // Then threads can share iterations: which of them owns an element does not show any more.
+  if (options.specialize && traits.hasGrids) pipeline.addPass(createDistributeRows({int64_t(traits.subgroupSize), options.reassociate}));
   if (options.privatize) pipeline.addPass(createPrivatizeReductions());
 
   return pipeline.run(module);

@@ -2,7 +2,8 @@
 //
 // In:   a parallel loop that could not be merged with the loops inside it: there are several, or something stands after them.
 // Out:  kRows on the parallel loop and on the loops inside it whose iterations are to run in lanes, if these do most of the work.
-// Here: widen_serial_loops.cpp calls it; the emitter of tasks (codegen/llvm/cpu) makes a version of the parallel loop for long rows.
+// Here: widen_serial_loops.cpp calls it for processors, where the emitter of tasks (codegen/llvm/cpu) makes a version of the parallel loop
+//       for long rows, and merge_nested_loops.cpp for grids, where distribute_rows.cpp does.
 #include "passes/row_loops.h"
 
 #include "ir/attributes.h"
@@ -73,10 +74,13 @@ namespace {
 
 class RowSearch {
 public:
-  RowSearch(ForOp outer, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<uint64_t> &aliased)
-      : outer(outer), iterations(iterations), reassociated(reassociated), aliased(aliased) {}
+  RowSearch(ForOp outer, const IndependentIterations &iterations, const RowOptions &options, const llvm::DenseSet<uint64_t> &aliased)
+      : outer(outer), iterations(iterations), options(options), aliased(aliased) {}
 
-  bool run() { return visit(outer.getBody(), 1) && !rows.empty() && others <= kWorthwhile * near; }
+  bool run() {
+    if (options.onGrid && !llvm::all_of(outer.getBody().front(), [&](Operation &op) { return isOfAnyThread(&op); })) return false;
+    return visit(outer.getBody(), 1) && !rows.empty() && others <= kWorthwhile * near;
+  }
 
   llvm::SmallVector<ForOp, 4> rows;
   llvm::DenseSet<uint64_t> written;
@@ -111,12 +115,24 @@ private:
     return isShift && isAlong(sum.getLhs(), loop) && !dependsOn(sum.getRhs(), loop);
   }
 
+  /// Whether an operation, with those inside it, means the same if all threads of a subgroup run it and one of them writes.
+  bool isOfAnyThread(Operation *op) {
+    return !containsOp(op, [&](Operation *part) {
+      if (auto atomic = dyn_cast<AtomicOp>(part)) return !atomic.use_empty() || !updatesElementOf(outer, atomic);
+      bool isKnown = isa<LocalOp, LoadOp, StoreOp, ForOp, IfOp, WhileOp, YieldOp, ConditionOp, ContinueOp, BreakOp>(part) ||
+                     (isPure(part) && part->getNumRegions() == 0 && !isOfBlock(part));
+      return !isKnown || part->hasAttr(kVolatile);
+    });
+  }
+
   /// Number of accesses along rows that lanes of the parallel loop would gather.
   int64_t countNeighbors(ForOp loop) {
     int64_t count = 0;
     loop.getBody().walk([&](ElementOp element) {
       OperandRange indices = element.getIndices();
       if (indices.empty() || !isAlong(indices.back(), loop)) return;
+      // Threads read what their neighbors read, if both are at one place of a row.
+      if (options.onGrid && dependsOn(indices.back(), outer)) return;
       count += llvm::any_of(indices, [&](Value index) { return dependsOn(index, outer); });
     });
     return count;
@@ -131,7 +147,7 @@ private:
     if (neighbors == 0 || hasTransposedAccess(loop, outer) || size > kMaxRowSize || containsOp(loop, llvm::IsaPred<CallOp, AssertOp>))
       return false;
     IndependentIterations::Shared shared;
-    for (const LaneReduction &reduction : findLaneReductions(loop, reassociated)) shared.variables.insert(reduction.local);
+    for (const LaneReduction &reduction : findLaneReductions(loop, options.reassociated)) shared.variables.insert(reduction.local);
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own, shared);
     if (!(axes.neighbors & 1) || llvm::set_intersects(own, aliased)) return false;
@@ -164,16 +180,16 @@ private:
 
   ForOp outer;
   const IndependentIterations &iterations;
-  bool reassociated;
+  RowOptions options;
   const llvm::DenseSet<uint64_t> &aliased;
   double near = 0, others = 0; ///< accesses along rows, and operations outside of them, by the loops around them
 };
 
 } // namespace
 
-void markRows(ForOp loop, const IndependentIterations &iterations, bool reassociated, const llvm::DenseSet<uint64_t> &aliased,
+void markRows(ForOp loop, const IndependentIterations &iterations, const RowOptions &options, const llvm::DenseSet<uint64_t> &aliased,
               llvm::DenseSet<uint64_t> &written) {
-  RowSearch search(loop, iterations, reassociated, aliased);
+  RowSearch search(loop, iterations, options, aliased);
   if (!search.run()) return;
   auto mark = UnitAttr::get(loop.getContext());
   for (ForOp row : search.rows) {

@@ -68,30 +68,12 @@ private:
     }
   }
 
-  /// Merges a parallel loop with the loops inside it, up to the innermost one along which lanes reach neighbors.
   void mergeNested(ForOp loop) {
-    SmallVector<ForOp> nest;
-    size_t merged = 0;
-    llvm::DenseSet<uint64_t> written, writtenByMerged;
-    for (ForOp around = loop; ForOp inner = findMergeableLoop(around, loop); around = inner) {
-      IndependentIterations::Axes axes = iterations.findAxes(inner, written, {{}, /*updates=*/!updatesOwnElements(inner, loop)});
-      bool isAliased = llvm::set_intersects(written, aliased);
-      if (isAliased || axes.independent != (1u << inner.getRank()) - 1) break;
-      nest.push_back(inner);
-      unsigned last = inner.getRank() - 1;
-      if (!(axes.neighbors >> last & 1) || hasTransposedAccess(inner, loop) || isUnrolled(inner.getUpper()[last])) continue;
-      merged = nest.size();
-      writtenByMerged = written;
-    }
-    for (ForOp inner : ArrayRef(nest).take_front(merged)) loop = mergeLoops(loop, inner);
-    markRows(loop, iterations, reassociated, aliased, writtenByMerged);
-    requireUnaliased(writtenByMerged);
-  }
-
-  /// Whether a loop up to this end is short, as one over the components of a vector: it is unrolled.
-  static bool isUnrolled(Value end) {
-    constexpr int64_t kMostUnrolled = 4;
-    return findInteger(end).value_or(kMostUnrolled + 1) <= kMostUnrolled;
+    llvm::DenseSet<uint64_t> written;
+    auto isWorthwhile = [&](ForOp inner, bool reachesNeighbors) { return reachesNeighbors && !hasTransposedAccess(inner, loop); };
+    ForOp merged = mergeNest(loop, iterations, aliased, written, isWorthwhile);
+    markRows(merged, iterations, {reassociated}, aliased, written);
+    requireUnaliased(written);
   }
 
   void requireUnaliased(const llvm::DenseSet<uint64_t> &written) {

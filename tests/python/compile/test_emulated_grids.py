@@ -758,3 +758,29 @@ def test_several_kernels_are_one_graph_with_branches_and_loops() -> None:
         graph()
     assert set(x.to_numpy()) == {3 * (1 + 3 + 100) + 12 + 24 + 36}
     assert set(y.to_numpy()) == {36}
+
+
+@pytest.mark.parametrize("shape", [(7, 100), (3, 2, 64), (5, 33), (70, 31), (4, 3), (0, 50)])
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64, qd.i64, qd.u8])
+def test_subgroups_share_rows(dtype: Any, shape: tuple[int, ...]) -> None:
+    x, out = qd.ndarray(dtype, shape), qd.ndarray(dtype, (*shape[:-1], 2))
+    values = np.random.default_rng(1).integers(0, 9, shape).astype(x.to_numpy().dtype)
+    x.from_numpy(values)
+
+    @qd.kernel
+    def normalize(x: qd.types.ndarray(), out: qd.types.ndarray(), m: qd.i32) -> None:
+        for row in qd.grouped(qd.ndrange(*[out.shape[axis] for axis in qd.static(range(len(shape) - 1))])):
+            total, largest = qd.cast(0, dtype), qd.cast(0, dtype)
+            for j in range(m):
+                total += x[row, j]
+                largest = max(largest, x[row, j])
+            out[row, 0] = total
+            for j in range(m):
+                x[row, j] = largest - x[row, j]
+            out[row, 1] = x[row, 0] + x[row, m - 1]
+
+    normalize(x, out, shape[-1])
+    left = values.max(axis=-1, keepdims=True, initial=0) - values
+    np.testing.assert_array_equal(x.to_numpy(), left)
+    np.testing.assert_array_equal(out.to_numpy()[..., 0], values.sum(axis=-1, dtype=values.dtype))
+    np.testing.assert_array_equal(out.to_numpy()[..., 1], left[..., 0] + left[..., -1])

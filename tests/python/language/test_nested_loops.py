@@ -133,7 +133,34 @@ for i in range(n):
     s = 0
     for j in range(m):
         s += y[at, j]
-    x[i, 2] = s""".split("\n\n")
+    x[i, 2] = s
+
+for i in range(n):
+    for j in range(m):
+        x[i, j] = y[i, j] + i
+    x[i, 1] = x[i, m - 1] + x[i, 0]
+    x[i, 0] = x[i, 1] * 2
+    for j in range(1, m):
+        x[i, j] += x[i, 0]
+
+for i in range(n):
+    if y[i, 0] > 3:
+        x[i, 0] = 9
+        continue
+    s = x[i, 1]
+    for j in range(m):
+        s |= y[i, j] * 8
+    if s > 16:
+        x[i, 2] = s
+        for j in range(2, m):
+            x[i, j] -= s
+
+for i in range(n):
+    for k in range(z[i] % 4):
+        s = 1
+        for j in range(m - k):
+            s *= 1 - (y[i, j] & 2)
+        x[i, k] += s""".split("\n\n")
 NESTS += ROWS
 HEAD = "n, m = x.shape[0], x.shape[1]\n"
 
@@ -417,8 +444,7 @@ class NestMaker:
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
-def test_random_nests_give_what_python_gives(first):
-    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+def test_random_nests_give_what_python_gives(first, on_every_backend):
     for seed in range(first, first + 20):
         nest = NestMaker(seed).make()
         kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}, z: {ANY}, w: {ANY}):\n{indent(nest)}")["k"]
@@ -428,4 +454,3 @@ def test_random_nests_give_what_python_gives(first):
         run_in_python(nest, "xyzw", expected)
         for ours, theirs in zip(arrays, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=nest)
-    qd.reset()
