@@ -26,6 +26,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.specialize =
       options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
   result.reassociate = options.getBool(Option::fast_math);
+  result.blockSize = options.getInt(Option::default_gpu_block_dim);
   result.verify = options.getBool(Option::verify);
   return result;
 }

@@ -20,20 +20,20 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 50_049, "python": 18_760}
+TOTALS = {"src": 50_084, "python": 18_759}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 422,  # files directly in src
+    "src": 423,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_286,
     "src/bindings": 672,
     "src/codegen": 8_188,
     "src/devlib": 1_359,
-    "src/frontend": 10_751,
-    "src/ir": 939,
+    "src/frontend": 10_757,
+    "src/ir": 940,
     "src/launch": 7_326,
     "src/layout": 143,
-    "src/passes": 6_413,
+    "src/passes": 6_440,
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,
@@ -50,10 +50,10 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_716,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_230,
+    "python/quadrants/interpreter": 3_237,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
-    "python/quadrants/simt": 619,
+    "python/quadrants/simt": 611,
     "python/quadrants/types": 62,
     "python/quadrants/_viz": 619,
     "python/quadrants/_command": 210,

@@ -69,6 +69,9 @@ inline constexpr llvm::StringLiteral kResidentBlocks = "qd.resident_blocks";
 /// time.
 inline constexpr llvm::StringLiteral kMaxRegisters = "qd.max_registers", kGridSize = "qd.grid_size", kPersistent = "qd.persistent";
 
+/// On a qd.block: the number of threads that a block has to have, an i32. Only up to qd-check-barriers.
+inline constexpr llvm::StringLiteral kRequired = "qd.required";
+
 /// On a parallel qd.for: the largest number of iterations that it can have, an i64.
 inline constexpr llvm::StringLiteral kMostIterations = "qd.most_iterations";
 

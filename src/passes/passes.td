@@ -27,6 +27,8 @@ def DifferentiateForward : QdPass<"qd-differentiate-forward"> {
 
 def CheckBarriers : QdPass<"qd-check-barriers"> {
   let summary = "if (thread < 10) { barrier } => error: the other threads of the block never reach the barrier.";
+  let description = "Loops whose blocks have another number of threads than an operation requires are errors, too.";
+  let options = [Option<"block", "block", "int64_t", "128", "Threads of a block where the loop does not say">];
 }
 
 def StripAsserts : QdPass<"qd-strip-asserts"> {

@@ -40,7 +40,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   }
 
   // While conditions are those of the source.
-  pipeline.addPass(createCheckBarriers());
+  pipeline.addPass(createCheckBarriers({traits.hasGrids ? options.blockSize : 128}));
   // Before tasks: values that only the text of an assertion uses would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // Before tasks are split and privatized: every write is still an access of its own.

@@ -117,6 +117,13 @@ class Accesses:
         if name in ("append", "length", "deactivate"):
             if (listed := _list_of(self.tensor(base))) is not None:
                 return _ListAt(listed, []).method(self, name)
+        if (
+            name in ("dtype", "element_shape", "n", "m")
+            and isinstance(base, Tensor)
+            and not isinstance(base.owner, host_objects.CONTAINERS)
+        ):
+            item = np.empty(base.data.shape[len(base.shape) :], base.data.dtype)  # an element of an array of another library
+            base = Vec(item) if item.ndim else item
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
             return part if part is not None else intrinsics.vector_attribute(self, base, name)

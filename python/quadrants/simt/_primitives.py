@@ -18,30 +18,23 @@ thread_idx = _primitive("block.thread_idx", "The number of the thread in its blo
 global_thread_idx = _primitive("block.global_thread_idx", "The number of the thread in the launch of its loop, i32.")
 block_idx = _primitive("block.block_idx", "The number of the block in the launch of its loop, i32.")
 block_dim = _primitive("block.block_dim", "The number of threads of a block, i32: the loop's `block_dim`.")
+require_block = _primitive("require_block", "Requires so many threads in the blocks of the loop.", "threads")
 num_blocks = _primitive("block.num_blocks", "The number of blocks in the launch of the loop, i32.")
 SharedArray = _primitive(
     "block.SharedArray", "SharedArray(shape, dtype): an uninitialized array that the threads of a block share. `shape`: an int or a tuple "
     "of ints; `dtype`: a scalar, vector or matrix type.", "shape dtype",
 )  # fmt: skip
-copy_async = _primitive(
-    "block.copy_async", "Copies an element of a container to one of a shared array; see `wait_copies`.", "target source"
-)
+copy_async = _primitive("block.copy_async", "Copies an element to one of a shared array; see `wait_copies`.", "target source")
 wait_copies = _primitive("block.wait_copies", "Waits for all copies that the thread began with `copy_async`.")
 exchange_array = _primitive("exchange_array", "The array by which threads of a block exchange values of a type.", "dtype")
 group_sync = _primitive("subgroup.sync", "Waits for the threads of the subgroup and makes their stores visible.", "lanes?")
 group_mem_fence = _primitive("subgroup.mem_fence", "Orders memory accesses before it and after it, as seen by the threads of the subgroup.")
 shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value of another lane.", "value lane lanes?")
-reshuffle = _primitive(
-    "reshuffle", "The result of `shuffle` for the value of the previous shuffle, without another wait.", "value lane lanes?"
-)
+reshuffle = _primitive("reshuffle", "`shuffle` of the value of the previous shuffle, without another wait.", "value lane lanes?")
 ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64.", "predicate lanes?")
-active_mask = _primitive(
-    "subgroup.active_mask", "A bit for each lane of the subgroup that calls this function together with this one, u64."
-)
+active_mask = _primitive("subgroup.active_mask", "A bit for each lane that calls this function together with this one, u64.")
 is_word = _primitive("is_word", "Whether the value is an integer of at most 32 bits, which devices combine by one instruction.", "value")
-combine = _primitive(
-    "combine", "The values of so many neighboring lanes combined, on all of them; all must call it.", "value operator lanes"
-)
+combine = _primitive("combine", "The values of so many neighboring lanes, which all call it, combined.", "value operator lanes")
 pin = _primitive("pin", "The value, computed here: operations on shuffled values are not moved to their use.", "value")
 grid_mem_fence = _primitive("grid.mem_fence", "Orders memory accesses before it and after it, as seen by all threads.")
 grid_sync = _primitive("grid.sync", "Waits for all threads of all blocks and makes their stores visible. All blocks run concurrently.")

@@ -3,6 +3,7 @@
 A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread each; `n` must divide the number of iterations.
 Functions with `block_dim` require the same number, a compile-time multiple of the subgroup size, and calls by all threads of the block.
 """
+# ruff: noqa: F401, F811 (the module offers what is imported here, and parameters have such names, too)
 
 import operator
 
@@ -10,6 +11,7 @@ import quadrants as qd
 
 from .._base import device as _device
 from .._base.compat import warn_deprecated
+from .._base.namespaces import list_public as _list_public
 from .._language.fold_operators import BY_NAME as _OPERATORS
 from .._language.func import specialize
 from . import _primitives
@@ -18,13 +20,6 @@ from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
 from ._primitives import group_sync as subgroup_sync
 from .subgroup import _reduce_all, _scan, ballot, invocation_id, lanemask_lt
-
-__all__ = [
-    "SharedArray", "block_dim", "block_idx", "copy_async", "global_thread_idx", "wait_copies", "mem_fence", "mem_sync", "num_blocks",
-    "radix_rank_match_atomic_or", "sync", "sync_all_nonzero", "sync_any_nonzero", "sync_count_nonzero", "thread_idx",
-    *(f"{kind}{name}" for kind in ("reduce", "reduce_all") for name in ("", "_add", "_min", "_max")),
-    *(f"{kind}_{name}" for kind in ("inclusive", "exclusive") for name in ("scan", "add", "min", "max")),
-]  # fmt: skip
 
 
 @qd.func
@@ -67,6 +62,7 @@ def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.templat
     type.
     """
     qd.static(_primitives.check_block(block_dim))
+    _primitives.require_block(block_dim)
     result = qd.cast(value, dtype)
     if qd.static(op in _primitives.COMBINED):
         result = _reduce_all(result, None, op)
@@ -104,6 +100,7 @@ def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.tem
 def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
     """Return the values of the threads up to this one, combined with the func `op(a, b)` in their order; `dtype` is their data type."""
     qd.static(_primitives.check_block(block_dim))
+    _primitives.require_block(block_dim)
     result = _scan(qd.cast(value, dtype), _device.LOG2_SUBGROUP_SIZE, op)
     if qd.static(block_dim > _device.SUBGROUP_SIZE):
         parts = SharedArray((block_dim // _device.SUBGROUP_SIZE,), dtype)
@@ -165,6 +162,7 @@ def radix_rank_match_atomic_or(
     `key` is a u32. `block_dim` is 2**radix_bits.
     """
     qd.static(_primitives.check_block(block_dim))
+    _primitives.require_block(block_dim)
     qd.static(_primitives.check_digits(block_dim, radix_bits, num_bits))
     # A row of counts for each subgroup, or for several that have 32 lanes together and take turns: small devices have no memory for more.
     team = qd.static(max(_device.SUBGROUP_SIZE, min(block_dim, 32)))
@@ -206,4 +204,5 @@ def radix_rank_match_atomic_or(
     return rank
 
 
+__all__ = _list_public(globals(), *"ballot invocation_id lanemask_lt operator specialize subgroup_sync warn_deprecated".split())
 __dir__ = __all__.copy

@@ -121,6 +121,11 @@ Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::S
     create<ir::FenceOp>(/*block=*/!name.starts_with("grid"));
     return nothing();
   }
+  if (name == "require_block") {
+    auto threads = nb::cast<int32_t>(bindAll()[0].getObject());
+    create<ir::BlockOp>(session.types.i32, /*size=*/true, /*count=*/false)->setAttr(ir::kRequired, builder.getI32IntegerAttr(threads));
+    return makeObject(nb::none());
+  }
   if (name == "largest" || name == "smallest") return limitOf(bindAll()[0], name == "largest");
   if (!nesting.isInsideParallel && context.isInKernel()) fail(error::kSyntax, shown + "() is only valid within loops that run in parallel");
   if (name.ends_with(".sync")) {

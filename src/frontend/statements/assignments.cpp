@@ -234,8 +234,9 @@ void Assignments::augment(const Operand &place, BinaryKind kind, const Operand &
   auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(type);
   if ((ir::getOpInfo(kind).operand == ir::OperandClass::Integer && isFloat) ||
       (shape && (!placeShape || placeShape.getShape() != shape.getShape())))
-    fail(error::kType,
-         "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");
+    fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(type) + "' and '" +
+                           ir::describe(operand.getType()) + "'" +
+                           (ir::getOpInfo(kind).operand == ir::OperandClass::Integer ? "; it requires integer operands" : ""));
   const Operand &first = !components ? place : components->places.empty() ? components->whole : components->places[0];
   auto *whole = first.find<Place>();
   if (atomic && whole && (whole->isElement || (whole->isKernelVariable && nesting.isInsideParallel)))

@@ -1,9 +1,11 @@
 // check_barriers.cpp: refuse barriers that some threads of a block never reach
 //
 // In:   the frontend's IR.
-// Out:  an error at each block barrier in a branch or loop whose condition or bounds differ between the threads of the first block.
+// Out:  an error at each block barrier in a branch or loop whose condition or bounds differ between the threads of the first block, and at
+//       each operation that requires blocks of another size.
 // Here: a value is computed for each thread of that block if it depends on constants and the thread's number only; what is not known, such
 //       as a value from memory, is never an error.
+#include "ir/attributes.h"
 #include "ir/call_graph.h"
 #include "ir/dialect.h"
 
@@ -15,6 +17,7 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
+#define GEN_PASS_DECL_CHECKBARRIERS
 #define GEN_PASS_DEF_CHECKBARRIERS
 #include "passes/passes.h.inc"
 
@@ -136,8 +139,33 @@ bool isDivergent(ForOp loop, ValueRange values) {
 }
 
 struct CheckBarriersPass : impl::CheckBarriersBase<CheckBarriersPass> {
+  using Base = impl::CheckBarriersBase<CheckBarriersPass>;
+  using Base::Base;
+
+  /// Reports the first operation of a loop that needs blocks of another size.
+  void checkBlocks(ForOp loop, const CallGraph &calls) {
+    int64_t size = loop.getBlockDim() ? int64_t(*loop.getBlockDim()) : int64_t(block);
+    auto differs = [size](Operation *op) {
+      auto required = op->getAttrOfType<IntegerAttr>(kRequired);
+      return required && required.getInt() != size;
+    };
+    loop.walk([&](Operation *op) {
+      FuncOp callee = calls.lookup(op);
+      if (!differs(op) && !(callee && calls.contains(callee.getBody(), differs))) return WalkResult::advance();
+      op->emitError() << "block_dim must be a positive multiple of subgroup size, and the same as that of the loop, " << size;
+      signalPassFailure();
+      return WalkResult::interrupt();
+    });
+  }
+
   void runOnOperation() override {
     const CallGraph calls(getOperation());
+    getOperation().walk([&](ForOp loop) {
+      if (loop.getParallel()) checkBlocks(loop, calls);
+    });
+    getOperation().walk([](BlockOp op) {
+      if (op->hasAttr(kRequired)) op.erase();
+    });
     auto waits = [](Operation *op) {
       auto barrier = dyn_cast<BarrierOp>(op);
       return barrier && !barrier.getGroup();

@@ -74,6 +74,9 @@ def translate(text: str) -> str:
     for count, name in ((2, "pair"), (4, "four")):
         text = re.sub(rf'asm sideeffect "red[^"]*\.v{count}\.f32[^"]*", "[^"]*"', f"@emulated_add_{name}", text)
         text += f"declare void @emulated_add_{name}(ptr{', float' * count})\n"
+    # Several routines of LLVM's have one stand-in.
+    declared = {re.search(r"@(\w+)", line)[1]: line for line in text.splitlines() if line.startswith("declare")}
+    text = re.sub(r"^declare .*\n?", "", text, flags=re.MULTILINE) + "\n".join(declared.values()) + "\n"
     return re.sub(r"@(qd_task_\d+)\b", r"@thread_of_\1", text)
 
 

@@ -334,3 +334,17 @@ def test_any_byte_but_0_is_true(library, arch):
     assert np.asarray(y).view(np.uint8).tolist() == (numbers != 0).astype(np.uint8).tolist()
     assert v.to_numpy().astype(np.int32).tolist() == [[int(n != 0), int(n == 0)] for n in numbers]
     assert bool(qd.from_dlpack(numbers.view(bool))[2]) is True
+
+
+@pytest.mark.parametrize("arch", [qd.cpu, qd.python])
+def test_elements_of_arrays_of_other_libraries(arch):
+    qd.init(arch=arch, offline_cache=False)
+
+    @qd.kernel
+    def describe(a: qd.types.ndarray(element_dim=2), b: qd.types.ndarray(), found: qd.types.ndarray()):
+        found[0], found[1], found[2], found[3] = a.n, a.m, len(a.element_shape), len(b.element_shape)
+        found[4] = qd.i32(qd.static(a.dtype == qd.f64 and b.dtype == qd.i16))
+
+    found = np.zeros(5, np.int32)
+    describe(np.zeros((2, 3, 4)), np.zeros(0, np.int16), found)
+    assert found.tolist() == [3, 4, 2, 0, 1]

@@ -450,12 +450,24 @@ def compile_in_block(body, loop="qd.loop_config(block_dim=32)\n    for i in rang
         ("s = qd.simt.block.SharedArray('4', qd.f32)", "shape must be an integer or a tuple of integers, but got"),
         ("s = qd.simt.block.SharedArray(4, 'f32')", "Invalid data type"),
         ("qd.simt.block.reduce_add(i, 33, qd.i32)", "block_dim must be a positive multiple of subgroup size"),
+        (
+            "qd.simt.block.reduce_add(i, 64, qd.i32)",
+            "block_dim must be a positive multiple of subgroup size, and the same as that of the loop, 32",
+        ),
+        ("x = qd.simt.block.inclusive_min(i, 96, qd.i32)", "the same as that of the loop, 32"),
+        ("x = qd.simt.block.exclusive_add(i, 128, qd.i32)", "the same as that of the loop, 32"),
         ("qd.simt.subgroup.reduce_add_tiled(i, 7)", "log2_size must be an integer in"),
     ],
 )
 def test_misuse_is_refused(body, text):
     with pytest.raises(qd.QuadrantsCompilationError, match=text):
         compile_in_block(body)
+
+
+def test_loops_without_a_size_have_blocks_of_128():
+    compile_in_block("qd.simt.block.reduce_add(i, 128, qd.i32)", "for i in range(256):")
+    with pytest.raises(qd.QuadrantsCompilationError, match="the same as that of the loop, 128"):
+        compile_in_block("qd.simt.block.reduce_add(i, 64, qd.i32)", "for i in range(256):")
 
 
 def test_threads_are_those_of_parallel_loops():
