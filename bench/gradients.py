@@ -2,7 +2,7 @@
 
     python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
 
-Each line has the figure and its limit. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient alternate, and
+Each line has the figure and its limit. A stencil adds to the gradients of neighbors. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient alternate, and
 the best times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
 relative to its kernel, without the disk cache, for the pointwise kernel and the loop.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +65,18 @@ def make_kernels(x: Any, loss: Any, steps: Any) -> dict[str, tuple[Callable[...,
                 k += 1
             loss[None] += v
 
+    side = math.isqrt(x.shape[0])
+    cells = qd.field(qd.f32, shape=(side, side), needs_grad=True)
+
+    @qd.kernel
+    def stencil():
+        for i in range(1, side - 1):
+            for j in range(1, side - 1):
+                r = cells[i + 1, j] + cells[i - 1, j] + cells[i, j + 1] + cells[i, j - 1] - 4.0 * cells[i, j]
+                loss[None] += r * r
+
     return {
+        "stencil in nested loops": (stencil, (), 10.0),
         "pointwise": (pointwise, (), 2.0),
         f"{STEPS} constant steps": (constant, (), 3.5),
         "bound as an argument": (argument, (STEPS,), 3.5),

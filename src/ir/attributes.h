@@ -54,6 +54,9 @@ inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 /// On a qd.for inside a parallel one: its iterations may run in lanes, which reach neighbors. On the parallel one: such loops do its work.
 inline constexpr llvm::StringLiteral kRows = "qd.rows";
 
+/// On a row, beside kRows: it is a part of one, with others before or behind it.
+inline constexpr llvm::StringLiteral kPartOfRow = "qd.part_of_row";
+
 /// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";
 

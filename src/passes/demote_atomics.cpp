@@ -94,23 +94,23 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
   }
 }
 
-/// For each loop index, the axis of the element that it selects and its shift. Equal elements with equal patterns belong to one iteration.
-/// Empty if an index of the loop is missing.
-using Pattern = SmallVector<std::pair<unsigned, int64_t>, 4>;
+} // namespace
 
-Pattern findPattern(ElementOp element, Block *body) {
-  Pattern pattern(body->getNumArguments(), {~0u, 0});
+IndexPattern findPattern(ElementOp element, Block *body) {
+  IndexPattern pattern(body->getNumArguments(), {~0u, 0});
   for (auto [axis, index] : llvm::enumerate(element.getIndices()))
     if (auto shifted = matchShiftedIndex(index, body)) pattern[shifted->index.getArgNumber()] = {unsigned(axis), shifted->shift};
   if (llvm::any_of(pattern, [](auto place) { return place.first == ~0u; })) pattern.clear();
   return pattern;
 }
 
+namespace {
+
 template <typename Op> bool belongToOneIteration(const SmallVector<Op, 2> &atomics, Block *body) {
-  Pattern first;
+  IndexPattern first;
   for (Op atomic : atomics) {
     ElementOp element = findElement(atomic.getRef());
-    Pattern pattern = element ? findPattern(element, body) : Pattern();
+    IndexPattern pattern = element ? findPattern(element, body) : IndexPattern();
     if (pattern.empty() || (!first.empty() && pattern != first)) return false;
     first = pattern;
   }

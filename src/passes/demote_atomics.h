@@ -15,4 +15,10 @@ void demoteOwnAtomics(mlir::ModuleOp module);
 /// `containers`: offsets of the containers to which this is restricted; null: all containers.
 void demoteOwnUpdates(mlir::ModuleOp module, const llvm::DenseSet<uint32_t> *containers = nullptr);
 
+/// For each index of a loop, the axis of an element that it selects, and the constant that is added to it.
+using IndexPattern = std::vector<std::pair<unsigned, int64_t>>;
+
+/// Elements with equal patterns are equal in one iteration of the loop only. Empty if an index of the loop is missing.
+IndexPattern findPattern(ir::ElementOp element, mlir::Block *body);
+
 } // namespace qd::passes

@@ -72,10 +72,15 @@ private:
 
   Value findShortestRow() {
     std::optional<int64_t> known;
-    Value shortest;
+    Value shortest, ofParts;
     loop.getBody().walk([&](ForOp row) {
       if (!row->hasAttr(kRows)) return;
       Value lower = row.getLower()[0], upper = row.getUpper()[0];
+      if (row->hasAttr(kPartOfRow)) {
+        Value length = binary(BinaryKind::sub, cast(wide, upper), cast(wide, lower));
+        ofParts = ofParts ? binary(BinaryKind::add, ofParts, length) : length;
+        return;
+      }
       std::optional<int64_t> from = findInteger(lower), to = findInteger(upper);
       if (from && to) {
         known = std::min(known.value_or(INT64_MAX), *to - *from);
@@ -84,6 +89,7 @@ private:
       Value length = binary(BinaryKind::sub, cast(wide, upper), cast(wide, lower));
       shortest = shortest ? binary(BinaryKind::min, shortest, length) : length;
     });
+    if (ofParts) shortest = shortest ? binary(BinaryKind::min, shortest, ofParts) : ofParts;
     if (!known) return shortest;
     return shortest ? binary(BinaryKind::min, shortest, integer(wide, *known)) : integer(wide, *known);
   }

@@ -62,6 +62,21 @@ public:
     return axes;
   }
 
+  Value findPivot(DenseSet<uint64_t> &writtenTensors) {
+    takesPivots = true;
+    if (!(run(writtenTensors).neighbors & 1)) return {};
+    Value pivot;
+    for (auto [root, element] : fixed) {
+      if (!written.contains(root)) continue;
+      Value index = element.getIndices()[llvm::countr_zero(positions.find(root)->second[0])];
+      auto isLoad = [](Operation *user) { return isa<LoadOp>(user); };
+      if (loop.getBody().isAncestor(index.getParentRegion()) || (pivot && pivot != index) || !llvm::all_of(element->getUsers(), isLoad))
+        return {};
+      pivot = index;
+    }
+    return pivot;
+  }
+
 private:
   /// Whether the axis counts up from a non-negative constant, so that different loop indices select different elements.
   bool countsUp(unsigned axis) {
@@ -150,6 +165,10 @@ private:
     Positions here(loop.getRank(), 0);
     for (auto [position, index] : llvm::enumerate(element.getIndices()))
       if (int own = findOwnIndex(index, given); own >= 0 && position < 32) here[size_t(own)] |= 1u << position;
+    if (takesPivots && here[0] == 0) {
+      fixed.emplace_back(root, element);
+      return true;
+    }
     auto [known, isNew] = positions.try_emplace(root, here);
     if (!isNew)
       for (auto [all, one] : llvm::zip(known->second, here)) all &= one;
@@ -202,6 +221,8 @@ private:
   ForOp loop;
   const CallGraph &calls;
   const IndependentIterations::Shared &shared;
+  bool takesPivots = false;
+  SmallVector<std::pair<Root, ElementOp>, 2> fixed; ///< elements without an index of the loop, which pivots may select
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
   DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes
@@ -219,6 +240,10 @@ private:
 
 IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written, const Shared &shared) const {
   return LoopScan(loop, calls, shared).run(written);
+}
+
+Value IndependentIterations::findPivot(ForOp loop, DenseSet<uint64_t> &written, const Shared &shared) const {
+  return loop.getRank() == 1 ? LoopScan(loop, calls, shared).findPivot(written) : Value();
 }
 
 } // namespace qd::passes

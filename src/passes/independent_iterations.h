@@ -23,6 +23,10 @@ public:
   /// The result holds if the containers in `written` are unaliased. The set gets their offsets in the argument block.
   Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written, const Shared &shared) const;
   Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written) const { return findAxes(loop, written, Shared()); }
+  /// For a loop over one axis: the one index whose elements all iterations read, although the loop writes them, as `k` in
+  /// `x[i, j] = min(x[i, j], x[i, k] + x[k, j])`. The iterations before it are independent, and so are those behind it. Null if there is
+  /// none.
+  mlir::Value findPivot(ir::ForOp loop, llvm::DenseSet<uint64_t> &written, const Shared &shared) const;
 
 private:
   ir::CallGraph calls;

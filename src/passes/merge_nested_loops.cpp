@@ -172,11 +172,12 @@ ForOp mergeNest(ForOp loop, const IndependentIterations &iterations, const llvm:
 
 namespace {
 
-/// Merges nests for grids: a thread for each iteration of the inner loop, where one for each of the outer loop could not fill the device
-/// and would reach rows far from those of its neighbors.
-class GridMerger {
+/// Merges the nests of a kernel. On grids: a thread for each iteration of the inner loop, where one for each of the outer loop could not
+/// fill the device and would reach rows far from those of its neighbors. Before a kernel is differentiated: the derivative has no loop then
+/// whose values it would have to keep.
+class NestMerger {
 public:
-  GridMerger(ModuleOp module, bool reassociated) : iterations(module), reassociated(reassociated) {
+  NestMerger(ModuleOp module, const MergeNestedLoopsOptions &options) : iterations(module), options(options) {
     module.walk([&](TensorArgumentOp argument) {
       if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
       if (!argument.getField()) arrays.insert(argument.getOffset());
@@ -194,9 +195,11 @@ private:
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>())) {
       if (!loop.getParallel() || loop.getMaxThreadsAttr() || loop.getBlockDimAttr()) continue;
       llvm::DenseSet<uint64_t> written;
-      auto isWorthwhile = [&](ForOp inner, bool) { return !isTransposed(inner, loop) && isCheap(inner, loop); };
+      auto isWorthwhile = [&](ForOp inner, bool) {
+        return !isTransposed(inner, loop) && isCheap(inner, loop) && (!options.ofOwnElements || readsOwnElements(inner, loop));
+      };
       ForOp merged = mergeNest(loop, iterations, aliased, written, isWorthwhile);
-      markRows(merged, iterations, {reassociated, /*onGrid=*/true}, aliased, written);
+      if (!options.beforeDerivatives) markRows(merged, iterations, {options.reassociated, /*onGrid=*/true}, aliased, written);
       for (uint64_t offset : written)
         if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
     }
@@ -212,8 +215,20 @@ private:
     return count(outer) <= 2 * count(inner);
   }
 
+  /// Whether each place where the loops read a float reads another one in each iteration: then no two iterations add to the same gradient
+  /// at once (split_updates.cpp).
+  static bool readsOwnElements(ForOp inner, ForOp outer) {
+    return !containsOp(outer, [&](Operation *op) {
+      auto load = dyn_cast<LoadOp>(op);
+      if (!load || !isa<FloatType>(getScalar(load.getType())) || findBase(load.getRef()).getDefiningOp<LocalOp>()) return false;
+      ElementOp element = findElement(load.getRef());
+      auto selects = [&](ForOp loop) { return llvm::any_of(element.getIndices(), [&](Value index) { return isIndexOf(loop, index); }); };
+      return !element || !selects(inner) || !selects(outer);
+    });
+  }
+
   IndependentIterations iterations;
-  bool reassociated; ///< sums of floats may be taken in another order
+  MergeNestedLoopsOptions options;
   llvm::DenseSet<uint64_t> aliased, arrays;
   std::set<int32_t> unaliased;
 };
@@ -223,7 +238,8 @@ struct MergeNestedLoopsPass : impl::MergeNestedLoopsBase<MergeNestedLoopsPass> {
 
   void runOnOperation() override {
     for (KernelOp kernel : getOperation().getOps<KernelOp>())
-      if (!kernel->hasAttr(kDerivative)) GridMerger(getOperation(), reassociated).run(kernel);
+      if (kernel->hasAttr(kDerivative) == beforeDerivatives)
+        NestMerger(getOperation(), {reassociated, beforeDerivatives, ofOwnElements}).run(kernel);
   }
 };
 

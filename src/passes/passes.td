@@ -52,7 +52,16 @@ def MergeNestedLoops : QdPass<"qd-merge-nested-loops"> {
     For grids: a thread for each iteration of both loops. Other loops inside are marked if they are along rows. WidenSerialLoops does the
     same for processors. Loops with a given number of threads stay as they are.
   }];
-  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
+  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">,
+                 Option<"beforeDerivatives", "before-derivatives", "bool", "false", "Change kernels that will be differentiated, and no others">,
+                 Option<"ofOwnElements", "of-own-elements", "bool", "false", "Merge only if no two iterations read the same float">];
+}
+
+def SplitUpdates : QdPass<"qd-split-updates"> {
+  let summary = "for i { x[i] += a; x[i + 1] += b } => for i { x[i + 1] += b }; for i { x[i] += a }, for processors.";
+  let description = [{
+    No two iterations of each loop update the same element then, so that no update needs to be atomic.
+  }];
 }
 
 def AssumeUnaliased : QdPass<"qd-assume-unaliased"> {

@@ -32,6 +32,9 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
 
   // First: a derived kernel is compiled like any other.
   llvm::StringRef derivative = findDerivative(module);
+  // Parallel loops stay parallel, and need no checkpoints. On a processor, additions to shared gradients would cost more than that saves.
+  if (options.specialize && !derivative.empty())
+    pipeline.addPass(createMergeNestedLoops({options.reassociate, /*beforeDerivatives=*/true, /*ofOwnElements=*/!traits.hasGrids}));
   if (derivative == "forward") pipeline.addPass(createDifferentiateForward());
   if (!derivative.empty() && derivative != "forward") {
     pipeline.addPass(createNormalizeExits());
@@ -49,6 +52,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
     pipeline.addPass(createAssumeUnaliased());
   } else if (options.specialize) {
     pipeline.addPass(createWidenSerialLoops({options.reassociate}));
+    pipeline.addPass(createSplitUpdates());
   }
   // After the user's assertions are stripped, before tasks separate loops from their bounds.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));

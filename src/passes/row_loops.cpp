@@ -82,7 +82,11 @@ public:
     return visit(outer.getBody(), 1) && !rows.empty() && others <= kWorthwhile * near;
   }
 
-  llvm::SmallVector<ForOp, 4> rows;
+  struct Row {
+    ForOp loop;
+    Value pivot; ///< index of an iteration that stands apart; null: there is none
+  };
+  llvm::SmallVector<Row, 4> rows;
   llvm::DenseSet<uint64_t> written;
 
 private:
@@ -150,8 +154,13 @@ private:
     for (const LaneReduction &reduction : findLaneReductions(loop, options.reassociated)) shared.variables.insert(reduction.local);
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own, shared);
-    if (!(axes.neighbors & 1) || llvm::set_intersects(own, aliased)) return false;
-    rows.push_back(loop);
+    Value pivot;
+    if (!(axes.neighbors & 1)) {
+      pivot = iterations.findPivot(loop, own, shared);
+      if (!pivot || pivot.getType() != loop.getBody().getArgument(0).getType() || !isHoistable(pivot, outer)) return false;
+    }
+    if (llvm::set_intersects(own, aliased)) return false;
+    rows.push_back({loop, pivot});
     written.insert(own.begin(), own.end());
     near += weight * double(neighbors);
     return true;
@@ -187,15 +196,41 @@ private:
 
 } // namespace
 
+/// Splits a loop along a row: the iterations before the pivot, that of the pivot, and those behind it.
+static void splitAtPivot(ForOp row, Value pivot, ForOp outer) {
+  OpBuilder before(outer), at(row);
+  Location loc = row.getLoc();
+  Value lower = row.getLower()[0], upper = row.getUpper()[0],
+        one = ConstantOp::create(before, loc, before.getIntegerAttr(pivot.getType(), 1));
+  auto combine = [&](BinaryKind kind, Value left, Value right) { return BinaryOp::create(before, loc, kind, left, right).getResult(); };
+  Value first = combine(BinaryKind::min, upper, combine(BinaryKind::max, lower, pivot));
+  Value next = combine(BinaryKind::max, first, combine(BinaryKind::min, upper, combine(BinaryKind::add, pivot, one)));
+  auto addPart = [&](Value end) {
+    auto part = cast<ForOp>(at.clone(*row));
+    part.getUpperMutable()[0].set(end);
+    return part;
+  };
+  auto mark = UnitAttr::get(row.getContext());
+  addPart(first)->setAttr(kPartOfRow, mark);
+  ForOp own = addPart(next);
+  own.getLowerMutable()[0].set(first);
+  own->removeAttr(kRows);
+  row.getLowerMutable()[0].set(next);
+  row->setAttr(kPartOfRow, mark);
+}
+
 void markRows(ForOp loop, const IndependentIterations &iterations, const RowOptions &options, const llvm::DenseSet<uint64_t> &aliased,
               llvm::DenseSet<uint64_t> &written) {
   RowSearch search(loop, iterations, options, aliased);
   if (!search.run()) return;
   auto mark = UnitAttr::get(loop.getContext());
-  for (ForOp row : search.rows) {
+  for (auto [row, pivot] : search.rows) {
     hoist(row.getLower()[0], loop);
     hoist(row.getUpper()[0], loop);
     row->setAttr(kRows, mark);
+    if (!pivot) continue;
+    hoist(pivot, loop);
+    splitAtPivot(row, pivot, loop);
   }
   loop->setAttr(kRows, mark);
   written.insert(search.written.begin(), search.written.end());

@@ -486,3 +486,35 @@ qd.kernel @updates [] attributes {argument_bytes = 72 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// All iterations read one element that the loop writes: those before it and those behind it are parts of a row.
+// CHECK-LABEL: qd.kernel @pivot
+// CHECK: qd.for parallel {{.*}} attributes {qd.rows}
+// CHECK: qd.for {{.*}} attributes {qd.part_of_row, qd.rows}
+// CHECK: qd.for (%{{.*}}) to (%{{.*}}) : (si32) to (si32) {
+// CHECK: qd.for {{.*}} attributes {qd.part_of_row, qd.rows}
+qd.kernel @pivot [] attributes {argument_bytes = 48 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 32 : si32
+  %k = qd.argument 36 : si32
+  %zero = qd.constant 0 : si32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %fixed = qd.element %x[%i, %k] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      %a = qd.load %fixed : !qd.ref<f32>
+      %above = qd.element %x[%k, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      %b = qd.load %above : !qd.ref<f32>
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      %old = qd.load %to : !qd.ref<f32>
+      %sum = qd.binary add %a, %b : f32, f32 -> f32
+      %new = qd.binary min %old, %sum : f32, f32 -> f32
+      qd.store %new, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

@@ -160,7 +160,37 @@ for i in range(n):
         s = 1
         for j in range(m - k):
             s *= 1 - (y[i, j] & 2)
-        x[i, k] += s""".split("\n\n")
+        x[i, k] += s
+
+for i in range(n):
+    for j in range(m):
+        x[i, j] = min(x[i, j], x[i, 3] + y[i, j])
+
+for i in range(n):
+    middle = m // 2
+    for j in range(1, m):
+        x[i, j] = x[i, j] * 3 + x[i, middle] + x[i, middle] & 63
+
+for i in range(n):
+    s = 0
+    for j in range(m):
+        s += x[i, m - 1]
+        x[i, j] += 1
+        x[i, j] ^= x[i, m - 1]
+    x[i, 0] = s
+
+for i in range(n):
+    for j in range(2, m):
+        x[i, j] += x[i, 1] * x[i, 0]
+
+for i in range(n):
+    for j in range(m - 2):
+        x[i, j] += x[i, m - 1] - x[i, m - 2]
+
+for i in range(n):
+    for j in range(m):
+        x[i, j] += x[i, 4]
+        x[i, 4] = 3""".split("\n\n")
 NESTS += ROWS
 HEAD = "n, m = x.shape[0], x.shape[1]\n"
 
@@ -229,6 +259,61 @@ def test_random_numbers_and_gradients_are_those_of_the_loops_as_written(on_every
     module["y"].grad.fill(1)
     module["k"].grad()
     np.testing.assert_array_equal(module["x"].grad.to_numpy(), 2 * integers(4, 20) * np.arange(4)[:, None])
+
+
+DIFFERENTIATED = [
+    "y[i, j] = x[i, j] * x[i, j] + z[j]",
+    "y[i, j] += x[i, j] * z[i]",
+    "loss[None] += x[i, j] * x[i, j] * z[j]",
+    "for k in range(j % 3):\n    y[i, j] += x[i, k] * x[i, j]",
+    "if x[i, j] > 3:\n    y[i, j] = x[i, j] * z[j]\nelse:\n    loss[None] += x[i, j]",
+    "s = x[i, j]\nfor k in range(2):\n    s = s * x[i, j]\nloss[None] += s",
+    "y[i, j] = x[i + 1, j] - x[i, j + 1] * x[i, j]",
+]
+
+
+@pytest.mark.parametrize("body", DIFFERENTIATED)
+def test_gradients_of_nests_are_those_of_one_loop(body, on_every_backend):
+    n, m = 6, 40
+    gradients = {}
+    for loops in ("for i, j in qd.ndrange(n, m):\n    {}", "for i in range(n):\n    for j in range(m):\n        {}"):
+        indented = body.replace("\n", "\n" + loops.splitlines()[-1].replace("{}", ""))
+        module = define(f"""\
+n, m = {n}, {m}
+x, y = [qd.field(qd.f64, (n + 1, m + 1), needs_grad=True) for _ in range(2)]
+z, loss = qd.field(qd.f64, m, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+@qd.kernel
+def k():
+{indent(loops.format(indented))}
+""")
+        module["x"].from_numpy(integers(n + 1, m + 1).astype(np.float64))
+        module["z"].from_numpy(integers(m).astype(np.float64))
+        module["y"].grad.from_numpy(integers(n + 1, m + 1)[::-1].astype(np.float64).copy())
+        module["loss"].grad[None] = 3
+        module["k"]()
+        module["k"].grad()
+        gradients[loops] = [module[name].grad.to_numpy() for name in "xyz"]
+    for one, nested in zip(*gradients.values(), strict=True):
+        np.testing.assert_allclose(nested, one, rtol=1e-12)
+
+
+def test_gradients_of_nests_over_arrays(on_every_backend):
+    module = define(f"""\
+@qd.kernel
+def k(x: {ANY}, y: {ANY}, loss: {ANY}):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] * x[i, j]
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            loss[0] += y[i, j] * y[i, j]
+""")
+    x, y, loss = (qd.ndarray(qd.f32, shape, needs_grad=True) for shape in ((5, 40), (5, 40), (1,)))
+    x.from_numpy(integers(5, 40).astype(np.float32))
+    with qd.ad.Tape(loss):
+        module["k"](x, y, loss)
+    np.testing.assert_array_equal(x.grad.to_numpy(), 4 * integers(5, 40).astype(np.float32) ** 3)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u4", "i1", "f2"])

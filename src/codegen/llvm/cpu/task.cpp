@@ -140,14 +140,19 @@ void ParallelTask::emit() {
 llvm::Value *ParallelTask::hasLongRows() {
   if (!loop->hasAttr(ir::kRows) || schedule.lanes == 1 || module.options.lanes) return builder.getFalse();
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return builder.getFalse();
-  llvm::Value *areLong = builder.getTrue();
+  llvm::Value *areLong = builder.getTrue(), *ofParts = nullptr;
   loop.getBody().walk([&](ir::ForOp row) {
     if (!row->hasAttr(ir::kRows)) return;
     llvm::Value *length = getAxes(body, row)[0].extent;
+    if (row->hasAttr(ir::kPartOfRow)) {
+      ofParts = ofParts ? builder.CreateAdd(ofParts, length) : length;
+      return;
+    }
     if (isa<llvm::Constant>(length)) return;
     areLong = builder.CreateAnd(areLong, builder.CreateICmpUGE(length, builder.getInt64(uint64_t(passes::kLongRow))));
     longestRow = longestRow ? getUnsignedMax(builder, longestRow, length) : length;
   });
+  if (ofParts) areLong = builder.CreateAnd(areLong, builder.CreateICmpUGE(ofParts, builder.getInt64(uint64_t(passes::kLongRow))));
   return areLong;
 }
 

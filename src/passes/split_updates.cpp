@@ -1,0 +1,182 @@
+// split_updates.cpp: updates of neighboring elements become loops of their own
+//
+// In:   parallel loops at the top level of a kernel, for processors.
+// Out:  `for i: x[i] += a; x[i + 1] += b` becomes `for i: x[i + 1] += b` and `for i: x[i] += a`: two iterations of each loop never update
+//       the same element. What the updates do not need stays in the last loop. The kernel lists the arrays that are assumed unaliased.
+// Here: before tasks are split. demote_atomics.cpp then finds nothing to be atomic, and lanes load and store neighbors at once. Gradients
+// of
+//       stencils are of this kind.
+#include "ir/attributes.h"
+#include "ir/memory.h"
+#include "passes/accesses.h"
+#include "passes/autodiff/remove_dead.h"
+#include "passes/demote_atomics.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DEF_SPLITUPDATES
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// Each loop repeats what its updates need: longer bodies, or more loops, would cost more than atomic operations.
+constexpr int64_t kMaxBody = 200;
+constexpr size_t kMaxLoops = 32;
+
+class UpdateSplitter {
+public:
+  explicit UpdateSplitter(ModuleOp module) : functions(module) {
+    module.walk([&](TensorArgumentOp argument) {
+      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
+      if (!argument.getField()) arrays.insert(argument.getOffset());
+    });
+  }
+
+  /// Whether a loop was split.
+  bool run(KernelOp kernel) {
+    bool isSplit = visitBlock(kernel.getBody().front());
+    if (!isSplit) return false;
+    if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>(kUnaliased))
+      unaliased.insert(known.asArrayRef().begin(), known.asArrayRef().end());
+    if (!unaliased.empty()) kernel->setAttr(kUnaliased, Builder(kernel.getContext()).getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
+    return true;
+  }
+
+private:
+  /// The updates of each loop that is split off.
+  using Parts = llvm::MapVector<IndexPattern, SmallVector<Operation *>, std::map<IndexPattern, unsigned>>;
+
+  bool visitBlock(Block &block) {
+    bool isSplit = false;
+    for (RepeatOp repeat : block.getOps<RepeatOp>()) isSplit |= visitBlock(repeat.getBody().front());
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
+      if (loop.getParallel() && canRepeat(loop)) isSplit |= split(loop);
+    return isSplit;
+  }
+
+  /// Whether a loop may run once more without the writes that it does not need for some of them.
+  static bool canRepeat(ForOp loop) {
+    int64_t size = 0;
+    bool isKnown = !containsOp(loop, [&](Operation *op) {
+      ++size;
+      auto access = dyn_cast<MemoryAccessOpInterface>(op);
+      if (op->hasAttr(kVolatile) || (access && access.isExchange()) || isOfBlock(op)) return true;
+      return !isa<LocalOp, LoadOp, StoreOp, AtomicOp, ForOp, IfOp, WhileOp, YieldOp, ConditionOp, ContinueOp, BreakOp>(op) && !isPure(op);
+    });
+    return isKnown && size <= kMaxBody;
+  }
+
+  bool split(ForOp loop) {
+    Parts parts;
+    SmallVector<uint64_t> offsets;
+    LoopAccesses accesses(loop, functions);
+    for (auto &[root, updates] : accesses.atomics) {
+      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !aliased.contains(root.id);
+      bool isAlone = isOfTensor && !accesses.touched.contains(root) && !accesses.exchanged.contains(root);
+      if (isAlone && addParts(loop, updates, parts)) {
+        offsets.push_back(root.id);
+      } else if (!llvm::all_of(updates, [](AtomicOp update) { return update.use_empty(); })) {
+        // A loop without the operation reads the old value of an element that no other iteration changes.
+        SmallVector<IndexPattern> patterns = llvm::map_to_vector(updates, [&](AtomicOp update) { return findOwnPattern(loop, update); });
+        if (!isAlone || updates.size() > 1 || patterns[0].empty()) return false;
+      }
+    }
+    if (parts.size() < 2 || parts.size() > kMaxLoops || readsAfterWriting(loop, parts)) return false;
+    for (uint64_t offset : offsets)
+      if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
+    // The loop itself keeps the updates of the first pattern, and all other writes.
+    OpBuilder builder(loop);
+    for (auto &[pattern, updates] : llvm::drop_begin(parts)) {
+      IRMapping map;
+      auto part = cast<ForOp>(builder.clone(*loop, map));
+      llvm::DenseSet<Operation *> kept;
+      for (Operation *update : updates) kept.insert(map.lookup(update));
+      SmallVector<Operation *> dropped;
+      part.walk([&](Operation *op) {
+        if (writesContainer(op) && !kept.contains(op)) dropped.push_back(op);
+      });
+      for (Operation *op : dropped) {
+        builder.setInsertionPoint(op);
+        if (!op->use_empty())
+          op->replaceAllUsesWith(LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), cast<AtomicOp>(op).getRef()));
+        op->erase();
+      }
+      builder.setInsertionPoint(loop);
+    }
+    for (auto &[pattern, updates] : llvm::drop_begin(parts))
+      for (Operation *update : updates) update->erase();
+    return true;
+  }
+
+  static IndexPattern findOwnPattern(ForOp loop, AtomicOp update) {
+    ElementOp element = findElement(update.getRef());
+    return element ? findPattern(element, &loop.getBody().front()) : IndexPattern();
+  }
+
+  /// Adds the updates of a container if each is a sum and each of an iteration's own elements, and not all have one pattern.
+  static bool addParts(ForOp loop, ArrayRef<AtomicOp> updates, Parts &parts) {
+    SmallVector<IndexPattern> patterns;
+    for (AtomicOp update : updates) {
+      ElementOp element = findElement(update.getRef());
+      IndexPattern pattern =
+          element && update.isSum() && update.use_empty() ? findPattern(element, &loop.getBody().front()) : IndexPattern();
+      if (pattern.empty()) return false;
+      patterns.push_back(pattern);
+    }
+    if (llvm::all_equal(patterns)) return false;
+    for (auto [update, pattern] : llvm::zip(updates, patterns)) parts[pattern].push_back(update);
+    return true;
+  }
+
+  static bool writesContainer(Operation *op) {
+    auto access = dyn_cast<MemoryAccessOpInterface>(op);
+    return access && access.writes() && findRoot(access.getRef()).kind != Root::Kind::Local;
+  }
+
+  /// Whether an iteration reads from a container that it may have written, so that a loop without that write would read something else.
+  static bool readsAfterWriting(ForOp loop, const Parts &parts) {
+    llvm::DenseSet<Operation *> moved;
+    for (auto &[pattern, updates] : parts) moved.insert(updates.begin(), updates.end());
+    llvm::DenseSet<Root> written;
+    bool isFound = false;
+    loop.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      auto access = dyn_cast<MemoryAccessOpInterface>(op);
+      Root root = access ? findRoot(access.getRef()) : Root();
+      if (!access || root.kind == Root::Kind::Local || moved.contains(op)) return;
+      bool isRead = !access.writes() || !op->use_empty();
+      isFound |= root.kind == Root::Kind::Unknown || (isRead && written.contains(root));
+      if (!access.writes()) return;
+      written.insert(root);
+      // An inner loop comes back to what it reads before.
+      Operation *around = op->getParentOp();
+      while (around != loop && !isa<ForOp, WhileOp>(around)) around = around->getParentOp();
+      isFound |= around != loop;
+    });
+    return isFound;
+  }
+
+  FunctionAccesses functions;
+  llvm::DenseSet<uint64_t> aliased, arrays;
+  std::set<int32_t> unaliased;
+};
+
+struct SplitUpdatesPass : impl::SplitUpdatesBase<SplitUpdatesPass> {
+  void runOnOperation() override {
+    bool isSplit = false;
+    for (KernelOp kernel : getOperation().getOps<KernelOp>()) isSplit |= UpdateSplitter(getOperation()).run(kernel);
+    if (isSplit) removeDead(getOperation());
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes
