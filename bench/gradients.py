@@ -2,7 +2,8 @@
 
     python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
 
-Each line has the figure and its limit. A stencil adds to the gradients of neighbors. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient alternate, and
+Each line has the figure and its limit. A stencil adds to the gradients of neighbors. Loops have 32 steps on 2^20 elements times the
+scale. Forward and gradient alternate, and
 the best times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
 relative to its kernel, without the disk cache, for the pointwise kernel and the loop.
 """
