@@ -130,14 +130,14 @@ def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
     dtype: Any = parameter.dtype
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if dtype.is_real:
-        if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
-            raise _refuse(position, value, dtype, parameter)
-        return value
     try:
+        if dtype.is_real:
+            return float("" if isinstance(value, (str, bytes, bytearray, np.ndarray, np.complexfloating)) else value)
         number = int(value) if isinstance(value, np.bool_) else operator.index(value)
-    except TypeError:
+    except (TypeError, ValueError, RuntimeError):
         raise _refuse(position, value, dtype, parameter) from None
+    except OverflowError:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} is out of the range of {dtype}") from None
     if dtype.name != "u1" and wrap_integer(number, dtype) != number:
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} = {number} is out of the range of {dtype}")
     return value

@@ -150,7 +150,13 @@ static bool truncate(ScalarType type, double value, uint64_t &bits) {
   return true;
 }
 
-static bool hasFloat(PyObject *value) { return Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_float; }
+static bool hasAxes(PyObject *value) { return PyArray_Check(value) && PyArray_NDIM(reinterpret_cast<PyArrayObject *>(value)) > 0; }
+
+/// Whether a value may be a real number: it converts itself to a float, and is neither complex nor an array with axes.
+static bool hasFloat(PyObject *value) {
+  if (PyArray_IsScalar(value, ComplexFloating) || hasAxes(value)) return false;
+  return Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_float;
+}
 
 static double readDouble(PyObject *value) {
   double number = PyFloat_AsDouble(value);
@@ -158,12 +164,19 @@ static double readDouble(PyObject *value) {
   return number;
 }
 
-bool isIntegerNumber(PyObject *value) { return PyIndex_Check(value) || PyArray_IsScalar(value, Bool); } // NumPy's bool has no `__index__`
+// NumPy's bool has no `__index__`.
+bool isIntegerNumber(PyObject *value) { return (PyIndex_Check(value) && !hasAxes(value)) || PyArray_IsScalar(value, Bool); }
 
 bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
   if (support::isFloat(type)) {
-    if (!hasFloat(value) && !PyIndex_Check(value)) return false;
-    storeFloat(type, address, readDouble(value));
+    if (!hasFloat(value) && !isIntegerNumber(value)) return false;
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred()) {
+      for (PyObject *kind : {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError})
+        if (PyErr_ExceptionMatches(kind)) return PyErr_Clear(), false;
+      throw PythonError{};
+    }
+    storeFloat(type, address, number);
     return true;
   }
   if (!isIntegerNumber(value)) return false;

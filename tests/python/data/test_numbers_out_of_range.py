@@ -1,6 +1,7 @@
 """Python numbers that an integer type does not hold: refused as arguments, elements, members and by `fill`; arrays are converted."""
 
 import dataclasses
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -164,3 +165,43 @@ def test_members_that_are_read_at_each_launch():
         counter.get()
     counter.value = 3
     assert counter.get() == 3
+
+
+@pytest.mark.parametrize("arch", [qd.cpu, qd.python])
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (Fraction(1, 4), 0.25),
+        (np.array(0.25), 0.25),
+        (np.array([0.25]), "cannot be converted into required type f32"),
+        (np.complex64(1), "cannot be converted into required type f32"),
+        (1j, "cannot be converted into required type f32"),
+        ("1", "cannot be converted into required type f32"),
+        (b"1", "cannot be converted into required type f32"),
+        (10**400, "Argument 'x' is out of the range of f32"),
+    ],
+)
+def test_the_first_launch_takes_the_same_numbers_as_later_ones(arch, value, expected):
+    qd.init(arch=arch, offline_cache=False)
+
+    @qd.kernel
+    def same(x: qd.f32) -> qd.f32:
+        return x
+
+    for _ in range(2):
+        if isinstance(expected, float):
+            assert same(value) == expected
+        else:
+            with pytest.raises(qd.QuadrantsRuntimeTypeError, match=expected):
+                same(value)
+        assert same(1.5) == 1.5
+
+
+def test_complex_numbers_and_arrays_are_not_stored():
+    qd.init(arch=qd.cpu)
+    for container in (qd.field(qd.f32, 2), qd.ndarray(qd.f64, 2)):
+        for value in (np.complex64(1), 1j, np.array([1.0])):
+            with pytest.raises(TypeError):
+                container[0] = value
+        container[1] = Fraction(1, 2)
+        assert container.to_numpy().tolist() == [0, 0.5]
