@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 50_323, "python": 18_759}
+TOTALS = {"src": 50_333, "python": 18_759}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 423,  # files directly in src
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_359,
     "src/frontend": 10_757,
     "src/ir": 941,
-    "src/launch": 7_326,
+    "src/launch": 7_336,
     "src/layout": 143,
     "src/passes": 6_673,
     "src/runtime": 2_077,

@@ -137,7 +137,7 @@ class Accesses:
             components = (f"_{name}{k}" for k in range(len(base.members)))  # the members of an unpacked vector
             return tuple(base.members[part] for part in components if part in base.members)
         if name in ("dtype", "element_shape") and (isinstance(base, np.generic) or is_place(base)):
-            return () if name == "element_shape" else host_objects.dtypes.from_numpy_dtype(base.dtype)
+            return () if name == "element_shape" else host_objects.dtypes.from_numpy_dtype(np.asarray(base).dtype)
         if id(base) in self.made:
             return objects.member(self, base, name)
         fields = getattr(base, "_fields", ()) if isinstance(base, tuple) else ()
