@@ -23,7 +23,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.checkRaces = options.getBool(Option::check_races);
   result.privatize = options.getBool(Option::make_thread_local);
   // A failed check must report the first failing iteration.
-  result.specialize =
+  result.specialize = result.compacts =
       options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
   result.reassociate = options.getBool(Option::fast_math);
   result.blockSize = options.getInt(Option::default_gpu_block_dim);

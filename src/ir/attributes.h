@@ -57,6 +57,10 @@ inline constexpr llvm::StringLiteral kRows = "qd.rows";
 /// On a row, beside kRows: it is a part of one, with others before or behind it.
 inline constexpr llvm::StringLiteral kPartOfRow = "qd.part_of_row";
 
+/// kLanes, on a qd.for: its iterations run in lanes inside of code with one lane. kCompacts, on a qd.store in it: its place is at a
+/// counter, and the lanes that store take places side by side; or it advances a counter, by as many places.
+inline constexpr llvm::StringLiteral kLanes = "qd.lanes", kCompacts = "qd.compacts";
+
 /// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";
 

@@ -64,6 +64,15 @@ def SplitUpdates : QdPass<"qd-split-updates"> {
   }];
 }
 
+def MarkCompactions : QdPass<"qd-mark-compactions"> {
+  let summary = "for i: if keep: { out[n] = x[i]; n += 1 } => the same, marked to run in lanes.";
+  let description = [{
+    Marks the serial loops that compact (kLanes), with their stores at a counter and of it (kCompacts). If there are any, loops whose
+    iterations store elements of their own at neighboring places are marked, too: code of one lane is around both.
+  }];
+  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
+}
+
 def AssumeUnaliased : QdPass<"qd-assume-unaliased"> {
   let summary = "kernel => kernel whose written arrays are unaliased.";
   let description = [{

@@ -54,6 +54,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
     pipeline.addPass(createWidenSerialLoops({options.reassociate}));
     pipeline.addPass(createSplitUpdates());
   }
+  // After loops have become parallel: only the others are marked.
+  if (options.compacts && traits.hasCompress() && derivative.empty()) pipeline.addPass(createMarkCompactions({options.reassociate}));
   // After the user's assertions are stripped, before tasks separate loops from their bounds.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
   if (options.checkNans) pipeline.addPass(createCheckNans());

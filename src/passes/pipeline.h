@@ -20,6 +20,7 @@ struct PipelineOptions {
   bool checkBounds = false;    ///< check indices of containers and matrices
   bool privatize = true;       ///< privatize reductions and small containers in parallel loops
   bool specialize = false;     ///< assume facts about the containers of the launch, which every launch checks
+  bool compacts = false;       ///< loops that compact run in lanes, if the target has an instruction for it
   bool reassociate = false;    ///< sums of floats may be taken in another order
   int64_t blockSize = 128;     ///< threads of a block where the loop does not say
   bool verify = false;         ///< run the verifier after each pass

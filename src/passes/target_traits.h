@@ -26,6 +26,9 @@ struct TargetTraits {
   unsigned maxSharedBytes = 16 << 10; ///< of a block, for arrays of the user and what reductions need
   unsigned maxCopyBytes = 0;          ///< of a block, for private copies; the host ignores launch expressions with larger values
   unsigned maxParameterBytes = 128;   ///< of an entry; larger argument blocks are in device memory
+
+  /// Whether an instruction moves the elements of a vector that a mask chooses side by side.
+  bool hasCompress() const { return vectorBytes == 64; }
 };
 
 } // namespace qd::passes

@@ -473,7 +473,7 @@ Place Memory::getComponent(const Place &place, ArrayRef<Component> indices, Type
   part.pointee = shape.getElementType();
   Component position = operators.getPosition(shape, indices, types);
   auto constant = dyn_cast<llvm::ConstantInt>(position.value);
-  if (constant && constant->getSExtValue() >= 0 && constant->getSExtValue() < shape.getNumElements())
+  if (constant && position.kind.isUniform() && constant->getSExtValue() >= 0 && constant->getSExtValue() < shape.getNumElements())
     part.selected = size_t(constant->getZExtValue());
   else
     part.selected = position;

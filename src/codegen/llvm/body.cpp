@@ -129,6 +129,16 @@ static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
   return body.memory.getElement(tensor, indices, types, isOnlyLoaded(element));
 }
 
+/// A store at a counter, or one that advances it: as if the active lanes did so one after the other.
+void BodyEmitter::emitCompaction(ir::StoreOp op) {
+  const Place &place = values.getPlace(op.getRef());
+  const auto *element = std::get_if<MemoryPlace>(&place);
+  if (element) return memory.compress(*element, values.getScalar(op.getValue()));
+  llvm::Value *before = memory.load(place)[0].value,
+              *count = builder.CreateIntCast(countActive(getMask(), lanes), before->getType(), /*isSigned=*/false);
+  memory.store(place, {{builder.CreateAdd(before, count)}}, /*masked=*/false);
+}
+
 bool BodyEmitter::isLoadedBefore(ir::LoadOp op) {
   auto element = op.getRef().getDefiningOp<ir::ElementOp>();
   if (lanes == 1 || !element || op->hasAttr(ir::kVolatile)) return false;
@@ -187,6 +197,7 @@ void BodyEmitter::emitOp(Operation *op) {
         give(memory.load(values.getPlace(op.getRef()), op->hasAttr(ir::kVolatile)));
       })
       .Case([&](ir::StoreOp op) {
+        if (lanes > 1 && compacts && op->hasAttr(ir::kCompacts)) return emitCompaction(op);
         llvm::SaveAndRestore all(mask, facts->masksByCondition.contains(op) && mask ? condition : mask);
         memory.store(values.getPlace(op.getRef()), Components(values.getValue(op.getValue())), facts->divergent.contains(op));
         if (module.grid && op->hasAttr(ir::kAsync)) module.grid->copyAsync(builder);

@@ -28,6 +28,7 @@ public:
   void beginIteration() { iterationMask = mask, loadedElements.clear(); }
   llvm::Value *readClock();
 
+  bool compacts = false; ///< emitting a loop whose stores at counters take places side by side (kCompacts)
   unsigned rowLanes = 0; ///< lanes of loops along rows (kRows); 0: they are loops like others
 
   LaunchAccess launch{*this};
@@ -43,6 +44,7 @@ public:
 
 private:
   bool isLoadedBefore(ir::LoadOp op);
+  void emitCompaction(ir::StoreOp op);
   /// Marks the code emitted between these two calls as an outlined region (outlined_regions.h).
   void beginRegion();
   void endRegion();

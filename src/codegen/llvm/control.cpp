@@ -4,6 +4,7 @@
 // lane needs another iteration. Lanes that leave a scope early (break, continue, return) are removed from the `live` masks of the scopes
 // that they leave. After the operation in which lanes left, the mask is narrowed to the live lanes of the innermost scope (narrowAfter).
 #include "codegen/llvm/body.h"
+#include "ir/attributes.h"
 #include "ir/memory.h"
 
 #include "llvm/IR/Constants.h"
@@ -63,10 +64,14 @@ bool ControlFlow::isCheap(Region &region) {
       if (ir::getOpInfo(unary.getUnaryKind()).cost > 1) return false;
     } else if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
       if (ir::getOpInfo(binary.getBinaryKind()).cost > 1) return false;
+    } else if (body.compacts && op.hasAttr(ir::kCompacts)) {
+      ++cost; // lanes that are not active store nothing
     } else if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       const Place *place = values.findPlace(op.getOperand(op.getNumOperands() - 1));
       const auto *local = place ? std::get_if<LocalPlace>(place) : nullptr;
       if (!local || local->findIndex()) return false;
+    } else if (body.compacts && isa<ir::ElementOp>(op)) {
+      cost += 2;
     } else if (!isa<ir::ConstantOp, ir::CastOp, ir::BitCastOp, ir::FmaOp, ir::SelectOp, ir::VectorOp, ir::BroadcastOp, ir::ExtractOp,
                     ir::YieldOp, ir::BreakOp, ir::ContinueOp>(op)) {
       return false;

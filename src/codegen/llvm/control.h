@@ -44,9 +44,11 @@ private:
   bool isWait(ir::WhileOp op);
   void emitPause(llvm::Value *slot);
 
-  void emitRowLoop(ir::ForOp op); // row_loops.cpp
+  void emitRowLoop(ir::ForOp op, unsigned lanes); // row_loops.cpp
+  llvm::Value *findLaneCondition(ir::ForOp op);   // lane_loops.cpp
 
   // loops.cpp
+  void emitLoop(ir::ForOp op);
   void emitNest(ir::ForOp op);
   llvm::Value *findLongNest(ir::ForOp op);
   bool hoist(mlir::Value value, ir::ForOp nest);

@@ -93,6 +93,10 @@ llvm::Value *LaneBuilder::getLastLane(llvm::Value *lanesMask) {
   return builder.CreateAnd(builder.CreateSub(builder.getInt32(31), zeros), builder.getInt32(lanes - 1));
 }
 
+llvm::Value *LaneBuilder::countActive(llvm::Value *lanesMask, unsigned count) {
+  return builder.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, getBits(builder, lanesMask, count));
+}
+
 void LaneBuilder::forEachActiveLane(llvm::function_ref<void(llvm::Value *)> body) {
   if (!mask) {
     for (unsigned lane = 0; lane < lanes; ++lane) body(builder.getInt32(lane));

@@ -37,6 +37,8 @@ public:
   llvm::Value *isAll(llvm::Value *lanesMask);
   llvm::Value *getFirstLane(llvm::Value *lanesMask);
   llvm::Value *getLastLane(llvm::Value *lanesMask);
+  /// How many of the first `count` lanes a mask has, an i32.
+  llvm::Value *countActive(llvm::Value *lanesMask, unsigned count);
   /// Emits `body` for each active lane, in order; `body` gets the lane's number (a constant with one lane).
   void forEachActiveLane(llvm::function_ref<void(llvm::Value *lane)> body);
 

@@ -6,6 +6,8 @@
 
 #include "llvm/IR/Constants.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace qd::codegen {
@@ -39,6 +41,31 @@ llvm::Value *Memory::getLocalPointers(const LocalStorage &local, const Component
   return builder.CreateGEP(slots->getElementType()->getScalarType(), local.array, position);
 }
 
+/// Neighboring components of an array, which lanes share, in the order of the lanes or in another one that is known; null if a gather is
+/// needed.
+llvm::Value *Memory::loadNear(const LocalStorage &local, llvm::Type *type, llvm::Align align, const Component &index) {
+  llvm::SmallVector<int, 16> order(in.lanes);
+  llvm::Value *first = index.value;
+  if (index.kind == LaneKind::linear(1)) {
+    std::iota(order.begin(), order.end(), 0);
+  } else {
+    auto *lanes = dyn_cast<llvm::Constant>(in.toVector(index));
+    llvm::SmallVector<int64_t, 16> places;
+    for (unsigned lane = 0; lanes && lane < in.lanes; ++lane)
+      if (auto *place = dyn_cast_or_null<llvm::ConstantInt>(lanes->getAggregateElement(lane))) places.push_back(place->getSExtValue());
+    if (places.size() != in.lanes) return nullptr;
+    const int64_t least = *llvm::min_element(places), count = int64_t(local.slots.size());
+    if (least < 0 || least + in.lanes > count || *llvm::max_element(places) >= least + in.lanes) return nullptr;
+    llvm::transform(places, order.begin(), [&](int64_t place) { return int(place - least); });
+    first = builder.getInt64(uint64_t(least));
+  }
+  llvm::Value *pointer = builder.CreateGEP(type, local.array, first);
+  llvm::Value *all = in.mask && index.kind == LaneKind::linear(1)
+                         ? builder.CreateMaskedLoad(in.widen(type), pointer, align, in.mask)
+                         : cast<llvm::Value>(builder.CreateAlignedLoad(in.widen(type), pointer, align));
+  return builder.CreateShuffleVector(all, order);
+}
+
 Components Memory::loadLocal(const LocalPlace &place) {
   const LocalStorage &local = *place.storage;
   Type scalar = ir::getScalar(place.pointee);
@@ -51,6 +78,8 @@ Components Memory::loadLocal(const LocalPlace &place) {
   if (index && local.array) {
     LaneKind kind = local.kinds[0];
     if (index->kind.isUniform()) return {loadFrom(builder.CreateGEP(in.widen(type, kind), local.array, index->value), kind)};
+    if (llvm::Value *near = kind.isScalar() ? loadNear(local, type, llvm::Align(uint64_t(module.getByteSize(scalar))), *index) : nullptr)
+      return {in.makeVarying(fromMemory(scalar, near))};
     llvm::Align align(uint64_t(module.getByteSize(scalar)));
     llvm::Value *pointers = getLocalPointers(local, *index), *none = llvm::Constant::getNullValue(in.widen(type));
     return {in.makeVarying(fromMemory(scalar, builder.CreateMaskedGather(in.widen(type), pointers, align, in.getMask(), none)))};
@@ -78,6 +107,12 @@ void Memory::storeLocal(const LocalPlace &place, const Components &value, bool m
   if (index && local.array) {
     if (index->kind.isUniform())
       return storeTo(builder.CreateGEP(in.widen(type, local.kinds[0]), local.array, index->value), local.kinds[0], value[0], only);
+    if (local.kinds[0].isScalar() && index->kind == LaneKind::linear(1)) { // an array that lanes share
+      llvm::Value *stored = toMemory(scalar, in.toVector(value[0])), *pointer = builder.CreateGEP(type, local.array, index->value);
+      llvm::Align align(uint64_t(module.getByteSize(scalar)));
+      return in.mask ? void(builder.CreateMaskedStore(stored, pointer, align, in.mask))
+                     : void(builder.CreateAlignedStore(stored, pointer, align));
+    }
     builder.CreateMaskedScatter(toMemory(scalar, in.toVector(value[0])), getLocalPointers(local, *index),
                                 llvm::Align(uint64_t(module.getByteSize(scalar))), in.getMask());
     return;

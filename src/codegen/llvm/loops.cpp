@@ -9,6 +9,7 @@
 // runs when they are short.
 #include "codegen/llvm/body.h"
 #include "codegen/llvm/lane_rules.h"
+#include "codegen/llvm/tasks.h"
 #include "ir/attributes.h"
 #include "ir/memory.h"
 
@@ -38,7 +39,17 @@ constexpr double kVersionedSize = 64;
 constexpr int kMathCost = 20;
 
 void ControlFlow::emitFor(ir::ForOp op) {
-  if (in.lanes == 1 && body.rowLanes > 1 && op->hasAttr(ir::kRows)) return emitRowLoop(op);
+  if (in.lanes == 1 && body.rowLanes > 1 && op->hasAttr(ir::kRows)) return emitRowLoop(op, body.rowLanes);
+  if (in.lanes == 1 && op->hasAttr(ir::kLanes) && !module.options.lanes) {
+    const unsigned lanes = chooseLanes(module, op.getBody());
+    llvm::Value *condition = findLaneCondition(op);
+    if (!condition) return emitRowLoop(op, lanes);
+    return in.emitWhen(condition, "lanes", [&] { emitRowLoop(op, lanes); }, [&] { emitLoop(op); });
+  }
+  emitLoop(op);
+}
+
+void ControlFlow::emitLoop(ir::ForOp op) {
   llvm::Value *before = in.mask;
   in.function->addFnAttr(kHasInnerLoops);
   if (llvm::Value *isLong = findLongNest(op)) {

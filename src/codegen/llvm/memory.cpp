@@ -417,6 +417,28 @@ void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
   }
 }
 
+// Two instructions, because Zen 4 takes more than 100 cycles for the one that compresses to memory. Register by register, because LLVM 22
+// joins the parts of wider vectors by an aligned store to a place that is not aligned.
+void Memory::compress(const MemoryPlace &place, const Component &value) {
+  Type scalar = ir::getScalar(place.pointee);
+  const int64_t size = module.getByteSize(scalar);
+  llvm::Align align{uint64_t(size)};
+  llvm::Value *all = toMemory(scalar, in.toVector(value)), *pointer = place.base;
+  if (!in.mask) return module.aliases.mark(builder.CreateAlignedStore(all, pointer, align), place.scope);
+  const unsigned count = std::min(in.lanes, unsigned(module.traits.vectorBytes / size));
+  llvm::Type *bits = llvm::FixedVectorType::get(builder.getIntNTy(unsigned(size) * 8), count);
+  for (unsigned first = 0; first < in.lanes; first += count) {
+    auto getPart = [&](llvm::Value *from) { return builder.CreateShuffleVector(from, llvm::createSequentialMask(first, count, 0)); };
+    llvm::Value *mask = getPart(in.mask), *part = builder.CreateBitCast(getPart(all), bits);
+    llvm::Value *packed =
+        builder.CreateIntrinsic(llvm::Intrinsic::experimental_vector_compress, {bits}, {part, mask, llvm::PoisonValue::get(bits)});
+    llvm::Value *stored = in.countActive(mask, count);
+    llvm::Value *own = builder.CreateTrunc(builder.CreateNot(builder.CreateShl(builder.getInt32(~0u), stored)), builder.getIntNTy(count));
+    module.aliases.mark(builder.CreateMaskedStore(packed, pointer, align, builder.CreateBitCast(own, mask->getType())), place.scope);
+    pointer = builder.CreateGEP(bits->getScalarType(), pointer, stored);
+  }
+}
+
 void Memory::storeLanes(const MemoryPlace &place, int64_t offset, ArrayRef<llvm::Value *> parts, llvm::Align align) {
   for (unsigned lane = 0; lane < in.lanes; ++lane) {
     auto storeOne = [&] {

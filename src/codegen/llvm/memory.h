@@ -25,6 +25,8 @@ public:
   //--- Accesses ---
   Components load(const Place &place, bool isVolatile = false);
   void store(const Place &place, const Components &value, bool masked);
+  /// Stores the values of the active lanes side by side, in their order; `place` is that of the first one.
+  void compress(const MemoryPlace &place, const Component &value);
   /// Components of a packed value in memory that belongs to no container.
   Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
   void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
@@ -68,6 +70,7 @@ private:
   // locals.cpp
   Components loadLocal(const LocalPlace &place);
   void storeLocal(const LocalPlace &place, const Components &value, bool masked);
+  llvm::Value *loadNear(const LocalStorage &local, llvm::Type *type, llvm::Align align, const Component &index);
   llvm::Value *getLocalPointers(const LocalStorage &local, const Component &index);
 
   Operators &operators;

@@ -1,15 +1,16 @@
 // row_loops.cpp: loops along rows, whose iterations run in lanes inside of code with one lane
 //
-// In:   a loop that passes/row_loops.cpp marked, in a function that is emitted for one lane.
+// In:   a loop that passes/row_loops.cpp or passes/compactions.cpp marked, in a function that is emitted for one lane.
 // Out:  rounds of several vectors, vectors, and the remainder under a mask. Locals of the code around that the loop only combines into get
-// a
-//       vector each; after the loop its lanes are combined.
+//       a vector each; after the loop its lanes are combined. Counters stay scalars: a vector advances them by the lanes that count.
 // Here: a parallel loop has lanes of its own in any other case (cpu/task.cpp).
 #include "passes/row_loops.h"
 #include "codegen/llvm/body.h"
 #include "codegen/llvm/tasks.h"
+#include "ir/attributes.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -17,14 +18,16 @@ namespace qd::codegen {
 
 /// Vectors of a round, for short bodies whose sums would wait for each other.
 constexpr int64_t kVectorsPerRound = 4, kRepeatedSize = 40;
+/// A loop of up to so many vectors is unrolled if its length is known.
+constexpr uint64_t kUnrolledVectors = 4;
 /// Iterations after which a loop polls for cancellation.
 constexpr uint64_t kRowStrip = 1 << 16;
 
 /// Emits one loop along a row.
 class RowLoop {
 public:
-  RowLoop(BodyEmitter &in, ir::ForOp op)
-      : in(in), at(in.builder), op(op), reductions(passes::findLaneReductions(op, in.module.options.fastMath)),
+  RowLoop(BodyEmitter &in, ir::ForOp op, unsigned lanes)
+      : in(in), at(in.builder), op(op), lanes(lanes), reductions(passes::findLaneReductions(op, in.module.options.fastMath)),
         vectors(!reductions.empty() && in.module.functions.getSize(op.getBody()) <= kRepeatedSize ? kVectorsPerRound : 1) {}
 
   void emit() {
@@ -32,13 +35,13 @@ public:
     slot = in.makeSlot(at.getInt64Ty(), "row.index");
     at.CreateStore(at.getInt64(0), slot);
     const BodyFacts &around = *in.facts;
+    llvm::SaveAndRestore marked(in.compacts, op->hasAttr(ir::kLanes));
     llvm::SmallVector<Value, 2> locals;
     for (const passes::LaneReduction &reduction : reductions) locals.push_back(reduction.local);
-    in.setLanes(in.rowLanes, in.module.uniformity.analyzeLoop(op, {LaneKind::linear(1)}, locals));
+    in.setLanes(lanes, in.module.uniformity.analyzeLoop(op, {LaneKind::linear(1)}, locals));
     beginReductions();
-    emitStrips();
-    llvm::Value *first = at.CreateLoad(at.getInt64Ty(), slot), *rest = at.CreateSub(axis.extent, first);
-    in.emitWhen(at.CreateICmpSGT(rest, at.getInt64(0)), "row.tail", [&] { emitVector(first, 0, rest); });
+    auto known = dyn_cast<llvm::ConstantInt>(axis.extent);
+    known && known->getZExtValue() <= kUnrolledVectors *lanes ? emitUnrolled(known->getZExtValue()) : emitAll();
     combineLanes();
     in.setLanes(1, around);
     endReductions();
@@ -77,6 +80,18 @@ private:
       in.values.setPlace(reduction.local, own.target);
       combineInto(in, reduction.kind, own.target, getType(reduction), own.all);
     }
+  }
+
+  /// A few iterations, whose number is known: the index of each lane is, too, so that lanes find elements of other lanes by permutations.
+  void emitUnrolled(uint64_t count) {
+    for (uint64_t first = 0; first < count; first += lanes)
+      emitVector(at.getInt64(first), 0, count - first < lanes ? at.getInt64(count - first) : nullptr);
+  }
+
+  void emitAll() {
+    emitStrips();
+    llvm::Value *first = at.CreateLoad(at.getInt64Ty(), slot), *rest = at.CreateSub(axis.extent, first);
+    in.emitWhen(at.CreateICmpSGT(rest, at.getInt64(0)), "row.tail", [&] { emitVector(first, 0, rest); });
   }
 
   /// Whole vectors, with a poll after each strip.
@@ -128,6 +143,7 @@ private:
   BodyEmitter &in;
   llvm::IRBuilder<> &at;
   ir::ForOp op;
+  unsigned lanes;
   llvm::SmallVector<passes::LaneReduction, 2> reductions;
   llvm::SmallVector<Sums, 2> sums;
   const int64_t vectors; ///< of a round
@@ -135,9 +151,9 @@ private:
   llvm::Value *slot = nullptr; ///< of the number of iterations that have run
 };
 
-void ControlFlow::emitRowLoop(ir::ForOp op) {
+void ControlFlow::emitRowLoop(ir::ForOp op, unsigned lanes) {
   in.function->addFnAttr(kHasInnerLoops);
-  RowLoop(body, op).emit();
+  RowLoop(body, op, lanes).emit();
 }
 
 } // namespace qd::codegen

@@ -34,6 +34,9 @@ llvm::Value *hasTooManyIterations(BodyEmitter &in, ir::ForOp loop, llvm::ArrayRe
 /// The step of an axis, if it is a constant.
 std::optional<int64_t> findStep(ir::ForOp loop, unsigned axis);
 
+/// Number of lanes that fill a vector register with the widest scalar that a body computes with.
+unsigned chooseLanes(ModuleEmitter &module, mlir::Region &body);
+
 /// The loop of a parallel task; null after an error.
 ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task);
 

@@ -30,14 +30,14 @@ std::optional<int64_t> getLength(ir::ForOp loop, unsigned axis) {
 /// Estimates run time; the weights are approximate cycles of one vector operation.
 class CostModel {
 public:
-  explicit CostModel(ModuleEmitter &module) : module(module) {}
+  explicit CostModel(ModuleEmitter &module, bool skipsLanes = false) : module(module), skipsLanes(skipsLanes) {}
 
   double getCost(Region &region) {
     double cost = 0;
     if (region.empty()) return cost;
     for (Operation &op : region.front()) {
       if (auto loop = dyn_cast<ir::ForOp>(op)) {
-        cost += getRounds(loop) * (getCost(loop.getBody()) + 2);
+        if (!skipsLanes || !loop->hasAttr(ir::kLanes)) cost += getRounds(loop) * (getCost(loop.getBody()) + 2);
       } else if (auto loop = dyn_cast<ir::WhileOp>(op)) {
         cost += kUnknownRounds * (getCost(loop.getConditionRegion()) + getCost(loop.getBody()) + 2);
       } else if (auto branch = dyn_cast<ir::IfOp>(op)) {
@@ -81,8 +81,15 @@ public:
 
 private:
   ModuleEmitter &module;
+  bool skipsLanes;
   llvm::DenseMap<Operation *, double> known;
 };
+
+/// Whether most of the work is in loops with lanes of their own.
+bool doLaneLoopsPrevail(ModuleEmitter &module, Region &body) {
+  return module.calls.contains(body, [](Operation *op) { return op->hasAttr(ir::kLanes); }) &&
+         CostModel(module, /*skipsLanes=*/true).getCost(body) < 0.5 * CostModel(module).getCost(body);
+}
 
 /// Size of the widest scalar that the body computes with. If there are floats, only these count, because integers are mostly indices then.
 int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
@@ -370,9 +377,13 @@ bool mustRunAlone(Operation *op) {
 
 } // namespace
 
+unsigned chooseLanes(ModuleEmitter &module, Region &body) {
+  return unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
+}
+
 LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule) {
   LoopSchedule rows;
-  rows.rowLanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, loop.getBody()), 1, 16));
+  rows.rowLanes = chooseLanes(module, loop.getBody());
   rows.grain = std::max<int64_t>(schedule.grain / int64_t(schedule.lanes), 1);
   return rows;
 }
@@ -390,6 +401,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     ir::FuncOp callee = module.calls.lookup(op);
     return callee && module.functions.isRecursive(callee);
   });
+  const bool hasLaneLoops = doLaneLoopsPrevail(module, body);
   if (isRecursive)
     schedule.whyScalar = "a function that it calls calls itself";
   else if (module.isOfBlock(loop))
@@ -398,6 +410,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it reads what other threads change";
   else if (module.options.lanes)
     schedule.lanes = unsigned(module.options.lanes);
+  else if (hasLaneLoops)
+    schedule.whyScalar = "loops inside it run in lanes";
   else if (isScatter(module, loop))
     schedule.whyScalar = "it does little but update scattered elements";
   else if (walksRows(loop))
@@ -409,7 +423,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   else if (module.calls.contains(body, mustRunAlone))
     schedule.whyScalar = "it prints, is checked for races, or compares and exchanges";
   else
-    schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
+    schedule.lanes = chooseLanes(module, body);
 
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   const bool isLong = !innermost || *innermost >= 2 * int64_t(schedule.lanes);
@@ -429,6 +443,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(schedule.lanes);
   schedule.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
+  if (hasLaneLoops) schedule.grain = int64_t(std::max(iterations / kUnknownRounds, 1.0)); // its inner loops are long
   schedule.separateTail = schedule.lanes > 1 &&
                           module.functions.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes) && !hasRows;
