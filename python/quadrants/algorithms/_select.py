@@ -60,17 +60,18 @@ def _select_in_one_pass(arr, flags, out, num_out, scratch, n, is_scalar: Constan
 
 @qd.func(requires_top_level=True)
 def _select_in_two_passes(arr, flags, out, num_out, scratch, n):
+    # The indices are written out: the compiler does not look for counters in calls, and runs these loops in lanes (docs/design/lanes.md).
     for number in range(block_count(n)):
         count = qd.u32(0)
         for i in range(number * block_size(n), qd.min((number + 1) * block_size(n), n)):
-            count += qd.u32(flags[at(flags, i)] != 0)
+            count += qd.u32(flags[flags._offset[0] + i] != 0)
         scratch[at(scratch, number)] = count
     num_out[at(num_out, 0)] = qd.i32(scan_counts(scratch, n))
     for number in range(block_count(n)):
         position = qd.i32(scratch[at(scratch, number)])
         for i in range(number * block_size(n), qd.min((number + 1) * block_size(n), n)):
-            if flags[at(flags, i)] != 0:
-                out[at(out, position)] = arr[at(arr, i)]
+            if flags[flags._offset[0] + i] != 0:
+                out[out._offset[0] + position] = arr[arr._offset[0] + i]
                 position += 1
 
 
