@@ -76,6 +76,7 @@ public:
 
   /// Runs the frontend. Returns false after an error, which it describes in `diagnostic`.
   bool build(frontend::Request kernel, support::StatusLine &line, frontend::Diagnostic &diagnostic) {
+    kernel.compacts = makePipelineOptions(options).compacts && target->getTraits().hasCompress();
     kernel.beforeStatement = [&] {
       memory.check();
       line.update(artifact.kernel, "frontend");

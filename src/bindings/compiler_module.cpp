@@ -68,7 +68,7 @@ private:
 };
 
 frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple arguments, nb::handle results, nb::dict options, int mode) {
-  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr(), support::AutodiffMode(mode), {}};
+  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr(), support::AutodiffMode(mode), false, {}};
 }
 
 std::shared_ptr<const backends::Target> requireTarget(const std::string &name) {

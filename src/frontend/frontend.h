@@ -36,6 +36,7 @@ struct Request {
   PyObject *results = nullptr;                              ///< list of returned types, or None
   PyObject *options = nullptr;                              ///< dict: the options of qd.init
   support::AutodiffMode mode = support::AutodiffMode::None; ///< a derived mode looks up shadows
+  bool compacts = false;                                    ///< loops that compact run in lanes
   std::function<void()> beforeStatement;                    ///< called before each statement; may be empty
 };
 

@@ -19,12 +19,13 @@ from .._language.fold_operators import BY_NAME
 from ..simt import block, subgroup
 from ..simt._primitives import thread_idx
 from ._blocks import Constant, at, carrier, check_fold, identity
-from ._radix_sort import from_sortable, sort_elements, to_sortable
 from ._radix_sort import sort as _sort_in_kernel
+from ._radix_sort import sort_elements
 from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add
 from ._scan import _scan
 from ._scratch import most_slots, reduce_by_key_scratch_slots
+from ._sortable import from_sortable, to_sortable
 from ._tiles import BLOCK, count_tiles
 
 _Array = qd.types.ndarray(ndim=1)

@@ -16,8 +16,10 @@ from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import block_sync, pin, shuffle, thread_idx
 from ._blocks import Constant, at, check_fold, check_types
+from ._quicksort import sort_keys
 from ._scratch import check_count, check_length, check_scratch, needed_levels
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
+from ._sortable import from_sortable, to_sortable, unsigned_of
 from ._tiles import BLOCK, fold_before, from_word, is_in_row, last_lane, load_rows, row_place, scan_lanes, take_tile, to_word
 
 _DIGITS = 256
@@ -48,10 +50,6 @@ def check_sort(dtype: Any, end_bit: Any, log256_max_n: Any, **given: Any) -> Non
         raise ValueError(f"end_bit must be a multiple of 8 from 8 to the {bits} bits of the keys, got {end_bit}")
 
 
-def _unsigned(dtype: Any) -> Any:
-    return {1: qd.u8, 2: qd.u16, 4: qd.u32, 8: qd.u64}[find_dtype(dtype).size]
-
-
 def value_dtypes(has_values: bool, dtype: Any) -> tuple[Any, ...]:
     """Returns the types of the values that threads exchange: none where they exchange positions."""
     return (dtype,) if has_values and dtype is not None else ()
@@ -60,30 +58,6 @@ def value_dtypes(has_values: bool, dtype: Any) -> tuple[Any, ...]:
 def _is_wide(dtype: Any, has_values: bool, value_dtype: Any) -> bool:
     """Whether threads exchange keys or values of eight bytes."""
     return any(find_dtype(kind).size == 8 for kind in (dtype, *value_dtypes(has_values, value_dtype)))
-
-
-@qd.func
-def to_sortable(key, dtype: Constant):
-    """Maps keys to unsigned integers of the same order: -0.0 before 0.0, NaN last, negative NaN first."""
-    unsigned = qd.static(_unsigned(dtype))
-    bits = qd.bit_cast(key, unsigned)
-    sign = unsigned(qd.static(1 << (8 * find_dtype(dtype).size - 1)))
-    if qd.static(find_dtype(dtype).is_real):
-        bits = qd.select(bits >= sign, ~bits, bits | sign)
-    elif qd.static(find_dtype(dtype).is_signed):
-        bits ^= sign
-    return bits
-
-
-@qd.func
-def from_sortable(bits, dtype: Constant):
-    """Returns the key that `to_sortable` mapped to bits."""
-    sign = qd.static(_unsigned(dtype))(qd.static(1 << (8 * find_dtype(dtype).size - 1)))
-    if qd.static(find_dtype(dtype).is_real):
-        bits = qd.select(bits >= sign, bits ^ sign, ~bits)
-    elif qd.static(find_dtype(dtype).is_signed):
-        bits ^= sign
-    return qd.bit_cast(bits, dtype)
 
 
 @qd.func
@@ -138,7 +112,7 @@ def _match(digit):
 def _load_bits(keys, first, left, dtype: Constant, rows: Constant, threads: Constant):
     """Returns a thread's keys of a tile as unsigned integers, the largest ones behind the last key."""
     own = load_rows(keys, first, left, dtype(0), rows, dtype, threads)
-    bits = qd.Vector.zero(qd.static(_unsigned(dtype)), rows)
+    bits = qd.Vector.zero(qd.static(unsigned_of(dtype)), rows)
     for k in qd.static(range(rows)):
         bits[k] = to_sortable(own[k], dtype)
         if not is_in_row(rows, k, left):
@@ -233,7 +207,7 @@ def _sort_in_block(keys, values, tmp_values, room, n, dtype: Constant, has_value
             _put(room, ranks[k], bits[k], size, is_wide)
         block_sync()
         for k in qd.static(range(rows)):
-            bits[k] = qd.cast(_get(room, row_place(rows, k), size, is_wide), qd.static(_unsigned(dtype)))
+            bits[k] = qd.cast(_get(room, row_place(rows, k), size, is_wide), qd.static(unsigned_of(dtype)))
         block_sync()
         if qd.static(has_values):
             for k in qd.static(range(rows)):
@@ -362,7 +336,7 @@ def _move_tile(
         key = _get(room, place, size, qd.static(dtype.size == 8))
         places[k] = offsets[qd.i32(key >> bit & 255)] + place
         if is_inside:
-            to_keys[at(to_keys, places[k])] = from_sortable(qd.cast(key, qd.static(_unsigned(dtype))), dtype)
+            to_keys[at(to_keys, places[k])] = from_sortable(qd.cast(key, qd.static(unsigned_of(dtype))), dtype)
     if qd.static(has_values):
         if qd.static(value_dtype is not None):
             moved = load_rows(values, first, left, value_dtype(0), rows, value_dtype, threads)
@@ -522,6 +496,8 @@ def sort_elements(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype:
         is_scalar = qd.static(has_values and not isinstance(values, qd.StructField) and values.element_shape == ())
         value_dtype = qd.static(values.dtype if is_scalar else None)
         _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, value_dtype, end_bit)
+    elif qd.static(not has_values and end_bit == 8 * key_dtype.size > 16 and keys._compacts and tmp_keys._compacts):
+        sort_keys(keys, tmp_keys, scratch, count, key_dtype)
     else:
         for bit in qd.static(range(0, end_bit, 8)):
             if qd.static(bit % 16 == 0):

@@ -22,7 +22,7 @@ from .random_numbers import RandomNumbers
 from .scalars import options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
-_OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim", "_offset")
+_OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim", "_offset", "_compacts")
 
 
 class _ListAt(NamedTuple):
@@ -146,6 +146,8 @@ class Accesses:
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if name == "_offset" and tensor is not None:
             return tuple(tensor.origin or (0,) * len(tensor.shape))
+        if name == "_compacts" and tensor is not None:
+            return False
         if tensor is not None and name in _OF_CONTAINERS[1:]:
             return intrinsics.part_attribute(tensor, name)
         if name == "grad" and self.tensor(base) is not None:

@@ -96,6 +96,11 @@ Operand Attributes::tensorAttribute(const Operand &base, nb::handle name) {
     for (int64_t axis = 0; axis < type.getRank(); ++axis) firsts.push_back(makeObject(nb::int_(type.getFirst(axis))));
     return makeTuple(std::move(firsts));
   }
+  if (text == "_compacts") {
+    ir::TensorType type = conversions.toTensor(base).type;
+    const bool isDense = type.isPacked() || type.getStrides().back() == type.getComponentStride();
+    return makeObject(nb::bool_(session.request.compacts && isDense && ir::isScalar(type.getElement()) && type.getTiles().empty()));
+  }
   if (text == "strides") return makeTuple(views().viewStrides(conversions.toTensor(base)));
   if (text == "subview" || (text == "get_scalar_field" && findAttribute(object, name))) return makeMethod(base, name);
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {

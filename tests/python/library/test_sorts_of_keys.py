@@ -1,0 +1,89 @@
+"""Sorts without values: a quicksort where loops that compact run in lanes, otherwise a radix sort; compared with NumPy."""
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants import algorithms
+
+TYPES = [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64]
+COUNTS = [0, 1, 2, 15, 16, 17, 127, 128, 129, 1000, 4096, 4097, 20000, 65536, 65537, 150001]
+KINDS = ["random", "ascending", "descending", "few", "equal", "outliers", "organ pipe"]
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    qd.init(arch=qd.cpu)
+    yield
+    qd.reset()
+
+
+def make(kind, dtype, n):
+    rng = np.random.default_rng(n)
+    if np.dtype(dtype).kind == "f":
+        keys = rng.standard_normal(n).astype(dtype)
+    else:
+        limits = np.iinfo(dtype)
+        keys = rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
+    if kind == "few":
+        keys = rng.integers(0, 5, n).astype(dtype)
+    elif kind == "equal":
+        keys[:] = keys[:1]
+    elif kind == "outliers":
+        keys = np.where(rng.random(n) < 0.01, keys, keys[:1])
+    elif kind != "random":
+        keys = np.sort(keys)
+        keys = {"ascending": keys, "descending": keys[::-1], "organ pipe": np.concatenate([keys[::2], keys[1::2][::-1]])}[kind]
+    return np.ascontiguousarray(keys)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_around_thresholds(kind, dtype):
+    for n in COUNTS:
+        keys = make(kind, dtype, n)
+        expected = np.sort(keys, kind="stable")  # the quicksort of NumPy 2.4 errs for some f16
+        algorithms.sort(keys)
+        np.testing.assert_array_equal(keys, expected, err_msg=str(n))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype, word", [(np.float32, np.uint32), (np.float64, np.uint64)])
+def test_floats_are_in_the_order_of_their_bits(dtype, word, descending):
+    rng = np.random.default_rng(3)
+    special = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, np.finfo(dtype).smallest_subnormal], dtype)
+    keys = np.where(rng.random(5000) < 0.5, rng.choice(special, 5000), rng.standard_normal(5000).astype(dtype))
+    bits, sign = keys.view(word), word(1) << word(8 * np.dtype(dtype).itemsize - 1)
+    order = np.sort(np.where(bits >= sign, ~bits, bits | sign))
+    expected = np.where(order >= sign, order ^ sign, ~order)
+    algorithms.sort(keys, descending=descending)
+    np.testing.assert_array_equal(keys.view(word), expected[::-1] if descending else expected)
+
+
+@pytest.mark.parametrize("n", [100, 5000, 70000])
+def test_keys_apart_in_memory_and_in_fields_with_offsets(n):
+    keys = make("random", np.int32, 2 * n)
+    expected = np.sort(keys[::2])
+    algorithms.sort(keys[::2])
+    np.testing.assert_array_equal(keys[::2], expected)
+    field = qd.field(qd.i32, n, offset=-5)
+    field.from_numpy(keys[1::2].copy())
+    algorithms.sort(field)
+    np.testing.assert_array_equal(field.to_numpy(), np.sort(keys[1::2]))
+
+
+def test_an_input_that_spoils_pivots():
+    """The keys that pivots are chosen from are the least ones of their range, again and again."""
+    n = 1 << 13
+    keys, order, rank = np.zeros(n, np.int32), list(range(n)), 0
+    while len(order) > 128:
+        step = len(order) // 9
+        chosen = [step // 2 + k * step for k in range(9)]
+        for place in chosen:
+            keys[order[place]] = rank
+            rank += 1
+        order = [index for place, index in enumerate(order) if place not in set(chosen)]
+    keys[order] = np.arange(rank, rank + len(order))
+    expected = np.sort(keys)
+    algorithms.sort(keys)
+    np.testing.assert_array_equal(keys, expected)
