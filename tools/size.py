@@ -20,16 +20,16 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 50_758, "python": 18_759}
+TOTALS = {"src": 50_765, "python": 18_943}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 423,  # files directly in src
+    "src": 424,  # files directly in src
     "src/artifact": 565,
     "src/backends": 10_286,
     "src/bindings": 672,
     "src/codegen": 8_380,
     "src/devlib": 1_359,
-    "src/frontend": 10_757,
+    "src/frontend": 10_763,
     "src/ir": 942,
     "src/launch": 7_336,
     "src/layout": 143,
@@ -48,9 +48,9 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 685,
     "python/quadrants/ad": 865,
-    "python/quadrants/algorithms": 1_716,
+    "python/quadrants/algorithms": 1_898,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_237,
+    "python/quadrants/interpreter": 3_239,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 611,
