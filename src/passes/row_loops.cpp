@@ -125,7 +125,7 @@ private:
       if (auto atomic = dyn_cast<AtomicOp>(part)) return !atomic.use_empty() || !updatesElementOf(outer, atomic);
       bool isKnown = isa<LocalOp, LoadOp, StoreOp, ForOp, IfOp, WhileOp, YieldOp, ConditionOp, ContinueOp, BreakOp>(part) ||
                      (isPure(part) && part->getNumRegions() == 0 && !isOfBlock(part));
-      return !isKnown || part->hasAttr(kVolatile);
+      return !isKnown || part->hasAttr(kVolatile) || part->hasAttr(kChecked);
     });
   }
 
