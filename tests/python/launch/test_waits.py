@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +65,8 @@ def test_a_quota_limits_the_threads(quota: str, limit: int | None) -> None:
     groups = ["unshare", "-rm", "sh", "-c"]
     if run(*groups, "mount -t tmpfs none /sys/fs/cgroup").returncode:
         pytest.skip("this system lets no process mount a folder of control groups")
+    if quota.startswith(SPLIT) and not any("cpu" in line.split(":")[1].split(",") for line in Path("/proc/self/cgroup").open()):
+        pytest.skip("this system has one hierarchy of control groups for all controllers")
     result = run(*groups, f'mount -t tmpfs none /sys/fs/cgroup && {quota} && cd / && exec "$0" -c "$1"', sys.executable, SHOW)
     every = int(run(sys.executable, "-c", SHOW).stdout)
     assert int(result.stdout) == min(every, limit or every), result.stderr
