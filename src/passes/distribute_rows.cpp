@@ -24,12 +24,6 @@ namespace qd::passes {
 
 namespace {
 
-/// Whether an operation writes memory that other threads can see.
-bool writesContainer(Operation *op) {
-  auto access = dyn_cast<MemoryAccessOpInterface>(op);
-  return access && access.writes() && !findBase(access.getRef()).getDefiningOp<LocalOp>();
-}
-
 class RowDistributor {
 public:
   RowDistributor(ForOp loop, int64_t threads, bool reassociated)

@@ -137,11 +137,6 @@ private:
     return true;
   }
 
-  static bool writesContainer(Operation *op) {
-    auto access = dyn_cast<MemoryAccessOpInterface>(op);
-    return access && access.writes() && findRoot(access.getRef()).kind != Root::Kind::Local;
-  }
-
   /// Whether an iteration reads from a container that it may have written, so that a loop without that write would read something else.
   static bool readsAfterWriting(ForOp loop, const Parts &parts) {
     llvm::DenseSet<Operation *> moved;
