@@ -7,11 +7,9 @@
 //       those of arrays that no task writes use the read-only cache.
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/unaliased_arrays.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
-
-#include <set>
 
 using namespace mlir;
 using namespace qd::ir;
@@ -31,21 +29,17 @@ bool isCheckable(TensorArgumentOp argument) {
 
 struct AssumeUnaliasedPass : impl::AssumeUnaliasedBase<AssumeUnaliasedPass> {
   void runOnOperation() override {
-    std::set<uint32_t> arrays;
-    std::set<int32_t> unaliased;
+    llvm::DenseSet<uint64_t> arrays, written;
     getOperation().walk([&](Operation *op) {
       if (auto argument = dyn_cast<TensorArgumentOp>(op); argument && !argument.getField()) arrays.insert(argument.getOffset());
       for (TensorArgumentOp argument : listWrittenContainers(op))
-        if (isCheckable(argument)) unaliased.insert(int32_t(argument.getOffset()));
+        if (isCheckable(argument)) written.insert(argument.getOffset());
     });
     if (arrays.size() < 2) return;
-    Builder builder(&getContext());
-    for (KernelOp kernel : getOperation().getOps<KernelOp>()) {
-      if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>(kUnaliased))
-        unaliased.insert(known.asArrayRef().begin(), known.asArrayRef().end());
-      if (!unaliased.empty() && !kernel->hasAttr(kDerivative))
-        kernel->setAttr(kUnaliased, builder.getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
-    }
+    UnaliasedArrays unaliased(getOperation());
+    unaliased.require(written);
+    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+      if (!kernel->hasAttr(kDerivative)) unaliased.addTo(kernel);
   }
 };
 

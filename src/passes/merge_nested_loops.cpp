@@ -10,12 +10,11 @@
 #include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/row_loops.h"
+#include "passes/unaliased_arrays.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/SetOperations.h"
-
-#include <set>
 
 using namespace mlir;
 using namespace qd::ir;
@@ -177,16 +176,11 @@ namespace {
 /// whose values it would have to keep.
 class NestMerger {
 public:
-  NestMerger(ModuleOp module, const MergeNestedLoopsOptions &options) : iterations(module), options(options) {
-    module.walk([&](TensorArgumentOp argument) {
-      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
-      if (!argument.getField()) arrays.insert(argument.getOffset());
-    });
-  }
+  NestMerger(ModuleOp module, const MergeNestedLoopsOptions &options) : iterations(module), options(options), unaliased(module) {}
 
   void run(KernelOp kernel) {
     visitBlock(kernel.getBody().front());
-    if (!unaliased.empty()) kernel->setAttr(kUnaliased, Builder(kernel.getContext()).getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
+    unaliased.addTo(kernel);
   }
 
 private:
@@ -198,10 +192,10 @@ private:
       auto isWorthwhile = [&](ForOp inner, bool) {
         return !isTransposed(inner, loop) && isCheap(inner, loop) && (!options.ofOwnElements || readsOwnElements(inner, loop));
       };
-      ForOp merged = mergeNest(loop, iterations, aliased, written, isWorthwhile);
-      if (!options.beforeDerivatives) markRows(merged, iterations, {options.reassociated, /*onGrid=*/true}, aliased, written);
-      for (uint64_t offset : written)
-        if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
+      ForOp merged = mergeNest(loop, iterations, unaliased.getAliased(), written, isWorthwhile);
+      if (!options.beforeDerivatives)
+        markRows(merged, iterations, {options.reassociated, /*onGrid=*/true}, unaliased.getAliased(), written);
+      unaliased.require(written);
     }
   }
 
@@ -229,8 +223,7 @@ private:
 
   IndependentIterations iterations;
   MergeNestedLoopsOptions options;
-  llvm::DenseSet<uint64_t> aliased, arrays;
-  std::set<int32_t> unaliased;
+  UnaliasedArrays unaliased;
 };
 
 struct MergeNestedLoopsPass : impl::MergeNestedLoopsBase<MergeNestedLoopsPass> {

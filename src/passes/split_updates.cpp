@@ -3,20 +3,18 @@
 // In:   parallel loops at the top level of a kernel, for processors.
 // Out:  `for i: x[i] += a; x[i + 1] += b` becomes `for i: x[i + 1] += b` and `for i: x[i] += a`: two iterations of each loop never update
 //       the same element. What the updates do not need stays in the last loop. The kernel lists the arrays that are assumed unaliased.
-// Here: before tasks are split. demote_atomics.cpp then finds nothing to be atomic, and lanes load and store neighbors at once. Gradients
-// of
-//       stencils are of this kind.
+// Here: before tasks are split. demote_atomics.cpp then finds nothing to be atomic, and lanes load and store neighbors at once. The
+//       gradients of stencils are of this kind.
 #include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
 #include "passes/autodiff/remove_dead.h"
 #include "passes/demote_atomics.h"
+#include "passes/unaliased_arrays.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
-
-#include <set>
 
 using namespace mlir;
 using namespace qd::ir;
@@ -34,21 +32,13 @@ constexpr size_t kMaxLoops = 32;
 
 class UpdateSplitter {
 public:
-  explicit UpdateSplitter(ModuleOp module) : functions(module) {
-    module.walk([&](TensorArgumentOp argument) {
-      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
-      if (!argument.getField()) arrays.insert(argument.getOffset());
-    });
-  }
+  explicit UpdateSplitter(ModuleOp module) : functions(module), unaliased(module) {}
 
   /// Whether a loop was split.
   bool run(KernelOp kernel) {
     bool isSplit = visitBlock(kernel.getBody().front());
-    if (!isSplit) return false;
-    if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>(kUnaliased))
-      unaliased.insert(known.asArrayRef().begin(), known.asArrayRef().end());
-    if (!unaliased.empty()) kernel->setAttr(kUnaliased, Builder(kernel.getContext()).getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
-    return true;
+    unaliased.addTo(kernel);
+    return isSplit;
   }
 
 private:
@@ -77,13 +67,13 @@ private:
 
   bool split(ForOp loop) {
     Parts parts;
-    SmallVector<uint64_t> offsets;
+    llvm::DenseSet<uint64_t> updated;
     LoopAccesses accesses(loop, functions);
     for (auto &[root, updates] : accesses.atomics) {
-      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !aliased.contains(root.id);
+      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !unaliased.getAliased().contains(root.id);
       bool isAlone = isOfTensor && !accesses.touched.contains(root) && !accesses.exchanged.contains(root);
       if (isAlone && addParts(loop, updates, parts)) {
-        offsets.push_back(root.id);
+        updated.insert(root.id);
       } else if (!llvm::all_of(updates, [](AtomicOp update) { return update.use_empty(); })) {
         // A loop without the operation reads the old value of an element that no other iteration changes.
         SmallVector<IndexPattern> patterns = llvm::map_to_vector(updates, [&](AtomicOp update) { return findOwnPattern(loop, update); });
@@ -91,8 +81,7 @@ private:
       }
     }
     if (parts.size() < 2 || parts.size() > kMaxLoops || readsAfterWriting(loop, parts)) return false;
-    for (uint64_t offset : offsets)
-      if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
+    unaliased.require(updated);
     // The loop itself keeps the updates of the first pattern, and all other writes.
     OpBuilder builder(loop);
     for (auto &[pattern, updates] : llvm::drop_begin(parts)) {
@@ -126,10 +115,8 @@ private:
   static bool addParts(ForOp loop, ArrayRef<AtomicOp> updates, Parts &parts) {
     SmallVector<IndexPattern> patterns;
     for (AtomicOp update : updates) {
-      ElementOp element = findElement(update.getRef());
-      IndexPattern pattern =
-          element && update.isSum() && update.use_empty() ? findPattern(element, &loop.getBody().front()) : IndexPattern();
-      if (pattern.empty()) return false;
+      IndexPattern pattern = findOwnPattern(loop, update);
+      if (pattern.empty() || !update.isSum() || !update.use_empty()) return false;
       patterns.push_back(pattern);
     }
     if (llvm::all_equal(patterns)) return false;
@@ -160,8 +147,7 @@ private:
   }
 
   FunctionAccesses functions;
-  llvm::DenseSet<uint64_t> aliased, arrays;
-  std::set<int32_t> unaliased;
+  UnaliasedArrays unaliased;
 };
 
 struct SplitUpdatesPass : impl::SplitUpdatesBase<SplitUpdatesPass> {

@@ -13,6 +13,7 @@
 #include "passes/independent_iterations.h"
 #include "passes/merge_nested_loops.h"
 #include "passes/row_loops.h"
+#include "passes/unaliased_arrays.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
@@ -37,20 +38,15 @@ using Extent = std::tuple<int32_t, int32_t, int32_t>;
 
 class Widener {
 public:
-  Widener(ModuleOp module, KernelOp kernel, bool reassociated) : iterations(module), kernel(kernel), reassociated(reassociated) {
-    module.walk([&](TensorArgumentOp argument) {
-      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
-      if (!argument.getField()) arrays.insert(argument.getOffset());
-    });
-  }
+  Widener(ModuleOp module, KernelOp kernel, bool reassociated)
+      : iterations(module), kernel(kernel), reassociated(reassociated), unaliased(module) {}
 
   void run() {
     visitBlock(kernel.getBody().front());
-    Builder builder(kernel.getContext());
-    if (!unaliased.empty()) kernel->setAttr(kUnaliased, builder.getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
+    unaliased.addTo(kernel);
     SmallVector<int32_t> numbers;
     for (auto [offset, axis, isMany] : extents) numbers.append({offset, axis, isMany});
-    if (!numbers.empty()) kernel->setAttr(kExtents, builder.getDenseI32ArrayAttr(numbers));
+    if (!numbers.empty()) kernel->setAttr(kExtents, Builder(kernel.getContext()).getDenseI32ArrayAttr(numbers));
   }
 
 private:
@@ -61,7 +57,7 @@ private:
       SmallVector<ForOp> loops;
       llvm::DenseSet<uint64_t> written;
       if (!listLoops(branches, loops) || !llvm::all_of(loops, [&](ForOp loop) { return isIndependent(loop, written); })) continue;
-      requireUnaliased(written);
+      unaliased.require(written);
       OpBuilder builder(branches);
       hoistLoops(branches, {}, builder);
       branches.erase();
@@ -71,14 +67,9 @@ private:
   void mergeNested(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
     auto isWorthwhile = [&](ForOp inner, bool reachesNeighbors) { return reachesNeighbors && !hasTransposedAccess(inner, loop); };
-    ForOp merged = mergeNest(loop, iterations, aliased, written, isWorthwhile);
-    markRows(merged, iterations, {reassociated}, aliased, written);
-    requireUnaliased(written);
-  }
-
-  void requireUnaliased(const llvm::DenseSet<uint64_t> &written) {
-    for (uint64_t offset : written)
-      if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
+    ForOp merged = mergeNest(loop, iterations, unaliased.getAliased(), written, isWorthwhile);
+    markRows(merged, iterations, {reassociated}, unaliased.getAliased(), written);
+    unaliased.require(written);
   }
 
   /// Lists the loops under an `if`; false if it contains anything else that cannot be hoisted.
@@ -96,7 +87,7 @@ private:
   bool isIndependent(ForOp loop, llvm::DenseSet<uint64_t> &written) {
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own);
-    bool isAliased = llvm::set_intersects(own, aliased);
+    bool isAliased = llvm::set_intersects(own, unaliased.getAliased());
     written.insert(own.begin(), own.end());
     return !loop.getParallel() && !isAliased && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
   }
@@ -129,7 +120,7 @@ private:
   void widen(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
-    if (llvm::set_intersects(written, aliased)) return;
+    if (llvm::set_intersects(written, unaliased.getAliased())) return;
     // Lanes that write elements far apart write them one by one. If most writes are of that kind, they cost more than the lanes gain.
     if (axes.neighbors == 0) return;
     unsigned axis = llvm::Log2_32(axes.neighbors);
@@ -138,7 +129,7 @@ private:
     ForOp outer = isWhole ? loop : interchange(loop, axis);
     outer.setParallel(true);
     outer.setMaxThreads(1);
-    requireUnaliased(written);
+    unaliased.require(written);
   }
 
   /// Whether a loop with this upper bound has enough iterations; records the extents that this depends on.
@@ -183,8 +174,7 @@ private:
   IndependentIterations iterations;
   KernelOp kernel;
   bool reassociated; ///< sums of floats may be taken in another order
-  llvm::DenseSet<uint64_t> aliased, arrays;
-  std::set<int32_t> unaliased;
+  UnaliasedArrays unaliased;
   std::set<Extent> extents;
 };
 

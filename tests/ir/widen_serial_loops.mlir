@@ -518,3 +518,26 @@ qd.kernel @pivot [] attributes {argument_bytes = 48 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// What an earlier pass assumed stays.
+// CHECK-LABEL: qd.kernel @assumed
+// CHECK-SAME: qd.unaliased = array<i32: 0, 32>
+qd.kernel @assumed [] attributes {argument_bytes = 64 : i32, qd.unaliased = array<i32: 32>} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?], [], 4>
+  %n = qd.argument 56 : si32
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1.0 : f32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
