@@ -60,6 +60,23 @@ std::optional<int64_t> findInteger(Value value) {
   return integer.getType().isUnsignedInteger() ? int64_t(bits.getLimitedValue(INT64_MAX)) : bits.getSExtValue();
 }
 
+std::optional<int64_t> findLength(ForOp loop, unsigned axis) {
+  std::optional<int64_t> lower = findInteger(loop.getLower()[axis]), upper = findInteger(loop.getUpper()[axis]);
+  int64_t length = 0;
+  if (!lower || !upper) return std::nullopt;
+  if (llvm::SubOverflow(*upper, *lower, length)) return *upper > *lower ? INT64_MAX : 0;
+  return std::max<int64_t>(length, 0);
+}
+
+Value skipWidening(Value value) {
+  while (auto cast = value.getDefiningOp<CastOp>()) {
+    auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
+    if (!from || !to || to.getWidth() < from.getWidth()) break;
+    value = cast.getOperand();
+  }
+  return value;
+}
+
 support::ScalarType getScalarType(Type scalar) {
   using support::ScalarType;
   if (isa<Float16Type>(scalar)) return ScalarType::F16;

@@ -35,6 +35,8 @@ int64_t getAxisCount(mlir::Type value);
 int64_t getComponentCount(mlir::Type value);
 /// The value of an integer constant; none for u1 and for anything else.
 std::optional<int64_t> findInteger(mlir::Value value);
+/// The integer that a value is cast from, unless an integer on the way is narrower than the one before; other values themselves.
+mlir::Value skipWidening(mlir::Value value);
 
 support::ScalarType getScalarType(mlir::Type scalar);
 mlir::Type getType(mlir::MLIRContext *ctx, support::ScalarType type);
@@ -58,6 +60,9 @@ std::string describe(mlir::Type value);
 #include "ir/ops.h.inc"
 
 namespace qd::ir {
+
+/// The number of iterations along an axis if they count up by one and the bounds are constants. Steps are ignored.
+std::optional<int64_t> findLength(ForOp loop, unsigned axis);
 
 /// Whether the operation is a barrier for all threads of the loop.
 inline bool isGridBarrier(mlir::Operation *op) {

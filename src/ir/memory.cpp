@@ -61,4 +61,13 @@ std::optional<ConstantSum> splitConstant(Value value) {
   return amount ? std::optional(ConstantSum{op.getRhs(), *amount}) : std::nullopt;
 }
 
+bool isShifted(Value value, llvm::function_ref<bool(Value)> isBase, llvm::function_ref<bool(Value)> isFixed) {
+  if (isBase(value)) return true;
+  auto op = value.getDefiningOp<BinaryOp>();
+  bool isSum = op && op.getBinaryKind() == BinaryKind::add;
+  if (!op || (!isSum && op.getBinaryKind() != BinaryKind::sub)) return false;
+  if (isShifted(op.getLhs(), isBase, isFixed)) return isFixed(op.getRhs());
+  return isSum && isFixed(op.getLhs()) && isShifted(op.getRhs(), isBase, isFixed);
+}
+
 } // namespace qd::ir

@@ -36,5 +36,11 @@ struct ConstantSum {
 };
 /// Splits the constant off `x + c`, `c + x` or `x - c`; none for other values.
 std::optional<ConstantSum> splitConstant(mlir::Value value);
+/// Whether a value is one for which `isBase` holds, plus or minus others for which `isFixed` does.
+bool isShifted(mlir::Value value, llvm::function_ref<bool(mlir::Value)> isBase, llvm::function_ref<bool(mlir::Value)> isFixed);
+/// Whether a value is another one plus or minus constants.
+inline bool isShifted(mlir::Value value, mlir::Value base) {
+  return isShifted(value, [&](mlir::Value part) { return part == base; }, [](mlir::Value part) { return findInteger(part).has_value(); });
+}
 
 } // namespace qd::ir

@@ -51,10 +51,7 @@ public:
 private:
   bool isPlain() { return !loop.getParallel() && loop.getRank() == 1 && loop.getStep().empty(); }
 
-  bool isLong() {
-    std::optional<int64_t> lower = findInteger(loop.getLower()[0]), upper = findInteger(loop.getUpper()[0]);
-    return !lower || !upper || *upper - *lower >= kFewRounds;
-  }
+  bool isLong() { return findLength(loop, 0).value_or(kFewRounds) >= kFewRounds; }
 
   /// Lists the accesses of the loop; false if it does anything that lanes do in another order.
   bool scan() {
@@ -110,14 +107,14 @@ private:
   /// Records a store to an array of the code around: iterations store at their index plus constants that are farther apart than they.
   bool recordPart(LocalOp local, StoreOp store) {
     auto part = store.getRef().getDefiningOp<ComponentOp>();
-    std::optional<int64_t> lower = findInteger(loop.getLower()[0]), upper = findInteger(loop.getUpper()[0]);
-    if (isOfSlots(local) || part.getRef() != local.getResult() || !lower || !upper) return false;
+    std::optional<int64_t> length = findLength(loop, 0);
+    if (isOfSlots(local) || part.getRef() != local.getResult() || !length) return false;
     Value index = part.getIndices()[0];
     int64_t own = 0;
     for (; auto sum = splitConstant(index); index = sum->rest) own += sum->constant;
     if (index != loop.getBody().getArgument(0)) return false;
     SmallVector<int64_t, 8> &others = parts[local];
-    if (llvm::any_of(others, [&](int64_t other) { return std::abs(own - other) < *upper - *lower; })) return false;
+    if (llvm::any_of(others, [&](int64_t other) { return std::abs(own - other) < *length; })) return false;
     others.push_back(own);
     return true;
   }
@@ -143,25 +140,19 @@ private:
   }
 
   /// Whether a value is `counted`, or a sum of it and what is the same in all iterations.
-  bool counts(Value value, llvm::function_ref<bool(Value)> isCounted) {
-    if (isCounted(value)) return true;
-    auto sum = value.getDefiningOp<BinaryOp>();
-    if (!sum || (sum.getBinaryKind() != BinaryKind::add && sum.getBinaryKind() != BinaryKind::sub)) return false;
-    if (counts(sum.getLhs(), isCounted)) return isInvariant(sum.getRhs());
-    return sum.getBinaryKind() == BinaryKind::add && isInvariant(sum.getLhs()) && counts(sum.getRhs(), isCounted);
+  bool counts(Value value, Value counted) {
+    return isShifted(value, [&](Value part) { return part == counted; }, [&](Value part) { return isInvariant(part); });
   }
 
-  /// Whether an element is a scalar whose neighbors in memory have the next value of the last index, which counts with `isCounted`.
-  bool isAlong(ElementOp element, llvm::function_ref<bool(Value)> isCounted) {
+  /// Whether an element is a scalar whose neighbors in memory have the next value of the last index, which counts with `counted`.
+  bool isAlong(ElementOp element, Value counted) {
     auto type = cast<ir::TensorType>(element.getTensor().getType());
     OperandRange indices = element.getIndices();
-    return !indices.empty() && type.getTiles().empty() && counts(indices.back(), isCounted) &&
+    return !indices.empty() && type.getTiles().empty() && counts(indices.back(), counted) &&
            llvm::all_of(indices.drop_back(), [&](Value index) { return isInvariant(index); });
   }
 
-  bool isAlong(ElementOp element) {
-    return isAlong(element, [&](Value index) { return index == loop.getBody().getArgument(0); });
-  }
+  bool isAlong(ElementOp element) { return isAlong(element, loop.getBody().getArgument(0)); }
 
   /// Whether neighbors along the last axis are next to each other in memory.
   static bool isDense(ElementOp element) {
@@ -197,7 +188,7 @@ private:
     SmallVector<Operation *> users;
     for (Operation *user : value.getUsers()) {
       auto sum = dyn_cast<BinaryOp>(user);
-      if (sum && counts(sum.getResult(), [&](Value part) { return part == value; }))
+      if (sum && counts(sum.getResult(), value))
         llvm::append_range(users, listUsers(sum.getResult()));
       else
         users.push_back(user);
@@ -210,7 +201,7 @@ private:
     auto element = dyn_cast<ElementOp>(user);
     auto store = element && element->hasOneUse() ? dyn_cast<StoreOp>(*element->user_begin()) : StoreOp();
     if (!store || store.getRef() != element.getResult() || store->getBlock() != advance->getBlock()) return false;
-    if (!isDense(element) || !isAlong(element, [&](Value index) { return index == load.getResult(); })) return false;
+    if (!isDense(element) || !isAlong(element, load.getResult())) return false;
     for (Operation *op = store; op != advance; op = op->getNextNode())
       if (!op || op->getNumRegions() > 0) return false;
     compacted.insert(store);

@@ -72,17 +72,12 @@ struct ShiftedIndex {
 std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
   ShiftedIndex result;
   for (;;) {
+    value = skipWidening(value);
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       result.index = argument;
       return argument.getOwner() == body ? std::optional(result) : std::nullopt;
     }
     Operation *definition = value.getDefiningOp();
-    if (auto cast = dyn_cast<CastOp>(definition)) {
-      auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
-      if (!from || !to || to.getWidth() < from.getWidth()) return std::nullopt;
-      value = cast.getOperand();
-      continue;
-    }
     if (definition->hasAttr(kDistinct)) { // different indices of the list select different elements
       value = findElement(cast<LoadOp>(definition).getRef()).getIndices()[0];
       continue;
@@ -129,12 +124,7 @@ struct ThreadIndex {
 /// The axis whose index differs between the threads of a block that run an iteration at the same time, and how. Empty if there is none.
 std::optional<ThreadIndex> findThreadIndex(ElementOp element, ForOp loop) {
   for (auto [axis, index] : llvm::enumerate(element.getIndices())) {
-    Value value = index;
-    while (auto cast = value.getDefiningOp<CastOp>()) {
-      auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
-      if (!from || !to || to.getWidth() < from.getWidth()) break;
-      value = cast.getOperand();
-    }
+    Value value = skipWidening(index);
     if (value.getDefiningOp<ThreadOp>()) return ThreadIndex{unsigned(axis)};
     auto binary = value.getDefiningOp<BinaryOp>();
     std::optional<int64_t> number = binary ? findInteger(binary.getRhs()) : std::nullopt;

@@ -7,6 +7,7 @@
 // Here: after updates of own elements have become stores: from here on an iteration has no index of its own any more.
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/code.h"
 #include "passes/row_loops.h"
 
 #include "mlir/IR/Builders.h"
@@ -24,17 +25,17 @@ namespace qd::passes {
 
 namespace {
 
-class RowDistributor {
+class RowDistributor : Code {
 public:
-  RowDistributor(ForOp loop, int64_t threads, bool reassociated)
-      : loop(loop), builder(loop), loc(loop.getLoc()), wide(builder.getIntegerType(64, true)), narrow(builder.getIntegerType(32, true)),
+  RowDistributor(OpBuilder &builder, ForOp loop, int64_t threads, bool reassociated)
+      : Code(builder, loop.getLoc()), loop(loop), wide(builder.getIntegerType(64, true)), narrow(builder.getIntegerType(32, true)),
         threads(threads), reassociated(reassociated) {}
 
   void run() {
     Value length = findShortestRow(), lanes = countLanes(length);
     unsigned last = loop.getRank() - 1;
     SmallVector<Value> lower(loop.getLower()), upper(loop.getUpper());
-    Value first = lower[last], rounds = binary(BinaryKind::sub, cast(wide, upper[last]), cast(wide, first));
+    Value first = lower[last], rounds = sub(cast(upper[last], wide), cast(first, wide));
     lower[last] = integer(wide, 0);
     upper[last] = binary(BinaryKind::mul, rounds, lanes);
     bool isAlwaysLong = findInteger(length).value_or(0) >= minLength();
@@ -45,24 +46,17 @@ public:
     Block &body = spread.getBody().emplaceBlock();
     for (Value bound : lower) body.addArgument(bound.getType(), loc);
     builder.setInsertionPointToStart(&body);
-    if (isAlwaysLong) {
-      emitByThreads(body, first);
-    } else {
-      auto branches = IfOp::create(builder, loc, isLong);
-      emitByThreads(branches.getThenRegion().emplaceBlock(), first, body.getArguments());
-      emitAsBefore(branches.getElseRegion().emplaceBlock(), first, body.getArguments());
-      builder.setInsertionPointToEnd(&body);
-      YieldOp::create(builder, loc);
-    }
+    auto byThreads = [&] { emitByThreads(first, body.getArguments()); };
+    if (isAlwaysLong)
+      byThreads();
+    else
+      when(isLong, byThreads, [&] { emitAsBefore(first, body.getArguments()); });
+    YieldOp::create(builder, loc);
     loop.erase();
   }
 
 private:
   int64_t minLength() const { return std::max(threads, kLongRow); }
-
-  Value integer(Type type, int64_t value) { return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value)); }
-  Value binary(BinaryKind kind, Value left, Value right) { return BinaryOp::create(builder, loc, kind, left, right); }
-  Value cast(Type type, Value value) { return value.getType() == type ? value : CastOp::create(builder, loc, type, value).getResult(); }
 
   Value findShortestRow() {
     std::optional<int64_t> known;
@@ -71,16 +65,15 @@ private:
       if (!row->hasAttr(kRows)) return;
       Value lower = row.getLower()[0], upper = row.getUpper()[0];
       if (row->hasAttr(kPartOfRow)) {
-        Value length = binary(BinaryKind::sub, cast(wide, upper), cast(wide, lower));
-        ofParts = ofParts ? binary(BinaryKind::add, ofParts, length) : length;
+        Value length = sub(cast(upper, wide), cast(lower, wide));
+        ofParts = ofParts ? add(ofParts, length) : length;
         return;
       }
-      std::optional<int64_t> from = findInteger(lower), to = findInteger(upper);
-      if (from && to) {
-        known = std::min(known.value_or(INT64_MAX), *to - *from);
+      if (std::optional<int64_t> length = findLength(row, 0)) {
+        known = std::min(known.value_or(INT64_MAX), *length);
         return;
       }
-      Value length = binary(BinaryKind::sub, cast(wide, upper), cast(wide, lower));
+      Value length = sub(cast(upper, wide), cast(lower, wide));
       shortest = shortest ? binary(BinaryKind::min, shortest, length) : length;
     });
     if (ofParts) shortest = shortest ? binary(BinaryKind::min, shortest, ofParts) : ofParts;
@@ -92,35 +85,35 @@ private:
   Value countLanes(Value length) {
     Value quotient = binary(BinaryKind::raw_div, length, integer(wide, minLength()));
     Value isLong = binary(BinaryKind::max, integer(wide, 0), binary(BinaryKind::min, integer(wide, 1), quotient));
-    return binary(BinaryKind::add, integer(wide, 1), binary(BinaryKind::mul, isLong, integer(wide, threads - 1)));
+    return add(integer(wide, 1), binary(BinaryKind::mul, isLong, integer(wide, threads - 1)));
   }
 
   /// The body for one thread.
-  void emitAsBefore(Block &into, Value first, ValueRange indices) {
-    builder.setInsertionPointToStart(&into);
+  void emitAsBefore(Value first, ValueRange indices) {
     IRMapping map;
     mapIndices(map, first, indices, indices.back());
-    for (Operation &op : loop.getBody().front()) builder.clone(op, map)->walk([](ForOp row) { row->removeAttr(kRows); });
+    for (Operation &op : loop.getBody().front().without_terminator())
+      builder.clone(op, map)->walk([](ForOp row) { row->removeAttr(kRows); });
   }
 
   void mapIndices(IRMapping &map, Value first, ValueRange indices, Value round) {
     map.map(loop.getBody().getArguments().drop_back(), indices.drop_back());
     Value last = loop.getBody().getArguments().back();
-    map.map(last, binary(BinaryKind::add, first, cast(last.getType(), round)));
+    map.map(last, add(first, cast(round, last.getType())));
   }
 
   /// The body for the threads of a subgroup.
-  void emitByThreads(Block &into, Value first) { emitByThreads(into, first, into.getArguments()); }
-  void emitByThreads(Block &into, Value first, ValueRange indices) {
-    builder.setInsertionPointToStart(&into);
+  void emitByThreads(Value first, ValueRange indices) {
+    Block *into = builder.getBlock();
     Value round = binary(BinaryKind::raw_div, indices.back(), integer(wide, threads));
-    thread = cast(narrow, binary(BinaryKind::sub, indices.back(), binary(BinaryKind::mul, round, integer(wide, threads))));
+    thread = cast(sub(indices.back(), binary(BinaryKind::mul, round, integer(wide, threads))), narrow);
     isFirst = binary(BinaryKind::eq, thread, integer(narrow, 0));
     IRMapping map;
     mapIndices(map, first, indices, round);
     SmallVector<Operation *> cloned;
-    for (Operation &op : loop.getBody().front()) cloned.push_back(builder.clone(op, map));
+    for (Operation &op : loop.getBody().front().without_terminator()) cloned.push_back(builder.clone(op, map));
     for (Operation *op : cloned) distribute(op);
+    builder.setInsertionPointToEnd(into);
   }
 
   void distribute(Operation *op) {
@@ -129,12 +122,8 @@ private:
     builder.setInsertionPoint(op);
     if (writesContainer(op)) {
       waitForThreads();
-      auto only = IfOp::create(builder, loc, isFirst);
-      Block &block = only.getThenRegion().emplaceBlock();
-      op->moveBefore(&block, block.end());
-      builder.setInsertionPointToEnd(&block);
-      YieldOp::create(builder, loc);
-      builder.setInsertionPointAfter(only);
+      builder.setInsertionPointAfter(op);
+      when(isFirst, [&] { op->moveBefore(builder.getBlock(), builder.getInsertionPoint()); });
       return waitForThreads();
     }
     if (!containsOp(op, [](Operation *part) { return writesContainer(part) || part->hasAttr(kRows) || isa<ContinueOp, BreakOp>(part); }))
@@ -161,12 +150,12 @@ private:
     waitForThreads();
     Value index = row.getBody().getArgument(0), upper = row.getUpper()[0];
     Type type = index.getType();
-    Value start = binary(BinaryKind::add, row.getLower()[0], cast(type, thread)), width = integer(type, threads);
-    Value before = binary(BinaryKind::sub, binary(BinaryKind::sub, upper, start), integer(type, 1));
+    Value start = add(row.getLower()[0], cast(thread, type)), width = integer(type, threads);
+    Value before = sub(sub(upper, start), integer(type, 1));
     row.getLowerMutable()[0].set(integer(type, 0));
-    row.getUpperMutable()[0].set(binary(BinaryKind::add, binary(BinaryKind::floor_div, before, width), integer(type, 1)));
+    row.getUpperMutable()[0].set(add(binary(BinaryKind::floor_div, before, width), integer(type, 1)));
     builder.setInsertionPointToStart(&row.getBody().front());
-    Value distance = binary(BinaryKind::mul, index, width), own = binary(BinaryKind::add, start, distance);
+    Value distance = binary(BinaryKind::mul, index, width), own = add(start, distance);
     index.replaceAllUsesExcept(own, distance.getDefiningOp());
     builder.setInsertionPointAfter(row);
     waitForThreads();
@@ -178,31 +167,28 @@ private:
     Type type = getType(reduction);
     bool isSum = reduction.kind == AtomicKind::add || reduction.kind == AtomicKind::bit_xor, isProduct = reduction.kind == AtomicKind::mul;
     if (!isSum && !isProduct) return; // each thread may combine the value of the variable
-    auto neutral = isa<FloatType>(type) ? cast<TypedAttr>(builder.getFloatAttr(type, isProduct)) : builder.getIntegerAttr(type, isProduct);
-    Value own = LoadOp::create(builder, loc, type, reduction.local);
-    own = SelectOp::create(builder, loc, type, isFirst, own, ConstantOp::create(builder, loc, neutral));
-    StoreOp::create(builder, loc, own, reduction.local);
+    Value neutral = isa<FloatType>(type) ? makeFloat(builder, loc, type, isProduct) : integer(type, isProduct);
+    store(select(isFirst, load(reduction.local), neutral), reduction.local);
   }
 
   void endReduction(const LaneReduction &reduction) {
-    Type type = getType(reduction);
     BinaryKind kind = *findKind<BinaryKind>(getOpInfo(reduction.kind).name);
-    Value value = LoadOp::create(builder, loc, type, reduction.local);
+    Value value = load(reduction.local);
     for (int64_t distance = threads / 2; distance > 0; distance /= 2)
       value = binary(kind, value, shuffle(value, binary(BinaryKind::bit_xor, thread, integer(narrow, distance))));
-    StoreOp::create(builder, loc, broadcast(value), reduction.local);
+    store(broadcast(value), reduction.local);
   }
 
-  static Type getType(const LaneReduction &reduction) { return cast<RefType>(reduction.local.getType()).getPointee(); }
+  static Type getType(const LaneReduction &reduction) { return llvm::cast<RefType>(reduction.local.getType()).getPointee(); }
 
   Value broadcast(Value value) { return shuffle(value, integer(narrow, 0)); }
 
   Value shuffle(Value value, Value from) {
     Type type = value.getType();
     bool isShort = type.getIntOrFloatBitWidth() < 32;
-    Value sent = ShuffleOp::create(builder, loc, isShort ? cast(narrow, value) : value, from, UnitAttr(), Value());
+    Value sent = ShuffleOp::create(builder, loc, isShort ? cast(value, narrow) : value, from, UnitAttr(), Value());
     if (!isShort) return sent;
-    return type.isInteger(1) ? binary(BinaryKind::ne, sent, integer(narrow, 0)) : cast(type, sent);
+    return type.isInteger(1) ? binary(BinaryKind::ne, sent, integer(narrow, 0)) : cast(sent, type);
   }
 
   /// Makes the writes of all threads visible, unless nothing was accessed since they last did so.
@@ -214,8 +200,6 @@ private:
   }
 
   ForOp loop;
-  OpBuilder builder;
-  Location loc;
   Type wide, narrow;
   int64_t threads; ///< of a subgroup
   bool reassociated;
@@ -232,7 +216,8 @@ struct DistributeRowsPass : impl::DistributeRowsBase<DistributeRowsPass> {
     });
     for (ForOp loop : marked) {
       loop->removeAttr(kRows);
-      RowDistributor(loop, threads, reassociated).run();
+      OpBuilder builder(loop);
+      RowDistributor(builder, loop, threads, reassociated).run();
     }
   }
 };

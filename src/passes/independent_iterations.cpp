@@ -126,23 +126,16 @@ private:
 
   /// The number of the loop's index that a value is, or -1.
   int findOwnIndex(Value value, const CallArguments &given) {
-    for (;;) {
+    while (value) {
+      value = skipWidening(value);
       if (auto argument = dyn_cast<BlockArgument>(value)) {
         if (argument.getOwner() != (given.body ? given.body : &loop.getBody().front())) return -1;
         return given.body ? given.indices[argument.getArgNumber()] : int(argument.getArgNumber());
       }
-      Operation *definition = value.getDefiningOp();
-      if (auto cast = dyn_cast<CastOp>(definition)) {
-        auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
-        if (!from || !to || to.getWidth() < from.getWidth()) return -1;
-        value = cast.getOperand();
-      } else if (auto load = dyn_cast<LoadOp>(definition)) {
-        value = findOnlyValue(load.getRef().getDefiningOp<LocalOp>());
-        if (!value) return -1;
-      } else {
-        return -1;
-      }
+      auto load = value.getDefiningOp<LoadOp>();
+      value = load ? findOnlyValue(load.getRef().getDefiningOp<LocalOp>()) : Value();
     }
+    return -1;
   }
 
   /// The value of a variable that has exactly one store and otherwise only loads; else null.

@@ -71,10 +71,7 @@ static ForOp findMergeableLoop(ForOp around, ForOp outermost) {
 }
 
 /// Whether an index is that of a loop's last axis plus a constant.
-static bool isIndexOf(ForOp loop, Value value) {
-  while (std::optional<ConstantSum> sum = splitConstant(value)) value = sum->rest;
-  return value == loop.getBody().getArguments().back();
-}
+static bool isIndexOf(ForOp loop, Value value) { return isShifted(value, loop.getBody().getArguments().back()); }
 
 bool hasTransposedAccess(ForOp inner, ForOp outer) {
   return containsOp(inner, [&](Operation *op) {

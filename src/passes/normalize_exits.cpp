@@ -7,7 +7,7 @@
 // Here: before the reverse mode: the backward sweep must be able to decide for each operation whether it ran. Other kernels skip this pass.
 #include "ir/attributes.h"
 #include "ir/dialect.h"
-#include "passes/autodiff/derivatives.h"
+#include "passes/code.h"
 #include "passes/demote_atomics.h"
 
 #include "mlir/IR/Builders.h"

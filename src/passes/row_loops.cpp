@@ -8,6 +8,7 @@
 
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/code.h"
 #include "passes/merge_nested_loops.h"
 
 #include "llvm/ADT/SetOperations.h"
@@ -90,12 +91,13 @@ public:
   llvm::DenseSet<uint64_t> written;
 
 private:
-  static std::optional<int64_t> countRounds(ForOp loop) {
-    int64_t rounds = 1;
-    for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
-      std::optional<int64_t> low = findInteger(lower), high = findInteger(upper);
-      if (!low || !high) return std::nullopt;
-      rounds *= std::max<int64_t>(*high - *low, 0);
+  /// The number of a loop's iterations; nothing if it is unknown.
+  static std::optional<double> countRounds(ForOp loop) {
+    double rounds = 1;
+    for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+      std::optional<int64_t> length = findLength(loop, axis);
+      if (!length) return std::nullopt;
+      rounds *= double(*length);
     }
     return rounds;
   }
@@ -111,12 +113,8 @@ private:
 
   /// Whether neighboring iterations of a loop have neighboring values of an index.
   bool isAlong(Value index, ForOp loop) {
-    if (index == loop.getBody().getArgument(0)) return true;
-    auto sum = index.getDefiningOp<BinaryOp>();
-    if (!sum) return false;
-    if (sum.getBinaryKind() == BinaryKind::add && isAlong(sum.getRhs(), loop)) return !dependsOn(sum.getLhs(), loop);
-    bool isShift = sum.getBinaryKind() == BinaryKind::add || sum.getBinaryKind() == BinaryKind::sub;
-    return isShift && isAlong(sum.getLhs(), loop) && !dependsOn(sum.getRhs(), loop);
+    Value own = loop.getBody().getArgument(0);
+    return isShifted(index, [&](Value part) { return part == own; }, [&](Value part) { return !dependsOn(part, loop); });
   }
 
   /// Whether an operation, with those inside it, means the same if all threads of a subgroup run it and one of them writes.
@@ -144,7 +142,7 @@ private:
 
   bool isRow(ForOp loop, double weight) {
     if (loop.getRank() != 1 || !loop.getStep().empty() || !isHoistable(loop.getUpper()[0], outer)) return false;
-    if (std::optional<int64_t> rounds = countRounds(loop); rounds && *rounds < kLongRow) return false;
+    if (findLength(loop, 0).value_or(kLongRow) < kLongRow) return false;
     int64_t size = 0;
     loop.getBody().walk([&](Operation *) { ++size; });
     int64_t neighbors = countNeighbors(loop);
@@ -173,8 +171,8 @@ private:
       if (auto loop = dyn_cast<ForOp>(op)) {
         if (isRow(loop, weight)) continue;
         size_t before = rows.size();
-        std::optional<int64_t> rounds = countRounds(loop);
-        if (!visit(loop.getBody(), weight * double(rounds.value_or(kShortLoop)))) return false;
+        std::optional<double> rounds = countRounds(loop);
+        if (!visit(loop.getBody(), weight * rounds.value_or(kShortLoop))) return false;
         if (rows.size() == before && rounds.value_or(kShortLoop + 1) > kShortLoop) return false;
       } else if (auto branches = dyn_cast<IfOp>(op)) {
         if (!visit(branches.getThenRegion(), weight) || !visit(branches.getElseRegion(), weight)) return false;
@@ -199,12 +197,10 @@ private:
 /// Splits a loop along a row: the iterations before the pivot, that of the pivot, and those behind it.
 static void splitAtPivot(ForOp row, Value pivot, ForOp outer) {
   OpBuilder before(outer), at(row);
-  Location loc = row.getLoc();
-  Value lower = row.getLower()[0], upper = row.getUpper()[0],
-        one = ConstantOp::create(before, loc, before.getIntegerAttr(pivot.getType(), 1));
-  auto combine = [&](BinaryKind kind, Value left, Value right) { return BinaryOp::create(before, loc, kind, left, right).getResult(); };
-  Value first = combine(BinaryKind::min, upper, combine(BinaryKind::max, lower, pivot));
-  Value next = combine(BinaryKind::max, first, combine(BinaryKind::min, upper, combine(BinaryKind::add, pivot, one)));
+  Code code(before, row.getLoc());
+  Value lower = row.getLower()[0], upper = row.getUpper()[0], behind = code.add(pivot, code.integer(pivot.getType(), 1));
+  Value first = code.binary(BinaryKind::min, upper, code.binary(BinaryKind::max, lower, pivot));
+  Value next = code.binary(BinaryKind::max, first, code.binary(BinaryKind::min, upper, behind));
   auto addPart = [&](Value end) {
     auto part = cast<ForOp>(at.clone(*row));
     part.getUpperMutable()[0].set(end);

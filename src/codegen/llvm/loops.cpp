@@ -170,8 +170,7 @@ static bool isOfOneThread(Operation *op) {
   auto loop = op->getParentOfType<ir::ForOp>();
   while (loop && !loop.getParallel()) loop = loop->getParentOfType<ir::ForOp>();
   if (!loop || loop.getRank() != 1) return false;
-  std::optional<int64_t> lower = ir::findInteger(loop.getLower()[0]), upper = ir::findInteger(loop.getUpper()[0]);
-  return lower && upper && *lower <= *upper && uint64_t(*upper) - uint64_t(*lower) <= 1;
+  return ir::findLength(loop, 0).value_or(2) <= 1;
 }
 
 /// Whether a thread without others beside it looks through containers: the loop loads before it branches, and writes to none of them.
@@ -189,12 +188,12 @@ unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
   if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
   auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
   if (module.calls.contains(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;
-  std::optional<int64_t> lower = ir::findInteger(op.getLower().back()), upper = ir::findInteger(op.getUpper().back());
+  std::optional<int64_t> length = ir::findLength(op, op.getRank() - 1);
   std::optional<int64_t> step = op.getStep().empty() ? 1 : ir::findInteger(op.getStep().back());
   auto isLoad = [](Operation *inner) { return loads(inner, /*orShared=*/true); };
   if (ir::containsOp(op, [&](Operation *inner) { return isa<ir::IfOp>(inner) && ir::containsOp(inner, isLoad); }))
-    return lower && upper ? 0 : isSearch(op) ? kSearchRounds : 1;
-  if (lower && upper && step == 1 && *upper - *lower <= kUnrolledTotal / size) return *upper - *lower > 1 ? unsigned(*upper - *lower) : 0;
+    return length ? 0 : isSearch(op) ? kSearchRounds : 1;
+  if (length && step == 1 && *length <= kUnrolledTotal / size) return *length > 1 ? unsigned(*length) : 0;
   unsigned most = module.grids.isLongTask ? kUnrolledRoundsOfLongTasks : kMaxUnrolledRounds;
   return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / size))), kUnrolledRoundsOfLongTasks, most);
 }

@@ -7,6 +7,7 @@
 
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/autodiff/derivatives.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

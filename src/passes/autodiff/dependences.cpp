@@ -223,9 +223,7 @@ bool DependenceTest::isRace(const Access &first, const Access &second) const {
     if (distance != 0 && !isOfLoop) return false;
     isApart |= distance != 0;
     if (!isOfLoop) continue;
-    std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
-    std::optional<int64_t> upper = findInteger(loop.getUpper()[argument.getArgNumber()]);
-    if (lower && upper && std::abs(distance) >= *upper - *lower) return false;
+    if (std::abs(distance) >= findLength(loop, argument.getArgNumber()).value_or(INT64_MAX)) return false;
   }
   return isApart;
 }

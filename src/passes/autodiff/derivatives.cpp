@@ -4,7 +4,9 @@
 // Out:  code for its partial derivatives.
 // Here: both modes of differentiation use this table. The switches name every operation, so that a new one does not compile without an
 //       entry here.
-#include "passes/autodiff/code.h"
+#include "passes/autodiff/derivatives.h"
+
+#include "passes/code.h"
 
 #include <cmath>
 #include <numbers>
@@ -13,19 +15,6 @@ using namespace mlir;
 using namespace qd::ir;
 
 namespace qd::passes {
-
-static TypedAttr makeAttribute(Type type, Attribute scalar) {
-  if (auto shaped = dyn_cast<VectorType>(type)) return DenseElementsAttr::get(shaped, scalar);
-  return cast<TypedAttr>(scalar);
-}
-
-Value makeFloat(OpBuilder &builder, Location loc, Type type, double value) {
-  return ConstantOp::create(builder, loc, type, makeAttribute(type, builder.getFloatAttr(getScalar(type), value)));
-}
-
-Value makeInteger(OpBuilder &builder, Location loc, Type type, int64_t value) {
-  return ConstantOp::create(builder, loc, type, makeAttribute(type, builder.getIntegerAttr(getScalar(type), value)));
-}
 
 namespace {
 

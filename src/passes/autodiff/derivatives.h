@@ -25,10 +25,4 @@ llvm::SmallVector<Partial, 2> computePartials(mlir::OpBuilder &builder, mlir::Op
 /// `partial * change`; null if the partial is zero.
 mlir::Value scale(mlir::OpBuilder &builder, mlir::Location loc, const Partial &partial, mlir::Value change);
 
-/// A float constant, in every component. makeZero gives -0.0: adding it changes no number, 0.0 and -0.0 included.
-mlir::Value makeFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, double value);
-inline mlir::Value makeZero(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type) { return makeFloat(builder, loc, type, -0.0); }
-/// An integer or u1 constant.
-mlir::Value makeInteger(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, int64_t value);
-
 } // namespace qd::passes

@@ -7,6 +7,7 @@
 #include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/autodiff/adjoint_builder.h"
+#include "passes/autodiff/derivatives.h"
 #include "passes/demote_atomics.h"
 
 #include "mlir/Pass/Pass.h"

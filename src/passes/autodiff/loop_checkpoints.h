@@ -1,7 +1,7 @@
 // loop_checkpoints.h: the states of a loop's variables that its forward sweep stores for its backward sweep
 #pragma once
 
-#include "passes/autodiff/code.h"
+#include "passes/code.h"
 
 #include "llvm/ADT/SetVector.h"
 

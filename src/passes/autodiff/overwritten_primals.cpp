@@ -16,8 +16,8 @@
 
 #include "ir/attributes.h"
 #include "ir/memory.h"
-#include "passes/autodiff/code.h"
 #include "passes/autodiff/dependences.h"
+#include "passes/code.h"
 
 using namespace mlir;
 using namespace qd::ir;

@@ -12,7 +12,7 @@
 #include "ir/attributes.h"
 #include "ir/call_graph.h"
 #include "ir/memory.h"
-#include "passes/autodiff/derivatives.h"
+#include "passes/code.h"
 
 using namespace mlir;
 using namespace qd::ir;

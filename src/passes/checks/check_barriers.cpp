@@ -118,9 +118,7 @@ private:
 /// Whether the value is known for all threads of the first block, and differs.
 bool isDivergent(ForOp loop, ValueRange values) {
   int64_t size = loop.getBlockDim() ? int64_t(*loop.getBlockDim()) : kFewestThreads, count = size;
-  if (loop.getRank() == 1)
-    if (auto lower = findInteger(loop.getLower()[0]), upper = findInteger(loop.getUpper()[0]); lower && upper)
-      count = std::min(count, *upper - *lower);
+  if (loop.getRank() == 1) count = std::min(count, findLength(loop, 0).value_or(count));
   for (Value value : values) {
     std::optional<int64_t> first;
     bool differs = false;

@@ -21,12 +21,6 @@ constexpr int64_t kSeparateTailSize = 1500;
 /// The same limit for loops on one thread. Large programs have many of these: a second copy would cost more compile time than it saves.
 constexpr int64_t kSeparateTailSizeOfOneThread = 64;
 
-/// Number of iterations along an axis, if its bounds are constants (steps are ignored).
-std::optional<int64_t> getLength(ir::ForOp loop, unsigned axis) {
-  std::optional<int64_t> low = ir::findInteger(loop.getLower()[axis]), high = ir::findInteger(loop.getUpper()[axis]);
-  return low && high ? std::optional(std::max<int64_t>(*high - *low, 0)) : std::nullopt;
-}
-
 /// Estimates run time; the weights are approximate cycles of one vector operation.
 class CostModel {
 public:
@@ -58,7 +52,7 @@ public:
   static double getRounds(ir::ForOp loop) {
     double rounds = 1;
     for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-      std::optional<int64_t> length = getLength(loop, axis);
+      std::optional<int64_t> length = ir::findLength(loop, axis);
       rounds *= length ? double(*length) : kUnknownRounds;
     }
     return rounds;
@@ -393,7 +387,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   Region &body = loop.getBody();
   std::optional<double> total = 1;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-    std::optional<int64_t> length = getLength(loop, axis);
+    std::optional<int64_t> length = ir::findLength(loop, axis);
     total = total && length ? std::optional(*total * double(*length)) : std::nullopt;
   }
   // The uniformity analysis is incomplete for recursive functions.
@@ -425,16 +419,16 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   else
     schedule.lanes = chooseLanes(module, body);
 
-  std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
+  std::optional<int64_t> innermost = ir::findLength(loop, loop.getRank() - 1);
   const bool isLong = !innermost || *innermost >= 2 * int64_t(schedule.lanes);
   if (schedule.lanes > 1 && !module.options.lanes && isLong && !visitsBlocks(loop) && isBoundByLatency(module, loop)) schedule.lanes *= 2;
   // A shorter row is one vector under a constant mask: its elements and neighbors are reached by wide accesses.
   const bool hasRows = schedule.lanes > 1 && visitsBlocks(loop) && innermost && *innermost > 0;
   if (hasRows && loop.getRank() > 2)
-    if (std::optional<int64_t> rows = getLength(loop, loop.getRank() - 2); rows && *rows > 0 && loop.getStep().empty())
+    if (std::optional<int64_t> rows = ir::findLength(loop, loop.getRank() - 2); rows && *rows > 0 && loop.getStep().empty())
       schedule.rows = std::min(*rows, std::max<int64_t>(int64_t(schedule.lanes) / *innermost, 1));
   if (schedule.rows > 1) {
-    const int64_t groups = llvm::divideCeil(*getLength(loop, loop.getRank() - 2), schedule.rows);
+    const int64_t groups = llvm::divideCeil(*ir::findLength(loop, loop.getRank() - 2), schedule.rows);
     if (groups * module.functions.getSize(body) > kMaxUnrolledRows || !RowFinder(loop).hasConstantDistances()) schedule.rows = 1;
   }
   if (hasRows && *innermost * schedule.rows < int64_t(schedule.lanes))
@@ -452,7 +446,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
   schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost * schedule.rows % int64_t(schedule.lanes) == 0;
   for (unsigned axis = loop.getRank(); (schedule.isEven || hasRows) && *innermost <= kShortRow && axis-- > 1;) {
-    std::optional<int64_t> length = getLength(loop, axis);
+    std::optional<int64_t> length = ir::findLength(loop, axis);
     const bool isInGroup = schedule.rows > 1 && axis + 2 >= loop.getRank();
     if (!length || *length == 0 || (!isInGroup && schedule.whole * *length > std::min(kMaxWhole, schedule.grain / 8))) break;
     schedule.whole *= *length;

@@ -35,12 +35,6 @@ constexpr int64_t kShortestRun = 16;
 /// Shorter rows would leave too many threads without a column.
 constexpr int64_t kRowOfColumns = 1024;
 
-/// Whether an index is the loop's index plus a constant.
-static bool isShifted(Value index, BlockArgument of) {
-  while (std::optional<ir::ConstantSum> sum = ir::splitConstant(index)) index = sum->rest;
-  return index == of;
-}
-
 /// Whether a value in the loop's body is computed from an index.
 static bool dependsOn(Value value, BlockArgument index) {
   if (value == index) return true;
@@ -71,7 +65,7 @@ static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
     if (llvm::none_of(element.getIndices(), [&](Value part) { return dependsOn(part, index); })) continue;
     int64_t size = getContiguousSize(module, element);
-    bool isAround = isShifted(element.getIndices().back(), index) &&
+    bool isAround = ir::isShifted(element.getIndices().back(), index) &&
                     llvm::none_of(element.getIndices().drop_back(), [&](Value part) { return dependsOn(part, index); });
     if (!size || !isAround) return 1;
     widest = std::max(widest, size);
@@ -89,7 +83,7 @@ static std::optional<unsigned> findTransposedAxis(ir::ForOp loop) {
     if (indices.size() < 2 || !element.getTensor().getDefiningOp<ir::TensorArgumentOp>()) continue;
     if (depends(indices.back(), last) || llvm::none_of(indices.drop_back(), [&](Value part) { return depends(part, last); })) continue;
     for (unsigned axis = 0; axis < last; ++axis)
-      if (isShifted(indices.back(), loop.getBody().getArgument(axis))) return axis;
+      if (ir::isShifted(indices.back(), loop.getBody().getArgument(axis))) return axis;
   }
   return std::nullopt;
 }

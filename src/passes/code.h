@@ -1,16 +1,25 @@
-// code.h: short forms for the code that derivatives add
+// code.h: short forms for the code that passes add
 #pragma once
 
-#include "passes/autodiff/derivatives.h"
+#include "ir/dialect.h"
+
+#include "mlir/IR/Builders.h"
 
 namespace qd::passes {
+
+/// A float constant, in every component. makeZero gives -0.0: adding it changes no number, 0.0 and -0.0 included.
+mlir::Value makeFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, double value);
+inline mlir::Value makeZero(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type) { return makeFloat(builder, loc, type, -0.0); }
+/// An integer or u1 constant, in every component.
+mlir::Value makeInteger(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, int64_t value);
 
 /// Short forms for integer arithmetic, places and conditions at the builder's insertion point.
 class Code {
 public:
   Code(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
 
-  mlir::Value integer(int64_t value) { return makeInteger(builder, loc, type(), value); }
+  mlir::Value integer(int64_t value) { return integer(type(), value); }
+  mlir::Value integer(mlir::Type type, int64_t value) { return makeInteger(builder, loc, type, value); }
   mlir::Type type() { return builder.getIntegerType(32, /*isSigned=*/true); }
   mlir::Value binary(ir::BinaryKind kind, mlir::Value x, mlir::Value y) { return ir::BinaryOp::create(builder, loc, kind, x, y); }
   mlir::Value add(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::add, x, y); }

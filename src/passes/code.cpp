@@ -1,12 +1,25 @@
-// code.cpp: short forms for the code that derivatives add
+// code.cpp: short forms for the code that passes add
 //
-// Integers are si32. Everything is emitted at the builder's insertion point.
-#include "passes/autodiff/code.h"
+// Integers are si32 where no type is given. Everything is emitted at the builder's insertion point.
+#include "passes/code.h"
 
 using namespace mlir;
 using namespace qd::ir;
 
 namespace qd::passes {
+
+static TypedAttr makeAttribute(Type type, Attribute scalar) {
+  if (auto shaped = dyn_cast<VectorType>(type)) return DenseElementsAttr::get(shaped, scalar);
+  return cast<TypedAttr>(scalar);
+}
+
+Value makeFloat(OpBuilder &builder, Location loc, Type type, double value) {
+  return ConstantOp::create(builder, loc, type, makeAttribute(type, builder.getFloatAttr(getScalar(type), value)));
+}
+
+Value makeInteger(OpBuilder &builder, Location loc, Type type, int64_t value) {
+  return ConstantOp::create(builder, loc, type, makeAttribute(type, builder.getIntegerAttr(getScalar(type), value)));
+}
 
 Value Code::divideUp(Value x, Value y) { return binary(BinaryKind::raw_div, add(x, sub(y, integer(1))), y); }
 
