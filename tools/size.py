@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 50_737, "python": 18_943}
+TOTALS = {"src": 50_736, "python": 18_943}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -33,7 +33,7 @@ BUDGETS = {
     "src/ir": 971,
     "src/launch": 7_336,
     "src/layout": 143,
-    "src/passes": 6_862,
+    "src/passes": 6_861,
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,
