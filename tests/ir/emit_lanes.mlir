@@ -85,6 +85,52 @@ qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
+// A member of structs: the elements between are loaded, too, and shuffled away, up to the last member; they are not stored. Under a mask, each
+// vector has one of its own. The tail is small code: gathers.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: [[FLAGS:%.*]] = load <4 x i32>
+// CHECK: [[MASK:%.*]] = icmp ne <4 x i32> [[FLAGS]]
+// CHECK-NOT: gather
+// CHECK: shufflevector <4 x i1> [[MASK]], {{.*}} <4 x i32> <i32 0, i32 0, i32 0, i32 1>
+// CHECK: shufflevector <4 x i1> [[MASK]], {{.*}} <4 x i32> <i32 1, i32 1, i32 2, i32 2>
+// CHECK: shufflevector <4 x i1> [[MASK]], {{.*}} <4 x i32> <i32 2, i32 2, i32 2, i32 3>
+// CHECK: call {{.*}}@llvm.masked.load.v4f32
+// CHECK: getelementptr {{.*}} i64 16
+// CHECK: call {{.*}}@llvm.masked.load.v4f32
+// CHECK: getelementptr {{.*}} i64 24
+// CHECK: call {{.*}}@llvm.masked.load.v4f32
+// CHECK: shufflevector <12 x float> {{.*}} <4 x i32> <i32 0, i32 3, i32 6, i32 11>
+// CHECK: and <4 x i1> {{.*}}, <i1 true, i1 false, i1 false, i1 true>
+// CHECK: and <4 x i1> {{.*}}, <i1 false, i1 false, i1 true, i1 false>
+// CHECK: and <4 x i1> {{.*}}, <i1 false, i1 false, i1 false, i1 true>
+// CHECK-COUNT-3: call void @llvm.masked.store.v4f32
+// CHECK: tail:
+// CHECK: masked.gather
+// CHECK: masked.scatter
+qd.kernel @members [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [63], [12], 4>
+  %flags = qd.tensor_argument field "flags" at 8 position 1 : !qd.tensor<si32, [63], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 63 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %flagged = qd.element %flags[%i] : !qd.tensor<si32, [63], [4], 4>, si32 -> !qd.ref<si32>
+    %flag = qd.load %flagged : !qd.ref<si32>
+    %isSet = qd.binary ne %flag, %zero : si32, si32 -> i1
+    qd.if %isSet {
+      %place = qd.element %x[%i] : !qd.tensor<f32, [63], [12], 4>, si32 -> !qd.ref<f32>
+      %old = qd.load %place : !qd.ref<f32>
+      %new = qd.binary add %old, %old : f32, f32 -> f32
+      qd.store %new, %place : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
 // Neighboring elements of blocks that are as long as a vector: it has two parts of two blocks at most, and two loads reach both.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:

@@ -1,9 +1,9 @@
 // memory.cpp: loads and stores of places in memory
 //
 // In:   a place: a scalar address, and where the other lanes are.
-// Out:  accesses. Those of neighboring lanes become one wide access: contiguous lanes directly, packed vectors with shuffles. Adjacent
-//       components of distant lanes are one access per lane, and shuffles; single ones are gathers and scatters. One function chooses for
-//       loads and stores (chooseAccess).
+// Out:  accesses. Those of neighboring lanes become one wide access: contiguous lanes directly, packed vectors and members of structs with
+//       shuffles. Adjacent components of distant lanes are one access per lane, and shuffles; single ones are gathers and scatters. One
+//       function chooses for loads and stores (chooseAccess).
 #include "codegen/llvm/memory.h"
 
 #include "llvm/Analysis/VectorUtils.h"
@@ -81,17 +81,18 @@ struct Memory::Access {
   enum class Strategy {
     OneAddress, ///< one access for all lanes
     PerLane,    ///< one access for each active lane
-    Wide,       ///< one access to the adjacent components of all lanes
+    Wide,       ///< one access to the adjacent components of all lanes, and what lies between these
     Rows,       ///< one access for each lane to its adjacent components; masked, not in branches
     Gather,
   } strategy;
   int64_t group;
   llvm::Align align;
+  int64_t width = 0; ///< of a wide access: elements from one lane to the next
 
   /// The access to the last `count` components.
   Access forRest(int64_t count) const {
     if (strategy != Strategy::Rows || count >= group) return *this;
-    return {count == 1 ? Strategy::Gather : Strategy::Rows, count, align};
+    return {count == 1 ? Strategy::Gather : Strategy::Rows, count, align, width};
   }
 };
 
@@ -109,9 +110,18 @@ Memory::Access Memory::chooseAccess(const MemoryPlace &place, bool isVolatile) {
   const Access distant =
       hasRows ? Access{Rows, std::min(count, kShuffledComponents), llvm::Align(uint64_t(size))} : Access{Gather, 1, align};
   if (place.findOffsets()) return distant;
-  bool isPacked = place.componentStride == size && count <= kShuffledComponents && place.getLaneStride() == count * size;
-  if (isPacked) return {Wide, count, align};
-  return place.getLaneStride() == size ? Access{Wide, 1, align} : distant;
+  const int64_t width = place.getLaneStride() / size, group = place.componentStride == size ? count : 1;
+  if (width * size != place.getLaneStride() || width < 1 || group > width) return distant;
+  const bool isPacked = group == width, isShort = isPacked ? width <= kShuffledComponents : hasShortGaps(group, width);
+  return isShort && (isPacked || (size >= 4 && !in.isPartialVector)) ? Access{Wide, group, align, width} : distant;
+}
+
+/// Whether wide loads with gaps between the components of lanes, each of which takes as many shuffles, take less time than gathers.
+bool Memory::hasShortGaps(int64_t group, int64_t width) {
+  constexpr int64_t kMostShuffles = 18;
+  const int64_t widest =
+      module.traits.vectorBytes < 64 ? kShuffledComponents : std::clamp<int64_t>(in.lanes * 3 / 4, kShuffledComponents, 8);
+  return width <= widest && group * width <= kMostShuffles;
 }
 
 /// Addresses of all lanes, plus `offset` bytes.
@@ -143,6 +153,29 @@ llvm::Value *Memory::joinScalars(ArrayRef<llvm::Value *> values) {
 /// Repeats each lane of the mask for `group` packed components.
 static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, unsigned lanes, int64_t group) {
   return group == 1 ? mask : builder.CreateShuffleVector(mask, llvm::createReplicatedMask(unsigned(group), lanes));
+}
+
+/// The vectors of a wide access, each of which has as many elements as there are lanes, because LLVM 22 moves the bits of longer masks one
+/// by one. The last one ends with the last component: a masked store delays loads of what it spans, such as the first of the next vector.
+/// Without masks and gaps there are no vectors: one access is enough.
+llvm::SmallVector<Memory::WideVector, 8> Memory::listWideVectors(const Access &access, bool isLoad) {
+  if (!in.mask && access.group == access.width) return {};
+  llvm::SmallVector<WideVector, 8> vectors;
+  const int64_t lanes = in.lanes, end = (lanes - 1) * access.width + access.group;
+  for (int64_t first = 0; first < lanes * access.width; first += lanes) {
+    const int64_t start = std::min(first, end - lanes);
+    llvm::SmallVector<llvm::Constant *, 16> bits;
+    llvm::SmallVector<int, 16> owners;
+    for (int64_t i = start; i < start + lanes; ++i) {
+      bits.push_back(builder.getInt1(isLoad || (i >= first && i % access.width < access.group)));
+      owners.push_back(int(i / access.width));
+    }
+    llvm::Constant *used = llvm::ConstantVector::get(bits);
+    llvm::Value *mask = !in.mask || access.width == 1 ? in.mask : builder.CreateShuffleVector(in.mask, owners);
+    if (!used->isAllOnesValue()) mask = mask ? builder.CreateAnd(mask, used) : used;
+    vectors.push_back({start, mask});
+  }
+  return vectors;
 }
 
 /// Loads a place with clamped indices. Most vectors have no lane that is clamped; wide accesses serve them.
@@ -235,22 +268,32 @@ Components Memory::loadLanes(const MemoryPlace &place, int64_t offset, const Acc
 
 Components Memory::loadWide(const MemoryPlace &place, llvm::Value *pointer, const Access &access) {
   Type scalar = ir::getScalar(place.pointee);
-  auto group = unsigned(access.group);
-  llvm::Type *wide = llvm::FixedVectorType::get(module.getMemoryType(scalar), in.lanes * group);
-  llvm::Constant *none = llvm::Constant::getNullValue(wide);
-  llvm::Instruction *all;
-  if (in.mask)
-    all = builder.CreateMaskedLoad(wide, pointer, access.align, repeatMask(builder, in.mask, in.lanes, group), none);
-  else
-    all = builder.CreateAlignedLoad(wide, pointer, access.align);
-  module.aliases.mark(all, place.scope);
-  // LLVM 22 turns a select of a masked load by the same mask into the load and moves it past intervening stores (llvm-project issue
-  // 215453), but not if the value is frozen.
-  llvm::Value *loaded = in.mask ? builder.CreateFreeze(all) : all;
+  const auto group = unsigned(access.group), width = unsigned(access.width);
+  llvm::Type *memoryType = module.getMemoryType(scalar);
+  auto load = [&](llvm::Type *type, llvm::Value *at, llvm::Align align, llvm::Value *mask) -> llvm::Value * {
+    llvm::Instruction *own = mask ? builder.CreateMaskedLoad(type, at, align, mask, llvm::Constant::getNullValue(type))
+                                  : cast<llvm::Instruction>(builder.CreateAlignedLoad(type, at, align));
+    module.aliases.mark(own, place.scope);
+    // LLVM 22 turns a select of a masked load by the same mask into the load and moves it past intervening stores (llvm-project issue
+    // 215453), but not if the value is frozen.
+    return mask ? builder.CreateFreeze(own) : own;
+  };
+  const int64_t size = module.getByteSize(scalar);
+  llvm::SmallVector<WideVector, 8> vectors = listWideVectors(access, /*isLoad=*/true);
+  llvm::SmallVector<llvm::Value *, 8> loaded;
+  for (const WideVector &vector : vectors)
+    loaded.push_back(load(in.widen(memoryType), in.offsetBy(pointer, vector.start * size),
+                          llvm::commonAlignment(access.align, uint64_t(vector.start * size)), vector.mask));
+  if (loaded.empty())
+    loaded.push_back(load(llvm::FixedVectorType::get(memoryType, in.lanes * width), pointer, access.align, /*mask=*/nullptr));
+  llvm::Value *all = llvm::concatenateVectors(builder, loaded);
   Components parts;
   for (unsigned part = 0; part < group; ++part) {
-    auto pattern = llvm::createStrideMask(part, group, in.lanes);
-    parts.push_back(in.makeVarying(fromMemory(scalar, group == 1 ? loaded : builder.CreateShuffleVector(loaded, pattern))));
+    llvm::SmallVector<int, 16> pattern = llvm::createStrideMask(part, width, in.lanes);
+    const int last = int((width - 1) * in.lanes);
+    for (int &position : pattern)
+      if (!vectors.empty() && position >= last) position += last - int(vectors.back().start);
+    parts.push_back(in.makeVarying(fromMemory(scalar, width == 1 ? all : builder.CreateShuffleVector(all, pattern))));
   }
   return parts;
 }
@@ -408,7 +451,7 @@ void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
       module.aliases.mark(builder.CreateAlignedStore(joinScalars(parts), pointer, access.align), place.scope);
       break;
     case Access::Strategy::PerLane: storeLanes(place, offset, parts, access.align); break;
-    case Access::Strategy::Wide: module.aliases.mark(storeWide(parts, pointer, access.align), place.scope); break;
+    case Access::Strategy::Wide: storeWide(place, parts, pointer, access); break;
     case Access::Strategy::Rows: storeRows(place, offset, parts, access.align); break;
     case Access::Strategy::Gather:
       module.aliases.mark(builder.CreateMaskedScatter(parts[0], pointers, access.align, in.getMask()), place.scope);
@@ -466,13 +509,23 @@ void Memory::storeRows(const MemoryPlace &place, int64_t offset, ArrayRef<llvm::
   }
 }
 
-/// Interleaves the components: concatenates all vectors, then shuffles once.
-llvm::Instruction *Memory::storeWide(ArrayRef<llvm::Value *> parts, llvm::Value *pointer, llvm::Align align) {
-  auto group = unsigned(parts.size());
-  llvm::Value *wide = llvm::concatenateVectors(builder, parts);
-  if (group > 1) wide = builder.CreateShuffleVector(wide, llvm::createInterleaveMask(in.lanes, group));
-  if (in.mask) return builder.CreateMaskedStore(wide, pointer, align, repeatMask(builder, in.mask, in.lanes, group));
-  return builder.CreateAlignedStore(wide, pointer, align);
+/// Interleaves the components: concatenates all vectors, then shuffles.
+void Memory::storeWide(const MemoryPlace &place, ArrayRef<llvm::Value *> parts, llvm::Value *pointer, const Access &access) {
+  const auto width = unsigned(access.width);
+  llvm::SmallVector<llvm::Value *, 4> padded(parts);
+  padded.resize(width, llvm::PoisonValue::get(parts[0]->getType()));
+  llvm::Value *all = llvm::concatenateVectors(builder, padded);
+  llvm::SmallVector<int, 16> order = llvm::createInterleaveMask(in.lanes, width);
+  const int64_t size = module.getByteSize(ir::getScalar(place.pointee));
+  llvm::SmallVector<WideVector, 8> vectors = listWideVectors(access, /*isLoad=*/false);
+  for (const auto &[start, mask] : vectors) {
+    llvm::Value *own = width == 1 ? all : builder.CreateShuffleVector(all, ArrayRef(order).slice(size_t(start), in.lanes));
+    llvm::Align align = llvm::commonAlignment(access.align, uint64_t(start * size));
+    module.aliases.mark(builder.CreateMaskedStore(own, in.offsetBy(pointer, start * size), align, mask), place.scope);
+  }
+  if (!vectors.empty()) return;
+  if (width > 1) all = builder.CreateShuffleVector(all, order);
+  module.aliases.mark(builder.CreateAlignedStore(all, pointer, access.align), place.scope);
 }
 
 } // namespace qd::codegen

@@ -48,6 +48,7 @@ private:
   // memory.cpp
   struct Access;
   Access chooseAccess(const MemoryPlace &place, bool isVolatile);
+  bool hasShortGaps(int64_t group, int64_t width);
   Components loadMemory(const MemoryPlace &place, bool isVolatile);
   Components loadUnclamped(const MemoryPlace &place);
   Components loadOnce(const MemoryPlace &place, llvm::Value *pointer, const Access &access, bool isVolatile);
@@ -62,7 +63,13 @@ private:
   void storeRows(const MemoryPlace &place, int64_t offset, llvm::ArrayRef<llvm::Value *> parts, llvm::Align align);
   llvm::SmallVector<llvm::Value *, 16> getRowMasks(unsigned group, unsigned width);
   llvm::SmallVector<llvm::Value *, 16> getRowParts(llvm::Value *rows, unsigned width, unsigned group);
-  llvm::Instruction *storeWide(llvm::ArrayRef<llvm::Value *> parts, llvm::Value *pointer, llvm::Align align);
+  void storeWide(const MemoryPlace &place, llvm::ArrayRef<llvm::Value *> parts, llvm::Value *pointer, const Access &access);
+  /// One vector of a wide access: the number of its first element, and its mask or null.
+  struct WideVector {
+    int64_t start;
+    llvm::Value *mask;
+  };
+  llvm::SmallVector<WideVector, 8> listWideVectors(const Access &access, bool isLoad);
   llvm::Value *getPointers(const MemoryPlace &place, int64_t offset);
   llvm::Value *getLanePointer(const MemoryPlace &place, int64_t offset, unsigned lane);
   llvm::Value *joinScalars(llvm::ArrayRef<llvm::Value *> scalars);
