@@ -259,9 +259,13 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
 
     def _head(self) -> str:
         what = f"{self._kind.format(self)} of {scalar_dtype(self._element_type)}"
-        where = f"shape {self.shape}" if self._is_placed() else "not placed"
-        name = f", name {self._shown_name!r}" if self._shown_name else ""
-        return f"{what}, {where if self._state != 'dead' else 'ended by qd.reset()'}{name}"
+        return f"{what}, {self._where()}{f', name {self._shown_name!r}' if self._shown_name else ''}"
+
+    def _where(self) -> str:
+        """Returns the shape, or why there is none, for people to read."""
+        if self._state == "dead":
+            return "ended by qd.reset()"
+        return f"shape {self.shape}" if self._is_placed() else "not placed"
 
     def __repr__(self) -> str:
         values = to_text(self, "")

@@ -30,6 +30,11 @@ class _FieldElement(UserDict[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         self.data[name][self._index] = value
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the members can be read: no reset has ended them."""
+        return all(getattr(member, "_first_leaf", member)._state != "dead" for member in self.data.values())
+
 
 class StructField(Shadows, Copies, ArrayOperands):
     """A field of structs: one field for each member, available as attributes and through `field_dict`."""
@@ -49,6 +54,7 @@ class StructField(Shadows, Copies, ArrayOperands):
         """Returns the names of the members."""
         return list(self.field_dict)
 
+    _kind = "field"
     _first_leaf: Any = property(lambda self: next(self._leaves()))
     shape: tuple[int, ...] = forwarded("_first_leaf.shape", "The extents.")
     _live_shape: tuple[int, ...] = forwarded("_first_leaf._live_shape")
@@ -191,7 +197,7 @@ class StructField(Shadows, Copies, ArrayOperands):
 
     def __repr__(self) -> str:
         members = ", ".join(f"{name}={element!r}" for name, element in self._type.members.items())
-        return f"<qd.Struct.field of {members}, {f'shape {self.shape}' if self._first_leaf._is_placed() else 'not placed'}>"
+        return f"<qd.Struct.{self._kind} of {members}, {self._first_leaf._where()}>"
 
     def _repr_html_(self) -> str:
         """Returns the table of each member, below the members and the shape."""
@@ -201,6 +207,8 @@ class StructField(Shadows, Copies, ArrayOperands):
 
 class StructNdarray(StructField):
     """An ndarray of structs: one ndarray for each member."""
+
+    _kind = "ndarray"
 
 
 def _element_of(field: Any) -> Any:

@@ -147,12 +147,20 @@ def _loop_config(**options: Any) -> None:
     for name, value in options.items():
         if name not in _LOOP_OPTIONS:
             raise QuadrantsTypeError(f"TypeError when calling `loop_config`: loop_config() got an unexpected keyword argument {name!r}")
-        numbers = value if name == "block_dim" and isinstance(value, (tuple, list)) else [value]
-        most = _LOOP_LIMITS.get(name)
-        is_valid = all(hasattr(number, "__index__") and 1 <= number for number in numbers) and 1 <= len(numbers) <= 3
-        if value is not None and most and not (is_valid and math.prod(numbers) <= most):
-            several = ", or up to three with such a product" if name == "block_dim" else ""
-            raise QuadrantsSyntaxError(f"{name} must be an integer between 1 and {most}{several}, got {value!r}")
+        if value is None:
+            continue
+        if name not in _LOOP_LIMITS:
+            is_valid = isinstance(value, str) if name == "name" else value in (True, False)
+            wanted = "a string" if name == "name" else "True or False"
+        else:
+            numbers = value if name == "block_dim" and isinstance(value, (tuple, list)) else [value]
+            is_valid = all(hasattr(number, "__index__") and not isinstance(number, bool) and 1 <= number for number in numbers)
+            is_valid = is_valid and 1 <= len(numbers) <= 3 and math.prod(numbers) <= _LOOP_LIMITS[name]
+            wanted = f"an integer between 1 and {_LOOP_LIMITS[name]}" + (
+                ", or up to three with such a product" if name == "block_dim" else ""
+            )
+        if not is_valid:
+            raise QuadrantsSyntaxError(f"qd.loop_config: {name} must be {wanted}, got {value!r}")
 
 
 def _mark_section() -> contextlib.AbstractContextManager[None]:

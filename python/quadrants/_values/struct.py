@@ -255,7 +255,7 @@ class Struct(metaclass=KernelClass):
     @property
     def keys(self) -> list[str]:
         """Returns the names of the members."""
-        return list(self.entries)
+        return list(self._entries)
 
     @property
     def items(self) -> Any:
@@ -323,7 +323,9 @@ class Struct(metaclass=KernelClass):
         return iter(self.entries.values())
 
     def __repr__(self) -> str:
-        return str(self.to_dict())
+        # The members of an element of a container are read from it, and it may have no memory any more.
+        is_alive = getattr(self._entries, "is_alive", True)
+        return str(self.to_dict()) if is_alive else f"<qd.Struct of {', '.join(self.keys)}, ended by qd.reset()>"
 
     @staticmethod
     def field(members: dict[str, Any], methods: dict[str, Any] | None = None, *arguments: Any, **options: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .._base import device as _device
+from .._base.dtypes import is_real, to_dtype
 from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from .._language.builtins import Builtin
 from .._language.fold_operators import BY_NAME as _OPERATORS
@@ -52,6 +55,15 @@ def count_steps(log2_size: int | None) -> int:
         limits = f"[0, {_device.LOG2_SUBGROUP_SIZE}], as a subgroup has {_device.SUBGROUP_SIZE} lanes"
         raise QuadrantsSyntaxError(f"log2_size must be an integer in {limits}, got {log2_size!r}")
     return log2_size
+
+
+def check_values(given: Any, wanted: Any) -> None:
+    """Raises QuadrantsTypeError if values of the data type `given` lose digits as `wanted`."""
+    dtype = to_dtype(wanted)
+    if is_real(given) > is_real(dtype) or (is_real(given) == is_real(dtype) and given.size > dtype.size):
+        raise QuadrantsTypeError(
+            f"the values of the block are {given}, dtype is {dtype}: give the dtype {given}, or cast the values before"
+        )
 
 
 def check_block(block_dim: int) -> None:

@@ -61,7 +61,7 @@ def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.templat
     """Return, on thread 0, all values of the block combined with the func `op(a, b)` in the order of the threads; `dtype` is their data
     type.
     """
-    qd.static(_primitives.check_block(block_dim))
+    qd.static(_primitives.check_block(block_dim), _primitives.check_values(value.dtype, dtype))
     _primitives.require_block(block_dim)
     result = qd.cast(value, dtype)
     if qd.static(op in _primitives.COMBINED):
@@ -99,7 +99,7 @@ def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.tem
 @qd.func
 def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
     """Return the values of the threads up to this one, combined with the func `op(a, b)` in their order; `dtype` is their data type."""
-    qd.static(_primitives.check_block(block_dim))
+    qd.static(_primitives.check_block(block_dim), _primitives.check_values(value.dtype, dtype))
     _primitives.require_block(block_dim)
     result = _scan(qd.cast(value, dtype), _device.LOG2_SUBGROUP_SIZE, op)
     if qd.static(block_dim > _device.SUBGROUP_SIZE):

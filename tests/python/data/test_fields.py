@@ -335,12 +335,18 @@ def test_representations():
     )
     assert repr(qd.Vector.ndarray(3, qd.f32, 1)) == "<3 Layout.AOS qd.Vector.ndarray of f32, shape (1,): [[0. 0. 0.]]>"
     assert repr(qd.types.struct(a=qd.i32, v=qd.math.vec2).field(shape=3)) == "<qd.Struct.field of a=i32, v=VectorType[2, f32], shape (3,)>"
+    kind = qd.types.struct(a=qd.i32, s=qd.types.struct(b=qd.f32))
+    structs = [kind.field(shape=2), kind.ndarray(2)]
+    elements = [each[1] for each in structs]
     x, ended = qd.field(qd.f32, name="later"), qd.ndarray(qd.u8, ())
     assert repr(x) == "<qd.field of f32, not placed, name 'later'>"
     qd.root.dense(qd.i, 3).place(x)
     assert repr(x) == "<qd.field of f32, shape (3,), name 'later'>" and x._state == "unplaced"
     qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
     assert repr(ended) == "<qd.ndarray of u8, ended by qd.reset()>"
+    assert repr(structs[1]) == repr(structs[0]).replace("field", "ndarray")
+    assert repr(structs[0]).endswith(", ended by qd.reset()>")
+    assert [repr(each) for each in elements] == ["<qd.Struct of a, s, ended by qd.reset()>"] * 2
     assert str(qd.field(qd.i32, shape=2)) == "[0 0]"
 
 

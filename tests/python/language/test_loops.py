@@ -410,6 +410,20 @@ def test_blocks_of_other_sizes_are_refused(block_dim):
         run(f"qd.loop_config(block_dim={block_dim})\nfor i in range(5):\n    pass", None)
 
 
+@pytest.mark.parametrize(
+    ("option", "wanted"),
+    [
+        ("name=3", "name must be a string, got 3"),
+        ("serialize='no'", "serialize must be True or False, got 'no'"),
+        ("persistent=2", "persistent must be True or False, got 2"),
+        ("parallelize=True", "parallelize must be an integer between 1 and 2147483647, got True"),
+    ],
+)
+def test_options_of_loops_with_values_of_other_types_are_refused(option, wanted):
+    with pytest.raises(qd.QuadrantsSyntaxError, match=f"qd.loop_config: {wanted}"):
+        run(f"qd.loop_config({option})\nfor i in range(5):\n    pass", None)
+
+
 def test_an_element_that_is_a_vector_is_looped_over_by_its_components():
     v = qd.Vector.field(3, qd.i32, shape=(2, 2))
     v[1, 0] = [3, 4, 5]

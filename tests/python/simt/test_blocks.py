@@ -143,9 +143,9 @@ def test_small_types_in_shared_arrays(dtype):
             own[block.thread_idx()] = x[i]
             block.sync()
             y[0, i] = own[63 - block.thread_idx()]
-            y[1, i] = block.reduce_all_max(x[i], 64, dtype)
+            y[1, i] = block.reduce_all_max(qd.cast(x[i], dtype), 64, dtype)
             if qd.static(dtype is qd.f16):
-                y[2, i] = block.inclusive_add(x[i], 64, dtype)
+                y[2, i] = block.inclusive_add(qd.cast(x[i], dtype), 64, dtype)
 
     x = np.arange(64) % 2 if dtype is qd.u1 else np.arange(64) - 8
     y = np.zeros((3, 64), np.float32)
@@ -456,6 +456,9 @@ def compile_in_block(body, loop="qd.loop_config(block_dim=32)\n    for i in rang
         ),
         ("x = qd.simt.block.inclusive_min(i, 96, qd.i32)", "the same as that of the loop, 32"),
         ("x = qd.simt.block.exclusive_add(i, 128, qd.i32)", "the same as that of the loop, 32"),
+        ("qd.simt.block.reduce_add(i * 0.5, 32, qd.i32)", "the values of the block are f32, dtype is i32"),
+        ("x = qd.simt.block.reduce_all_min(qd.f64(i), 32, qd.f32)", "the values of the block are f64, dtype is f32"),
+        ("x = qd.simt.block.exclusive_add(qd.i64(i), 32, int)", "the values of the block are i64, dtype is i32"),
         ("qd.simt.subgroup.reduce_add_tiled(i, 7)", "log2_size must be an integer in"),
     ],
 )
