@@ -14,9 +14,12 @@
 #include "support/error.h"
 #include "support/log.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -29,9 +32,30 @@ using support::Option;
 // How long a launch waits for another process that compiles the same kernel before it compiles itself.
 static constexpr auto kMaxWait = std::chrono::seconds(60);
 
-//--- Identity of the two modules ---
+//--- Identity of the package ---
 
-/// Size and modification time of both modules, which lie in one folder with the same suffix: they identify a build or an installation.
+/// Appends what identifies the state of a file: its size and modification time.
+static void appendState(std::string &out, const struct stat &status) {
+  out += std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + " " + std::to_string(status.st_mtim.tv_nsec) + "\n";
+}
+
+/// Appends the states of the package's Python files that take part in compilations: about 70, 0.1 ms. Folders of other packages, and files
+/// that are not there, add nothing.
+static void appendSources(std::string &out, const std::string &package) {
+  std::vector<std::string> files;
+  for (const char *name : {"_base", "_language", "_library", "_quantized", "_session", "_sparse", "_values", "algorithms", "simt"}) {
+    std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir((package + name).c_str()), closedir);
+    while (const dirent *entry = folder ? readdir(folder.get()) : nullptr) {
+      struct stat status{};
+      if (!std::string_view(entry->d_name).ends_with(".py") || fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) continue;
+      appendState(files.emplace_back(entry->d_name), status);
+    }
+  }
+  std::sort(files.begin(), files.end()); // folders have no order
+  for (const std::string &file : files) out += file;
+}
+
+/// The states of both modules, which lie in one folder with the same suffix, and of Python files: they identify a build or an installation.
 static const std::string &getBuildIdentity() {
   static const auto *identity = [] {
     Dl_info info{};
@@ -42,9 +66,9 @@ static const std::string &getBuildIdentity() {
     for (const std::string &path : {own, compiler}) {
       struct stat status{};
       stat(path.c_str(), &status);
-      *text += std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + " " + std::to_string(status.st_mtim.tv_nsec) +
-               "\n";
+      appendState(*text, status);
     }
+    appendSources(*text, own.substr(0, own.rfind('/') + 1));
     return text;
   }();
   return *identity;

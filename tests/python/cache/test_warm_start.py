@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 import quadrants as qd
+
+MODULES = Path(qd.__file__).parents[1]
 
 KERNELS = """
 import numpy as np
@@ -56,10 +59,10 @@ print(json.dumps([result, _runtime.statistics()["compiled"], has_compiler]))
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    def start(kernels: str = KERNELS, main: str = MAIN, **options: Any) -> list[Any]:
+    def start(kernels: str = KERNELS, main: str = MAIN, modules: Path = MODULES, **options: Any) -> list[Any]:
         program = tmp_path / "program.py"
         program.write_text(kernels + main)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(qd.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(modules), os.environ.get("PYTHONPATH", "")])}
         command = [sys.executable, str(program), str(tmp_path / "cache"), json.dumps(options)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -71,6 +74,17 @@ def run(tmp_path: Path) -> Any:
 def test_second_process_does_not_load_the_compiler(run: Any) -> None:
     assert run() == [28 * 6, 2, True]
     assert run() == [28 * 6, 0, False]
+
+
+def test_python_files_of_the_package_decide(run: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "modules" / "quadrants"
+    shutil.copytree(MODULES / "quadrants", copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for module in (MODULES / "quadrants").glob("*.so"):
+        (copy / module.name).symlink_to(module)
+    assert [run(modules=copy.parent)[1] for _ in range(2)] == [2, 0]
+    with (copy / "_language" / "builtins.py").open("a") as file:
+        file.write("\n")
+    assert [run(modules=copy.parent)[1] for _ in range(2)] == [2, 0]
 
 
 def test_methods_of_matrices_need_no_compiler_either(run: Any) -> None:
