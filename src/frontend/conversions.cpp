@@ -186,7 +186,7 @@ mlir::Value Conversions::emit(const Operand &value, Type anchor) {
       [&](const Struct &) { return refuse("a scalar, vector or matrix is expected, got a struct"); },
       [&](const Dictionary &) { return refuse("Invalid constant scalar data type: <class 'dict'>"); },
       [&](const View &) {
-        return refuse("a view has no value: index it to read an element; as a whole it is only valid in tile operations");
+        return refuse("a view has no value: read or write its elements by an index; as a whole it is only valid in tile operations");
       },
       [&](const Instance &) { return refuse("a scalar, vector or matrix is expected, got " + describe(value)); },
       [&](const auto &) { return refuse("a range can only be looped over"); });

@@ -20,7 +20,8 @@ FAMILIES = tuple(
         ("QD708", r"parameters must be type annotated|^Invalid type annotation|do not support variable (positional|keyword)|"
          r"optional annotations of the form|^the annotation .* cannot be evaluated|^Invalid data type .* in the return annotation|"
          r"^Ellipsis is not|^Cant put|decorates functions written",
-         "annotate parameters with data types, qd.types.NDArray[...], qd.template() or a dataclass, and decorate a plain function"),
+         "annotate numbers with qd.f32 or qd.i32, arrays with qd.types.NDArray[qd.f32, 1], fields and constants with qd.template(); a dataclass "
+         "of these is an annotation, too. Decorate a plain function"),
         ("QD705", r"when calling `(?!range`)", "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
         ("QD951", r"not known any more when|Breaks the global data access rule|drawn again when gradients|is not known when gradients",
@@ -35,9 +36,10 @@ FAMILIES = tuple(
          "assign it before this line in the same or an outer block, or define it outside the kernel"),
         ("QD103", r"is immutable in the kernel|an unannotated parameter is read-only",
          "copy it into a variable of another name and change that"),
-        ("QD104", r"captured value is constant", "use a local variable, or keep what changes in a field or an array"),
+        ("QD104", r"captured value is constant|NumPy array in a kernel is constant|would change a list or dict",
+         "use a local variable, or keep what changes in a field or an array"),
         ("QD105", r"the loop variable '|as loop variable", "give the loop variable and the variable names of their own"),
-        ("QD106", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|would change a list or dict",
+        ("QD106", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign",
          "use a new name: what qd.static, a list or a function is bound to stays, and a variable keeps its type"),
         # statements
         ("QD201", r"^Unsupported node|Function definition is not allowed",

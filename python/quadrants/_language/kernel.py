@@ -236,6 +236,8 @@ def data_oriented(cls: type | None = None, *, template_primitives: bool = True, 
     """
 
     def mark(target: type) -> type:
+        if not isinstance(target, type):
+            raise QuadrantsSyntaxError(f"qd.data_oriented decorates classes, got {type(target).__name__}")
         target._data_oriented = True  # type: ignore[attr-defined]
         target._qd_template_primitives = template_primitives  # type: ignore[attr-defined]
         if stable_members:

@@ -102,7 +102,7 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
         stars = 2 if parameter.kind is inspect.Parameter.VAR_KEYWORD else int(parameter.kind is inspect.Parameter.VAR_POSITIONAL)
         if stars and typed:
             form = ("positional parameters (i.e., *args)", "keyword parameters (i.e., **kwargs)")[stars - 1]
-            raise _mistake(f"Quadrants {what} do not support variable {form}", parameter.name)
+            raise _mistake(f"Quadrants {what} do not support variable {form}: give each argument a parameter", parameter.name)
         annotation = annotations.resolve(parameter.annotation, parameter.name)
         if annotation is EMPTY or (annotation is Any and not typed):  # what type checkers want for values of any type
             if typed and not (position == 0 and is_method(function)):
@@ -139,8 +139,14 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
     for item in items:
         if find_element(item) is None:
             is_union = typing.get_origin(item) in (typing.Union, types.UnionType)
-            why = ": a kernel returns values of one type, to which what stands behind `return` is converted" * is_union
-            raise _mistake(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}{why}", "return")
+            why = (
+                "values of one type, to which what stands behind `return` is converted"
+                if is_union
+                else "numbers, vectors, structs and tuples"
+            )
+            raise _mistake(
+                f"Invalid data type {item!r} in the return annotation of {function.__qualname__}: kernels return {why}", "return"
+            )
     return items, is_tuple
 
 

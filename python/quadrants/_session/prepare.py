@@ -109,11 +109,12 @@ def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> 
     with contextlib.suppress(Exception):  # the value may have no type or shape, or raise when they are read
         given += f" of {_provided(value) if isinstance(value, ContainerMethods) else value.dtype} with shape {tuple(value.shape)}"
     head = f"exception while trying to ensure compiled kernel {kernel.__qualname__}:"
-    return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
+    return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation or 'qd.template()'!r})"
 
 
 def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:
-    reason = f"cannot be converted into required type {wanted} (parameter {parameter.name!r})"
+    remedy = "; annotate fields with qd.template() or qd.Tensor" if isinstance(value, (Field, StructField)) else ""
+    reason = f"cannot be converted into required type {wanted} (parameter {parameter.name!r}){remedy}"
     return QuadrantsRuntimeTypeError(f"Argument ({position},) (type={type(value)}) {reason}")
 
 
@@ -250,16 +251,15 @@ def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
 
 def _find_external(parameter: Parameter, value: Any) -> Any:
     """Returns an array of another library, checked, or None. A torch tensor with a gradient stays a tensor."""
-    if (found := find_device_array(value, parameter.name)) is not None:
-        has_grad = _has_gradient(value)
-        element_shape = _check_external(parameter, found.make_stand_in(), has_grad)
-        return value if has_grad else from_device(found, element_shape)
-    array = find_array(value, parameter.name)
+    found = find_device_array(value, parameter.name)
+    array = find_array(value, parameter.name) if found is None else found.make_stand_in()
     if array is None:
         return None
     has_grad = _has_gradient(value)
-    _check_external(parameter, array, has_grad)
-    return value if has_grad else array
+    element_shape = _check_external(parameter, array, has_grad)
+    if has_grad:
+        return value
+    return array if found is None else from_device(found, element_shape)
 
 
 def _has_gradient(value: Any) -> bool:
@@ -306,7 +306,10 @@ def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> 
     given, wanted = element_dtype(array, parameter.name), annotation.dtype
     scalar, element_shape = (wanted.dtype, wanted.shape) if isinstance(wanted, MatrixType) else (wanted, ())
     if scalar is not None and to_dtype(scalar) is not given:
-        raise _invalid(parameter, f"required array has dtype={to_dtype(scalar)}, array with dtype={given} is provided")
+        raise _invalid(
+            parameter,
+            f"required array has dtype={to_dtype(scalar)}, array with dtype={given} is provided: convert it, or write {given} in the annotation",
+        )
     if max(array.shape, default=0) >= 2**31:
         raise _invalid(parameter, f"extents are at most 2147483647, array of shape {array.shape} is provided")
     element_dim = len(element_shape)

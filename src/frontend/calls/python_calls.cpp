@@ -340,6 +340,25 @@ Operand PythonCalls::callPython(const PythonObject &callee, Arguments &arguments
   return callWithOperands(object, name, nullptr, arguments);
 }
 
+void PythonCalls::warnOfChangingResult(nb::handle callable, const std::string &name) {
+  // A method of C has no module of its own, so that of its object's class counts.
+  nb::object owner = findAttribute(callable, names().__self__), module = findAttribute(callable, names().__module__);
+  if (owner && !session.python.isInstance(owner, session.python.host.module) && !(module && PyUnicode_Check(module.ptr())))
+    module = findAttribute(PyType_Check(owner.ptr()) ? owner : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(owner.ptr()))),
+                           names().__module__);
+  std::string where = module && PyUnicode_Check(module.ptr()) ? toText(module).str() : "";
+  const bool isRandom = where == "random" || where == "secrets" || llvm::StringRef(where).starts_with("numpy.random");
+  if (PyType_Check(callable.ptr()) ||
+      (!isRandom && where != "time" && !(where == "datetime" && llvm::is_contained({"now", "today", "utcnow"}, name))))
+    return;
+  session.tracker.refuseCache();
+  if (nesting.staticDepth == 0)
+    session.warn("Calling non-quadrants function \"" + where + "." + name +
+                     "\". It is called once, while the kernel is compiled: its result " + "is a constant. " +
+                     (isRandom ? "qd.random() draws numbers" : "qd.clock_counter() reads a clock") + " at run time.",
+                 PyExc_SyntaxWarning);
+}
+
 Operand PythonCalls::runPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments) {
   nb::list positional;
   nb::dict named;
@@ -354,6 +373,7 @@ Operand PythonCalls::runPython(nb::handle callable, const Operand &callee, const
     session.tracker.refuseCache();
     readCaptured(function, method ? method->path : callee.get<PythonObject>().path, method ? &method->items[0] : nullptr);
   }
+  warnOfChangingResult(callable, name);
   PyObject *result = PyObject_Call(callable.ptr(), nb::tuple(positional).ptr(), named.ptr());
   if (!result) {
     nb::python_error problem;

@@ -15,6 +15,8 @@ public:
   /// Whether a function may read elements of a container among its arguments: these are known at run time only.
   bool mayReadElements(nb::handle callable, const Arguments &arguments);
   std::optional<Operand> tryPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
+  /// Warns of a function of the clock or of random numbers, whose result will be a constant, and refuses to store that on disk.
+  void warnOfChangingResult(nb::handle callable, const std::string &name);
   Operand runPython(nb::handle callable, const Operand &callee, const std::string &name, Arguments &arguments);
   [[noreturn]] void failRuntimeOperands(nb::handle callable, const std::string &name);
   /// Calls an object that wraps another callable: a method, a partial, an object with `__call__`. None for any other callee.

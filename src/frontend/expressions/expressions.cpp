@@ -58,10 +58,7 @@ Operand Expressions::visitNode(nb::handle at) {
   case NodeKind::Lambda: return functions().makeLocalFunc(at);
   case NodeKind::JoinedStr: return printing().visitFormatted(at);
   case NodeKind::Starred: fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
-  default: {
-    std::string name = toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(at.ptr()))), names().__name__)).str();
-    fail(error::kSyntax, "Unsupported node \"" + name + "\"");
-  }
+  default: statements().failUnsupported(at);
   }
 }
 

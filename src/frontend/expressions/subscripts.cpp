@@ -363,6 +363,7 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
   const auto &base = operand.get<PythonObject>();
   PyObject *container = base.object.ptr();
   attributes().requireShadow(base);
+  if (operand.isNone()) fail(error::kType, "None has no elements: the argument was left out; guard its use with qd.static(x is not None)");
   if (session.python.isInstance(base.object, session.python.values.structValue))
     return attributes().structAttribute(structs().structOfObject(operand), conversions.known(index));
   const bool isPart = index.is<Slice>() && !session.python.isPlainData(base.object); // its items keep their paths

@@ -114,7 +114,8 @@ std::optional<Operand> Assignments::visitTarget(nb::handle target, const Operand
       variables().failCaptured(DependencyTracker::describe(object->path));
     if (base.is<Argument>()) variables().requirePlace(base);
     if (session.python.isInstance(base.getObject(), session.python.host.numpyArray) && !conversions.isTensor(base))
-      fail(error::kSyntax, "a NumPy array that is known while compiling is constant: an array of the kernel is a qd.Vector or qd.Matrix");
+      fail(error::kSyntax, "a NumPy array in a kernel is constant, unless it is an argument annotated with qd.types.NDArray[...]; small "
+                           "arrays of a kernel are made by qd.Vector and qd.Matrix");
     if (instances().hasSpecial(base, "__setitem__")) {
       instances().callSpecial(base, "__setitem__", {collections().copyElement(expressions().visit(index)), value});
       return std::nullopt;

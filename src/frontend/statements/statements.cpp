@@ -56,7 +56,22 @@ void Statements::visitBlock(nb::handle statements) {
 
 void Statements::failUnsupported(nb::handle at) {
   std::string name = toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(at.ptr()))), names().__name__)).str();
-  fail(error::kSyntax, "Unsupported node \"" + name + "\"");
+  static constexpr const char *kNoExceptions = ": kernels know no exceptions: test with `if`, `assert`, or store a flag in a field";
+  static constexpr const char *kNoGlobals = ": kernels change no variables of Python: return the value, or keep it in a field or an array";
+  static constexpr const char *kNoYield = ": a kernel runs to its end: return the values, or store them in a field or an array";
+  static const std::pair<llvm::StringLiteral, const char *> kRemedies[] = {{"Try", kNoExceptions},
+                                                                           {"TryStar", kNoExceptions},
+                                                                           {"Raise", kNoExceptions},
+                                                                           {"Global", kNoGlobals},
+                                                                           {"Nonlocal", kNoGlobals},
+                                                                           {"Yield", kNoYield},
+                                                                           {"YieldFrom", kNoYield},
+                                                                           {"Await", kNoYield},
+                                                                           {"Import", ": import at the top of the file"},
+                                                                           {"ImportFrom", ": import at the top of the file"},
+                                                                           {"ClassDef", ": define the class outside of the kernel"}};
+  const auto *found = llvm::find_if(kRemedies, [&](const auto &row) { return row.first == name; });
+  fail(error::kSyntax, "Unsupported node \"" + name + "\"" + (found == std::end(kRemedies) ? "" : found->second));
 }
 
 void Statements::visitStatement(nb::handle statement) {

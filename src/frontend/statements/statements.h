@@ -14,6 +14,8 @@ class Statements : FunctionPart {
 public:
   using FunctionPart::FunctionPart;
 
+  /// Fails with the name of the node's class, and what to write in its place.
+  [[noreturn]] void failUnsupported(nb::handle node);
   void visitBody(nb::handle statements);
   void visitBlock(nb::handle statements); ///< in a new scope
   /// Emits one region of a run-time construct in a new scope.
@@ -32,7 +34,6 @@ private:
   void visitReturn(nb::handle node);
   void visitAssert(nb::handle node);
   void visitExpressionStatement(nb::handle node);
-  [[noreturn]] void failUnsupported(nb::handle node);
   void visitDelete(nb::handle node);
   void mergeBranches(ir::IfOp op, Branch (&branches)[2]);
 };

@@ -23,7 +23,7 @@ MISTAKES = {
     ),
     "a parameter without a type": (
         "@qd.kernel\ndef k(n):  # wrong\n    pass",
-        "must be type annotated ('n' of k is not)", "annotate parameters with data types",
+        "must be type annotated ('n' of k is not)", "annotate numbers with qd.f32 or qd.i32, arrays with qd.types.NDArray[qd.f32, 1]",
     ),
     "a list for an array": (
         "@qd.kernel\ndef k(a: qd.types.NDArray[qd.f32, 1]):\n    a[0] = 1\nk([1.0, 2.0])  # wrong",
@@ -31,7 +31,7 @@ MISTAKES = {
     ),
     "an array of another type": (
         "@qd.kernel\ndef k(a: qd.types.NDArray[qd.f32, 1]):\n    a[0] = 1\nk(np.zeros(3))  # wrong",
-        "array with dtype=f64 is provided", "required array has dtype=f32",
+        "required array has dtype=f32, array with dtype=f64 is provided", "convert it, or write f64 in the annotation",
     ),
     "too few arguments": (
         "@qd.kernel\ndef k(a: qd.i32, b: qd.i32):\n    pass\nk(1)  # wrong",
@@ -87,7 +87,7 @@ MISTAKES = {
     ),
     "an exception handler": (
         "@qd.kernel\ndef k():\n    try:  # wrong\n        x[0] = 1\n    except ValueError:\n        pass\nk()",
-        'Unsupported node "Try"', "move it out of the kernel",
+        'Unsupported node "Try": kernels know no exceptions', "test with `if`, `assert`, or store a flag in a field",
     ),
     "recursion": (
         "@qd.func\ndef f(n):\n    return f(n - 1)  # wrong\n@qd.kernel\ndef k() -> qd.i32:\n    return f(3)\nk()",
@@ -143,7 +143,7 @@ MISTAKES = {
     ),
     "an array that a kernel makes with NumPy": (
         'KERNELb = np.zeros(3)\n    b[0] = 1  # wrong\n    return nCALL',
-        'known while compiling is constant', 'is a qd.Vector or qd.Matrix',
+        'a NumPy array in a kernel is constant', 'small arrays of a kernel are made by qd.Vector and qd.Matrix',
     ),
     "an array plus a number": (
         'KERNELa += 1  # wrong\n    return nCALL',
@@ -151,7 +151,47 @@ MISTAKES = {
     ),
     "a list that grows at run time": (
         'KERNELnumbers = []\n    for i in range(n):\n        numbers.append(i)  # wrong\n    return nCALL',
-        "'append' would change a list", 'go to a field or an array',
+        "'append' would change a list", 'use a local variable, or keep what changes in a field or an array [QD104]',
+    ),
+    "an exception": (
+        'KERNELif n < 0:\n        raise ValueError("negative")  # wrong\n    return nCALL',
+        'Unsupported node "Raise": kernels know no exceptions', "test with `if`, `assert`, or store a flag in a field",
+    ),
+    "a global variable": (
+        'KERNELglobal x  # wrong\n    return nCALL',
+        'Unsupported node "Global": kernels change no variables of Python', "return the value, or keep it in a field or an array",
+    ),
+    "an import in a kernel": (
+        'KERNELimport math  # wrong\n    return nCALL',
+        'Unsupported node "Import"', "import at the top of the file",
+    ),
+    "a generator": (
+        'KERNELyield n  # wrong\n    return nCALL',
+        'Unsupported node "Yield": a kernel runs to its end', "return the values, or store them in a field or an array",
+    ),
+    "an argument that was left out": (
+        "@qd.kernel\ndef k(a: qd.types.NDArray[qd.f32, 1] | None) -> qd.f32:\n    return a[0]  # wrong\nk(None)",
+        "None has no elements: the argument was left out", "guard its use with qd.static(x is not None)",
+    ),
+    "a field for an array": (
+        "@qd.kernel\ndef k(a: qd.types.NDArray[qd.f32, 1]):\n    a[0] = 1\nk(x)  # wrong",
+        "cannot be converted into required type", "annotate fields with qd.template() or qd.Tensor",
+    ),
+    "an array of complex numbers": (
+        "@qd.kernel\ndef k(a: qd.types.ndarray()):\n    a[0] = 1\nk(np.zeros(3, np.complex64))  # wrong",
+        "unsupported array dtype complex64 for argument a", "convert it by .astype(...)",
+    ),
+    "a part of an array as a value": (
+        'KERNELa[0:2] = 5  # wrong\n    return nCALL',
+        "a view has no value", "read or write its elements by an index",
+    ),
+    "a list as a result": (
+        "@qd.kernel\ndef k() -> list:  # wrong\n    return [1, 2]",
+        "Invalid data type <class 'list'>", "kernels return numbers, vectors, structs and tuples",
+    ),
+    "a class decorator on a function": (
+        "@qd.data_oriented  # wrong\ndef f():\n    pass",
+        "qd.data_oriented decorates classes", "got function",
     ),
     "a method of vectors with a spelling mistake": (
         'KERNELreturn v.nrom() > 1  # wrongCALL',

@@ -60,6 +60,31 @@ def test_warnings_name_the_line_and_are_given_once(on_every_backend):
     assert [text for _, text in messages(doubtful, 1, 4.5)[1]] == [CAST, found[-1][1]]
 
 
+@pytest.mark.parametrize(
+    "call, remedy",
+    [
+        ("random.random()", "qd.random() draws numbers"),
+        ("random.uniform(0, 1)", "qd.random() draws numbers"),
+        ("np.random.rand()", "qd.random() draws numbers"),
+        ("generator.random()", "qd.random() draws numbers"),
+        ("time.time()", "qd.clock_counter() reads a clock"),
+        ("datetime.datetime.now().year", "qd.clock_counter() reads a clock"),
+        ("math.sqrt(4.0)", None),
+        ("datetime.date(2020, 1, 1).day", None),
+        ("qd.static(random.random())", None),
+    ],
+)
+def test_functions_whose_results_change_are_called_once(on_every_backend, call, remedy):
+    on_every_backend()
+    head = "import datetime, math, random, time\nimport numpy as np\ngenerator = np.random.default_rng(1)\n"
+    k = define(f"{head}@qd.kernel\ndef k() -> qd.f64:\n    return {call}\n")["k"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert k() == k() or qd.cfg is None  # the interpreter calls it each time
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == bool(remedy) and all(remedy in text and "its result is a constant" in text for text in texts)
+
+
 @pytest.mark.parametrize("around, count", [("for _ in range(2):", 1), ("while n > 5:", 1), ("if n > 0:", 0), ("if qd.static(True):", 0)])
 def test_the_name_of_a_loop_inside_of_another_loop_is_ignored(on_every_backend, around, count):
     module = define(
