@@ -20,8 +20,7 @@ FAMILIES = tuple(
         ("QD708", r"parameters must be type annotated|^Invalid type annotation|do not support variable (positional|keyword)|"
          r"optional annotations of the form|^the annotation .* cannot be evaluated|^Invalid data type .* in the return annotation|"
          r"^Ellipsis is not|^Cant put|decorates functions written",
-         "annotate numbers with qd.f32 or qd.i32, arrays with qd.types.NDArray[qd.f32, 1], fields and constants with qd.template(); a dataclass "
-         "of these is an annotation, too. Decorate a plain function"),
+         "annotate numbers with qd.f32, arrays with qd.types.NDArray[qd.f32, 1], fields with qd.template(), or use a dataclass"),
         ("QD705", r"when calling `(?!range`)", "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
         ("QD951", r"not known any more when|Breaks the global data access rule|drawn again when gradients|is not known when gradients",

@@ -54,7 +54,6 @@ class StructField(Shadows, Copies, ArrayOperands):
         """Returns the names of the members."""
         return list(self.field_dict)
 
-    _kind = "field"
     _first_leaf: Any = property(lambda self: next(self._leaves()))
     shape: tuple[int, ...] = forwarded("_first_leaf.shape", "The extents.")
     _live_shape: tuple[int, ...] = forwarded("_first_leaf._live_shape")
@@ -197,7 +196,8 @@ class StructField(Shadows, Copies, ArrayOperands):
 
     def __repr__(self) -> str:
         members = ", ".join(f"{name}={element!r}" for name, element in self._type.members.items())
-        return f"<qd.Struct.{self._kind} of {members}, {self._first_leaf._where()}>"
+        kind = "ndarray" if isinstance(self, StructNdarray) else "field"
+        return f"<qd.Struct.{kind} of {members}, {self._first_leaf._where()}>"
 
     def _repr_html_(self) -> str:
         """Returns the table of each member, below the members and the shape."""
@@ -207,8 +207,6 @@ class StructField(Shadows, Copies, ArrayOperands):
 
 class StructNdarray(StructField):
     """An ndarray of structs: one ndarray for each member."""
-
-    _kind = "ndarray"
 
 
 def _element_of(field: Any) -> Any:

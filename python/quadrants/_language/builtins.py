@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -137,30 +136,7 @@ def _static_assert(condition: Any, message: Any = None) -> None:
         raise QuadrantsCompilationError(f"static assertion failed: {message}" if message is not None else "static assertion failed")
 
 
-# The largest value of each option that is a number; the smallest is 1.
-_LOOP_LIMITS = {"block_dim": 1024, "parallelize": 2**31 - 1, "grid_dim": 2**31 - 1, "min_blocks": 32, "max_registers": 512}
-_LOOP_OPTIONS = (*_LOOP_LIMITS, "serialize", "persistent", "block_dim_adaptive", "bit_vectorize", "name")
-
-
-def _loop_config(**options: Any) -> None:
-    """Raises for a wrong name or value of an option."""
-    for name, value in options.items():
-        if name not in _LOOP_OPTIONS:
-            raise QuadrantsTypeError(f"TypeError when calling `loop_config`: loop_config() got an unexpected keyword argument {name!r}")
-        if value is None:
-            continue
-        if name not in _LOOP_LIMITS:
-            is_valid = isinstance(value, str) if name == "name" else value in (True, False)
-            wanted = "a string" if name == "name" else "True or False"
-        else:
-            numbers = value if name == "block_dim" and isinstance(value, (tuple, list)) else [value]
-            is_valid = all(hasattr(number, "__index__") and not isinstance(number, bool) and 1 <= number for number in numbers)
-            is_valid = is_valid and 1 <= len(numbers) <= 3 and math.prod(numbers) <= _LOOP_LIMITS[name]
-            wanted = f"an integer between 1 and {_LOOP_LIMITS[name]}" + (
-                ", or up to three with such a product" if name == "block_dim" else ""
-            )
-        if not is_valid:
-            raise QuadrantsSyntaxError(f"qd.loop_config: {name} must be {wanted}, got {value!r}")
+_LOOP_OPTIONS = "block_dim parallelize grid_dim min_blocks max_registers serialize persistent block_dim_adaptive bit_vectorize name".split()
 
 
 def _mark_section() -> contextlib.AbstractContextManager[None]:
@@ -204,7 +180,7 @@ _FUNCTIONS: list[tuple[str, str, Callable[..., Any] | None, str]] = [
     ("grouped", "x", _grouped, _grouped.__doc__ or ""),
     ("zip", "*args", zip,
      "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements."),
-    ("loop_config", f"* {' '.join(name + '?' for name in _LOOP_OPTIONS)}", _loop_config,
+    ("loop_config", f"* {' '.join(name + '?' for name in _LOOP_OPTIONS)}", _nothing,
      f"Options of the next loop: {', '.join(_LOOP_OPTIONS)}."),
     ("stream_parallel", "", _mark_section,
      "`with qd.stream_parallel():` at the top level of a kernel: consecutive blocks of this kind may run concurrently on a GPU."),

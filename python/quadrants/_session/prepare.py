@@ -306,10 +306,8 @@ def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> 
     given, wanted = element_dtype(array, parameter.name), annotation.dtype
     scalar, element_shape = (wanted.dtype, wanted.shape) if isinstance(wanted, MatrixType) else (wanted, ())
     if scalar is not None and to_dtype(scalar) is not given:
-        raise _invalid(
-            parameter,
-            f"required array has dtype={to_dtype(scalar)}, array with dtype={given} is provided: convert it, or write {given} in the annotation",
-        )
+        remedy = f"convert it, or write {given} in the annotation"
+        raise _invalid(parameter, f"required array has dtype={to_dtype(scalar)}, array with dtype={given} is provided: {remedy}")
     if max(array.shape, default=0) >= 2**31:
         raise _invalid(parameter, f"extents are at most 2147483647, array of shape {array.shape} is provided")
     element_dim = len(element_shape)

@@ -108,7 +108,6 @@ def _random(evaluator: Any, kind: Any = float) -> Any:
 
 
 def _loop_config(evaluator: Any, **options: Any) -> None:
-    BUILTINS["loop_config"](**options)
     evaluator.random.is_serial = bool(options.get("serialize")) or options.get("parallelize") == 1
 
 

@@ -262,7 +262,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
   if (name == "zip") return loopRanges().makeZip(arguments);
   if (name == "Vector" || name == "Matrix") return conversions.rounded(matrixMethods().makeMatrix(arguments, name));
   if (name == "Struct") return structs().makeAnonymousStruct(arguments);
-  if (name == "loop_config") loops().configureLoop(callee.object, arguments);
+  if (name == "loop_config") loops().configureLoop(arguments);
   if (name == "outer")
     fail(error::kType, "qd.outer(a, b) does not support composition: it stands alone on the right of `tile += ` or `tile -= `");
   if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));

@@ -7,6 +7,8 @@
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -146,33 +148,63 @@ void Loops::visitFor(nb::handle at) {
   unroll(at, iterable);
 }
 
-void Loops::configureLoop(nb::handle builtin, const Arguments &arguments) {
-  if (!arguments.positional.empty()) fail(error::kType, "TypeError when calling `loop_config`: loop_config() takes keyword arguments only");
-  LoopOptions &options = context.nextLoop = {};
-  nb::dict given;
-  for (const auto &[name, value] : arguments.named) {
-    nb::object object = conversions.toPython(value);
-    if (!object) fail(error::kType, "TypeError when calling `loop_config`: loop_config() needs values that are known while compiling");
-    given[name.c_str()] = object;
-    if (name == "serialize") options.isSerial = options.isSerial || conversions.isTrue(value);
-    if (name == "persistent") options.isPersistent = conversions.isTrue(value);
+/// Returns the numbers of an option of a loop: one, or up to three for `block_dim`.
+std::vector<int32_t> Loops::readLoopNumbers(StringRef name, nb::handle value, int64_t most) {
+  const bool mayBeSeveral = name == "block_dim";
+  std::vector<int32_t> numbers;
+  int64_t product = 1;
+  for (nb::handle number : mayBeSeveral &&isList(makeObject(value)) ? nb::borrow(value) : nb::object(nb::make_tuple(value))) {
+    const bool isInteger = PyIndex_Check(number.ptr()) && !PyBool_Check(number.ptr());
+    int overflow = 0;
+    int64_t each = isInteger ? PyLong_AsLongLongAndOverflow(nb::int_(nb::borrow(number)).ptr(), &overflow) : 0;
+    product = overflow || each < 1 || each > most ? most + 1 : std::min(product * each, most + 1);
+    numbers.push_back(int32_t(each));
   }
-  builtin.attr("host")(**given); // raises for wrong names and values
-  auto read = [&](const char *name) -> std::optional<int32_t> {
-    nb::object number = nb::borrow(PyDict_GetItemString(given.ptr(), name));
-    if (!number || number.is_none()) return std::nullopt;
-    return int32_t(nb::cast<int64_t>(nb::int_(number)));
-  };
-  if (nb::object size = nb::borrow(PyDict_GetItemString(given.ptr(), "block_dim")); size && !size.is_none())
-    for (nb::handle number : isList(makeObject(size)) ? size : nb::object(nb::make_tuple(size)))
-      options.blockShape.push_back(int32_t(nb::cast<int64_t>(nb::int_(nb::borrow(number)))));
-  options.maxThreads = read("parallelize");
+  if (numbers.empty() || numbers.size() > 3 || product > most)
+    fail(error::kSyntax, "qd.loop_config: " + name + " must be an integer between 1 and " + llvm::Twine(most) +
+                             (mayBeSeveral ? ", or up to three with such a product" : "") + ", got " + toText(nb::repr(value)));
+  return numbers;
+}
+
+void Loops::configureLoop(const Arguments &arguments) {
+  auto failCall = [&](const llvm::Twine &text) { fail(error::kType, "TypeError when calling `loop_config`: loop_config() " + text); };
+  if (!arguments.positional.empty()) failCall("takes keyword arguments only");
+  LoopOptions &options = context.nextLoop = {};
+  for (const auto &[name, argument] : arguments.named) {
+    nb::object value = conversions.toPython(argument);
+    if (!value) failCall("needs values that are known while compiling");
+    auto read = [&, &name = name](std::optional<int32_t> &option, int64_t most) {
+      if (!value.is_none()) option = readLoopNumbers(name, value, most)[0];
+    };
+    bool isIgnored = false, *flag = llvm::StringSwitch<bool *>(name)
+                                        .Case("serialize", &options.isSerial)
+                                        .Case("persistent", &options.isPersistent)
+                                        .Cases({"block_dim_adaptive", "bit_vectorize"}, &isIgnored)
+                                        .Default(nullptr);
+    auto failWith = [&, &name = name](const char *wanted) {
+      fail(error::kSyntax, "qd.loop_config: " + name + " must be " + wanted + ", got " + toText(nb::repr(value)));
+    };
+    if (flag) {
+      if (!value.is_none() && !value.equal(nb::bool_(true)) && !value.equal(nb::bool_(false))) failWith("True or False");
+      *flag = *flag || conversions.isTrue(argument);
+    } else if (name == "name") {
+      if (!value.is_none() && !PyUnicode_Check(value.ptr())) failWith("a string");
+      options.name = value.is_none() ? "" : toText(value).str();
+    } else if (name == "block_dim") {
+      if (!value.is_none()) options.blockShape = readLoopNumbers(name, value, 1024);
+    } else if (name == "parallelize") {
+      read(options.maxThreads, INT32_MAX);
+    } else if (name == "grid_dim") {
+      read(options.gridDim, INT32_MAX);
+    } else if (name == "min_blocks") {
+      read(options.residentBlocks, 32);
+    } else if (name == "max_registers") {
+      read(options.maxRegisters, 512);
+    } else {
+      failCall("got an unexpected keyword argument '" + name + "'");
+    }
+  }
   options.isSerial = options.isSerial || options.maxThreads == 1;
-  options.gridDim = read("grid_dim");
-  options.residentBlocks = read("min_blocks");
-  options.maxRegisters = read("max_registers");
-  if (nb::object name = nb::borrow(PyDict_GetItemString(given.ptr(), "name")); name && !name.is_none())
-    options.name = toText(nb::str(name)).str();
 }
 
 /// Divides the axes of a box into blocks: for each of the last axes, the blocks along it, and behind all of these the threads of a block

@@ -15,7 +15,7 @@ public:
   void visitWhile(nb::handle node);
   void visitLoopControl(NodeKind kind);
   void bindLoopVariable(nb::handle target, const Operand &value);
-  void configureLoop(nb::handle builtin, const Arguments &arguments);
+  void configureLoop(const Arguments &arguments);
   void loopOver(nb::handle node, Box box);
 
 private:
@@ -32,6 +32,7 @@ private:
   void checkLoopTarget(nb::handle target);
   void visitElse(nb::handle node, mlir::Value breakFlag);
   mlir::Value makeBreakFlag(nb::handle node);
+  std::vector<int32_t> readLoopNumbers(llvm::StringRef option, nb::handle value, int64_t most);
   std::function<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> divideIntoBlocks(Box &box, llvm::ArrayRef<int32_t> shape);
 };
 

@@ -23,7 +23,7 @@ MISTAKES = {
     ),
     "a parameter without a type": (
         "@qd.kernel\ndef k(n):  # wrong\n    pass",
-        "must be type annotated ('n' of k is not)", "annotate numbers with qd.f32 or qd.i32, arrays with qd.types.NDArray[qd.f32, 1]",
+        "must be type annotated ('n' of k is not)", "annotate numbers with qd.f32, arrays with qd.types.NDArray[qd.f32, 1]",
     ),
     "a list for an array": (
         "@qd.kernel\ndef k(a: qd.types.NDArray[qd.f32, 1]):\n    a[0] = 1\nk([1.0, 2.0])  # wrong",
