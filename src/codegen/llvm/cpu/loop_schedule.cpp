@@ -377,7 +377,8 @@ unsigned chooseLanes(ModuleEmitter &module, Region &body) {
 
 LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule) {
   LoopSchedule rows;
-  rows.rowLanes = chooseLanes(module, loop.getBody());
+  if (loop->hasAttr(ir::kRows)) rows.rowLanes = chooseLanes(module, loop.getBody());
+  rows.suffix = rows.rowLanes ? "_rows" : "_lane";
   rows.grain = std::max<int64_t>(schedule.grain / int64_t(schedule.lanes), 1);
   return rows;
 }
@@ -416,7 +417,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it has at most two iterations";
   else if (module.calls.contains(body, mustRunAlone))
     schedule.whyScalar = "it prints, is checked for races, or compares and exchanges";
-  else
+  else if (!chooseForDistantRows(module, loop, schedule))
     schedule.lanes = chooseLanes(module, body);
 
   std::optional<int64_t> innermost = ir::findLength(loop, loop.getRank() - 1);

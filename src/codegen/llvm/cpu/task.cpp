@@ -89,7 +89,7 @@ void ParallelTask::emit() {
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
-  llvm::Value *longRows = hasLongRows();
+  llvm::Value *longRows = isOneLaneBetter();
   LoopSchedule rowSchedule;
   llvm::Function *rows = nullptr;
   if (!isa<llvm::ConstantInt>(longRows) || cast<llvm::ConstantInt>(longRows)->isOne()) {
@@ -136,10 +136,15 @@ void ParallelTask::emit() {
     runCopying();
 }
 
+/// Whether the version with one lane runs; a constant if that is known.
+llvm::Value *ParallelTask::isOneLaneBetter() {
+  const bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
+  if (schedule.lanes == 1 || module.options.lanes || hasCopies) return builder.getFalse();
+  return loop->hasAttr(ir::kRows) ? hasLongRows() : areCongested(body, schedule);
+}
+
 /// Whether the loops along rows are long enough for lanes of their own; a constant if that is known.
 llvm::Value *ParallelTask::hasLongRows() {
-  if (!loop->hasAttr(ir::kRows) || schedule.lanes == 1 || module.options.lanes) return builder.getFalse();
-  if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return builder.getFalse();
   llvm::Value *areLong = builder.getTrue(), *ofParts = nullptr;
   loop.getBody().walk([&](ir::ForOp row) {
     if (!row->hasAttr(ir::kRows)) return;
@@ -229,10 +234,7 @@ std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const B
 }
 
 llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
-  std::unique_ptr<BodyEmitter> owned = beginFunction(schedule.lanes, *facts,
-                                                     privateCopies       ? "_copies"
-                                                     : schedule.rowLanes ? "_rows"
-                                                                         : "_loop");
+  std::unique_ptr<BodyEmitter> owned = beginFunction(schedule.lanes, *facts, privateCopies ? "_copies" : schedule.suffix);
   BodyEmitter &in = *owned;
   in.rowLanes = schedule.rowLanes;
   llvm::Function *function = in.function;

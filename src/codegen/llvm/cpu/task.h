@@ -27,6 +27,10 @@ struct LoopSchedule {
   int64_t rows = 1;
   /// Lanes of the loops inside it that run along rows (kRows); the loop has one lane then. 0: these are loops like others.
   unsigned rowLanes = 0;
+  /// Containers whose rows the lanes walk along, and the axes along which they lie apart: one lane takes less time if they are congested.
+  llvm::SmallVector<std::pair<mlir::Value, unsigned>, 2> distantRows;
+  uint64_t congestion = 0;          ///< rows that are a multiple of so many bytes apart are congested
+  llvm::StringRef suffix = "_loop"; ///< of the name of its function
 };
 
 /// Maximum size of the rows of a block that are emitted one after the other.
@@ -36,7 +40,12 @@ inline constexpr int64_t kMaxUnrolledRows = 4096;
 inline constexpr double kUnknownRounds = 16;
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
-/// The schedule of the version whose inner loops run in lanes.
+/// Whether one lane takes less time than several, which would walk along rows that lie apart (whyScalar). Lists the rows if it does when
+/// they are congested (distantRows).
+bool chooseForDistantRows(ModuleEmitter &module, ir::ForOp loop, LoopSchedule &schedule);
+/// Whether the rows of a schedule compete for places of the cache; a constant if that is known.
+llvm::Value *areCongested(BodyEmitter &body, const LoopSchedule &schedule);
+/// The schedule of the version with one lane, whose inner loops run in lanes if they are marked.
 LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule);
 
 /// Emits a parallel task into `body`, the emitter of the task's function.
@@ -54,6 +63,7 @@ private:
   void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
   std::unique_ptr<BodyEmitter> beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix);
   llvm::Function *emitLoopFunction(bool privateCopies);
+  llvm::Value *isOneLaneBetter();
   llvm::Value *hasLongRows();
   void emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
