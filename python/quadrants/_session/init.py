@@ -76,6 +76,9 @@ def init(
     for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
         if value is not None:
             options[name] = value
+    if options.get("external_metal_command_queue") == "torch":
+        queue = importlib.import_module("quadrants.interop").get_mps_command_queue()
+        options.update(external_metal_command_queue=queue, external_metal_command_queue_is_torch_queue=queue != 0)
     values, warnings = _options.collect(options)
     if not _test_mode:
         _runtime.set_log_level(values["log_level"])

@@ -92,11 +92,11 @@ class CuptiMetric(NamedTuple):
     """Factor of its values."""
 
 
-def _is_on(what: str) -> bool:
-    """Returns whether kernels are timed; warns if not. `what` names the call that needs it."""
+def _is_on() -> bool:
+    """Returns whether kernels are timed; warns if not."""
     if _options.current is not None and _options.get("kernel_profiler"):
         return True
-    warn(f"qd.profiler.{what} has no effect: kernels are timed with qd.init(kernel_profiler=True) only", UserWarning)
+    warn("the profiler is off: kernels are timed with qd.init(kernel_profiler=True) only", UserWarning)
     return False
 
 
@@ -107,7 +107,7 @@ def list_tasks() -> Profile:
 
     Example: `print(qd.profiler.list_tasks())`
     """
-    if not _is_on("list_tasks()"):
+    if not _is_on():
         return Profile()
     tasks = [TaskTimes(name, count, total * _MS, least * _MS, most * _MS) for name, count, total, least, most in _runtime.profiled_tasks()]
     return Profile(sorted(tasks, key=lambda task: -task.total))
@@ -123,7 +123,7 @@ def print_kernel_profiler_info(mode: str = "count") -> None:
     """
     if mode not in ("count", "trace"):
         raise ValueError("Arg `mode` must be of type 'str', and has the value 'count' or 'trace'.")
-    if not _is_on("print_kernel_profiler_info()"):
+    if not _is_on():
         return
     if mode == "count":
         print(list_tasks())
@@ -152,7 +152,7 @@ def get_kernel_profiler_total_time() -> float:
 
 def clear_kernel_profiler_info() -> None:
     """Forget all times."""
-    if _is_on("clear_kernel_profiler_info()"):
+    if _is_on():
         _runtime.clear_profile()
 
 
@@ -170,7 +170,7 @@ def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:
 
 def set_kernel_profiler_metrics(metric_list: Sequence[CuptiMetric] = ()) -> None:
     """Warn that no counter of `metric_list`, the `CuptiMetric`s of programs for the reference, is collected."""
-    if metric_list:
+    if _is_on() and metric_list:
         set_kernel_profiler_toolkit("cupti")
 
 

@@ -26,7 +26,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Raises `OSError` if the file cannot be written.
     """
-    _is_on("trace()")
+    _is_on()
     with open(path, "w", encoding="utf-8") as file:
         began = time.perf_counter()
         try:

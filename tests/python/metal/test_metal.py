@@ -231,6 +231,16 @@ def test_the_queue_of_torch_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert qd.interop.get_mps_command_queue() == 0x1234
 
 
+@pytest.mark.parametrize("queue", [0, 0x1234])
+def test_the_queue_of_torch_is_taken_by_name(queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qd.interop, "get_mps_command_queue", lambda: queue)
+    chosen = qd.init(arch=qd.cpu, external_metal_command_queue="torch", _test_mode=True)
+    assert chosen.external_metal_command_queue == queue
+    assert chosen.external_metal_command_queue_is_torch_queue is bool(queue)
+    with pytest.raises(TypeError, match="external_metal_command_queue takes a value of type int, got 'jax'"):
+        qd.init(arch=qd.cpu, external_metal_command_queue="jax")
+
+
 def test_the_half_for_macs_has_no_syntax_errors() -> None:
     words = "-fsyntax-only -x objective-c++ -std=c++20 -fobjc-arc -fobjc-runtime=macosx-15 -Wall -Wextra -Werror".split()
     folders = [f"-I{ROOT / 'src'}", f"-I{EMULATOR / 'apple'}"]

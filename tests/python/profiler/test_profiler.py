@@ -164,6 +164,7 @@ def test_without_the_option_calls_warn_and_do_nothing(arch, capsys):
         qd.profiler.clear_kernel_profiler_info,
         qd.profiler.get_kernel_profiler_total_time,
         lambda: qd.profiler.query_kernel_profiler_info("step"),
+        qd.profiler.set_kernel_profiler_metrics,
     ):
         with pytest.warns(UserWarning, match=NEEDED):
             result = call()
