@@ -280,7 +280,7 @@ bool Fingerprinter::function(PyObject *object, Placement placement) {
       !value(plain->func_kwdefaults ? plain->func_kwdefaults : Py_None))
     return false;
   // Annotations of local variables are not part of the code object, so the source text of a function is included.
-  if (!value(call("quadrants._base.source", "get_text", "O", body).get())) return false;
+  if (!value(call("quadrants._base.source", "get_text", "O", plain).get())) return false;
   if (placement == Placement::Included) {
     out += '@';
     addText(out, asText(body->co_filename));

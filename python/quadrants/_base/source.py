@@ -11,7 +11,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
-from types import CellType, CodeType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from .errors import QuadrantsSourceError, QuadrantsSyntaxError
@@ -121,10 +121,11 @@ def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list
     return stored.file, stored.text.splitlines(keepends=True)
 
 
-def get_text(code: CodeType) -> list[str]:
+def get_text(function: FunctionType) -> list[str]:
     """Returns the current lines of a function in its file, from the first decorator to the last line with code; empty without a source."""
+    code = function.__code__
     linecache.checkcache(code.co_filename)
-    return linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : _last_line(code)]
+    return linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 : _last_line(code)]
 
 
 def _last_line(code: CodeType) -> int:

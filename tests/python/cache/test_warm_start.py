@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,26 @@ def test_python_files_of_the_package_decide(run: Any, tmp_path: Path) -> None:
     with (copy / "_language" / "builtins.py").open("a") as file:
         file.write("\n")
     assert [run(modules=copy.parent)[1] for _ in range(2)] == [2, 0]
+
+
+def test_functions_in_an_archive_are_found_again(run: Any, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "modules.zip", "w") as archive:
+        archive.writestr("archived.py", "import quadrants as qd\n@qd.func\ndef twice(x: qd.f32):\n    y: qd.f32 = x\n    return y * 2\n")
+    program = """
+import json, sys
+sys.path.insert(0, sys.argv[1].replace("cache", "modules.zip"))
+import quadrants as qd
+from quadrants import _runtime
+from archived import twice
+
+@qd.kernel
+def use(x: qd.f32) -> qd.f32:
+    return twice(x)
+
+qd.init(offline_cache_file_path=sys.argv[1])
+print(json.dumps([use(3), _runtime.statistics()["compiled"]]))
+"""
+    assert [run(program, "") for _ in range(2)] == [[6, 1], [6, 0]]
 
 
 def test_methods_of_matrices_need_no_compiler_either(run: Any) -> None:
