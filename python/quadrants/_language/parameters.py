@@ -223,12 +223,12 @@ _BARE: dict[Any, tuple[str, Any]] = {
 _hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
-def _get_hints(cls: type) -> dict[str, Any]:
-    """Returns `typing.get_type_hints`, evaluated once per class; nothing while a name is not defined yet, which the launch resolves."""
+def get_hints(cls: type) -> dict[str, Any]:
+    """Returns `typing.get_type_hints`, evaluated once per class; nothing while a name is not defined, which the launch resolves."""
     if cls not in _hints:
         try:
             _hints[cls] = typing.get_type_hints(cls)
-        except NameError:  # a local name of the defining function
+        except Exception:  # a local name of the defining function, or one that only type checkers import
             return {}
     return _hints[cls]
 
@@ -237,7 +237,7 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
     """Whether a dataclass has members that are compile-time constants; raises if it, or a class that contains it, cannot have them."""
     import dataclasses  # imported only for such classes
 
-    hints, has_constants = _get_hints(cls), False
+    hints, has_constants = get_hints(cls), False
     for field in dataclasses.fields(cls):
         hint, where = hints.get(field.name), f"{cls.__name__}.{field.name}"
         if hint is typing.Final or typing.get_origin(hint) is typing.Final:
@@ -256,7 +256,7 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
 
 def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str | None:
     """Returns the path of a dataclass member whose class is data_oriented, or None: a launch cannot split such a member."""
-    for name, hint in _get_hints(cls).items():
+    for name, hint in get_hints(cls).items():
         place = f"{where}.{name}"
         if getattr(hint, "_data_oriented", False):
             return place
@@ -273,9 +273,9 @@ def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
         return
     import dataclasses
 
-    hints = _get_hints(type(owner))
+    hints = get_hints(type(owner))
     for field in dataclasses.fields(owner):
-        hint, value, where = hints.get(field.name), getattr(owner, field.name, None), f"{name}.{field.name}"
+        hint, value, where = without_none(hints.get(field.name)), getattr(owner, field.name, None), f"{name}.{field.name}"
         if is_dataclass(hint) and isinstance(value, hint):
             yield from array_members(value, where)
         elif isinstance(hint, (NdarrayType, BufferViewType)) or hint is NdarrayType or hint is BufferView:
@@ -283,14 +283,21 @@ def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
             yield Parameter(where, str(kind), annotation), value
 
 
+def without_none(annotation: Any) -> Any:
+    """Returns T for the annotation `T | None`, and any other annotation as it is."""
+    if isinstance(annotation, OptionalType):
+        return annotation.inner
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kept = [item for item in typing.get_args(annotation) if item is not type(None)] if is_union else []
+    return kept[0] if len(kept) == 1 else annotation
+
+
 def _classify(annotation: Any, at: str = "") -> tuple[str | None, Any, bool]:
     """Returns the kind of a parameter, its annotation without `| None`, and whether None is allowed."""
-    inner = annotation.inner if isinstance(annotation, OptionalType) else None
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        inner, *more = [item for item in typing.get_args(annotation) if item is not type(None)]
-        if more or len(typing.get_args(annotation)) != 2:
-            raise _mistake("Quadrants kernels only support optional annotations of the form 'T | None'", at)
-    if inner is not None:
+    inner = without_none(annotation)
+    if typing.get_origin(inner) in (typing.Union, types.UnionType):
+        raise _mistake("Quadrants kernels only support optional annotations of the form 'T | None'", at)
+    if inner is not annotation:
         return *_classify(inner, at)[:2], True
     for cls, kind in _KINDS:
         if isinstance(annotation, cls):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import inspect
 import itertools
 import operator
 import weakref
@@ -124,7 +123,8 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
     base = base.owner if isinstance(base, Tensor) else base
     value = getattr(base, name, None) if name in ("grad", "dual") else getattr(base, name)
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
-        annotation = _annotations(type(base)).get(name)
+        annotation = _parameters.get_hints(type(base)).get(name)
+        annotation = annotation if value is None else _parameters.without_none(annotation)
         dtype = dtype_of(annotation)
         if dtype is not None and scalars.is_number(value) and (rule == "annotated" or not isinstance(value, (bool, int, float))):
             if isinstance(value, float) and dtype.kind in "biu":
@@ -151,13 +151,6 @@ def members_rule(base: Any) -> str | None:
 def has_members(value: Any) -> bool:
     """Whether a member is an object whose members follow the rule of its owner."""
     return not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(type(value), "_qd_template_primitives"))
-
-
-def _annotations(owner: Any) -> dict[str, Any]:
-    try:
-        return inspect.get_annotations(owner, eval_str=True)
-    except Exception:  # an annotation may name a module that only type checkers import
-        return {}
 
 
 def describe(parameter: Any, value: Any) -> str:

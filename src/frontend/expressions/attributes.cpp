@@ -198,6 +198,7 @@ Operand Attributes::dataclassMember(const PythonObject &base, nb::handle name, n
   nb::object object = findAttribute(base.object, name);
   if (!object)
     fail(error::kAttribute, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
+  if (!object.is_none()) annotation = nb::module_::import_("quadrants._language.parameters").attr("without_none")(annotation);
   if (Type type = session.findValueType(annotation)) return conversions.makeInput(path, type);
   bool isArray =
       session.python.isInstance(annotation, session.python.values.arrayType) || annotation.is(session.python.containers.bufferView);

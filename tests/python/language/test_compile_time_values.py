@@ -136,6 +136,61 @@ def test_a_container_that_is_only_looked_at_is_remembered(given):
         assert [*launches, module["of_tensor"](field), module["of_group"](module["Group"](array))] == [wanted] * 6
 
 
+OPTIONAL_MEMBERS = """
+import dataclasses, typing
+
+@dataclasses.dataclass
+class Part:
+    vector: qd.types.vector(2, qd.f32) | None = None
+    array: qd.types.NDArray[qd.f32, 1] | None = None
+    tensor: qd.Tensor | None = None
+    number: int | None = None
+
+@dataclasses.dataclass
+class Whole(Part):
+    part: typing.Optional[Part] = None
+
+@qd.func
+def add(part: Part):
+    s = 0.0
+    if qd.static(part.vector is not None):
+        s += part.vector[1]
+    if qd.static(part.array is not None):
+        for i in part.array:
+            s += part.array[i] * 10
+    if qd.static(part.tensor is not None):
+        s += part.tensor[1] * 100
+    if qd.static(part.number is not None):
+        s += part.number * 1000
+    return s
+
+@qd.kernel
+def total(whole: Whole) -> qd.f32:
+    s = add(whole)
+    if qd.static(whole.part is not None):
+        s += add(whole.part) * 0.5
+    return s
+"""
+
+
+def test_members_of_dataclasses_may_be_none(on_every_backend):
+    on_every_backend()
+    module = define(OPTIONAL_MEMBERS)
+    Part, Whole, total = module["Part"], module["Whole"], module["total"]
+    field, array, plain = qd.field(qd.f32, 2), qd.ndarray(qd.f32, 3), np.ones(4, np.float32)
+    field.fill(2)
+    array.fill(3)
+    assert total(Whole()) == 0
+    assert total(Whole(qd.Vector([1.0, 2.0]), plain, field, 4)) == 2 + 40 + 200 + 4000
+    assert total(Whole(None, array, array, None, Part([5.0, 6.0], plain))) == 90 + 300 + 0.5 * (6 + 40)
+    versions = total.specialization_count
+    assert [total(Whole(number=number)) for number in (1, 2, 3)] == [1000, 2000, 3000]
+    assert qd.cfg is None or total.specialization_count == versions + 1
+    assert total(Whole()) == 0
+    with pytest.raises(ValueError, match="argument whole.array - required array has dtype=f32, array with dtype=f64"):
+        total(Whole(None, np.ones(3)))
+
+
 def test_containers_are_told_apart_by_identity_and_class():
     module = define(OPTIONAL)
     one, other, field = qd.ndarray(qd.i32, 2), qd.ndarray(qd.i32, 2), qd.field(qd.i32, 2)
