@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 51_154, "python": 18_956}
+TOTALS = {"src": 51_155, "python": 18_959}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -29,7 +29,7 @@ BUDGETS = {
     "src/bindings": 672,
     "src/codegen": 8_707,
     "src/devlib": 1_359,
-    "src/frontend": 10_826,
+    "src/frontend": 10_827,
     "src/ir": 971,
     "src/launch": 7_355,
     "src/layout": 143,
@@ -38,11 +38,11 @@ BUDGETS = {
     "src/support": 707,
     "src/tools": 201,
     "python/quadrants": 1_011,  # modules directly in the package
-    "python/quadrants/_base": 1_206,
+    "python/quadrants/_base": 1_207,
     "python/quadrants/_values": 775,
     "python/quadrants/_containers": 2_334,
-    "python/quadrants/_language": 938,
-    "python/quadrants/_session": 1_167,
+    "python/quadrants/_language": 942,
+    "python/quadrants/_session": 1_170,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_898,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_238,
+    "python/quadrants/interpreter": 3_233,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,
