@@ -77,7 +77,7 @@ def init(
         if value is not None:
             options[name] = value
     if options.get("external_metal_command_queue") == "torch":
-        queue = importlib.import_module("quadrants.interop").get_mps_command_queue()
+        queue = importlib.import_module("quadrants._containers.torch_queue").get_mps_command_queue()
         options.update(external_metal_command_queue=queue, external_metal_command_queue_is_torch_queue=queue != 0)
     values, warnings = _options.collect(options)
     if not _test_mode:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
+from quadrants._containers import torch_queue
 from tests.python.vulkan import control_flow, sequence
 
 ROOT = Path(__file__).parents[3]
@@ -233,7 +234,7 @@ def test_the_queue_of_torch_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("queue", [0, 0x1234])
 def test_the_queue_of_torch_is_taken_by_name(queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qd.interop, "get_mps_command_queue", lambda: queue)
+    monkeypatch.setattr(torch_queue, "get_mps_command_queue", lambda: queue)
     chosen = qd.init(arch=qd.cpu, external_metal_command_queue="torch", _test_mode=True)
     assert chosen.external_metal_command_queue == queue
     assert chosen.external_metal_command_queue_is_torch_queue is bool(queue)
