@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 51_155, "python": 18_959}
+TOTALS = {"src": 51_155, "python": 18_958}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -37,10 +37,10 @@ BUDGETS = {
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,
-    "python/quadrants": 1_011,  # modules directly in the package
+    "python/quadrants": 995,  # modules directly in the package
     "python/quadrants/_base": 1_207,
     "python/quadrants/_values": 775,
-    "python/quadrants/_containers": 2_334,
+    "python/quadrants/_containers": 2_349,
     "python/quadrants/_language": 942,
     "python/quadrants/_session": 1_170,
     "python/quadrants/_library": 563,
