@@ -35,7 +35,7 @@ FAMILIES = tuple(
          "assign it before this line in the same or an outer block, or define it outside the kernel"),
         ("QD103", r"is immutable in the kernel|an unannotated parameter is read-only",
          "copy it into a variable of another name and change that"),
-        ("QD104", r"captured value is constant|NumPy array in a kernel is constant|would change a list or dict",
+        ("QD104", r"captured value is constant|NumPy.* in a kernel is constant|would change a list or dict",
          "use a local variable, or keep what changes in a field or an array"),
         ("QD105", r"the loop variable '|as loop variable", "give the loop variable and the variable names of their own"),
         ("QD106", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign",

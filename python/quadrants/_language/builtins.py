@@ -65,8 +65,9 @@ class Builtin:
             raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
         if named:
             arguments, named = self.place(arguments, named)
-        if len(arguments) > (most := len(self.parameters.split())) and "*" not in self.parameters:  # NumPy would write into a further one
-            raise TypeError(f"qd.{self.name}() takes {most} arguments, got {len(arguments)}")
+        least, most = sum("?" not in word for word in self.parameters.split()), len(self.parameters.split())
+        if "*" not in self.parameters and not least <= len(arguments) <= most:  # NumPy would write into a further one
+            raise TypeError(f"qd.{self.name}{self.__signature__} takes {most} arguments, got {len(arguments)}")
         return self.host(*arguments, **named)
 
     def __reduce__(self) -> Any:

@@ -15,6 +15,7 @@ from .._base import device as _device
 from .._base import logging as _logging
 from .._base import options as _options
 from .._base.arch import GPU_NAMES, NAMES, Arch, cpu, gpu
+from .._base.dtypes import find_dtype
 from .._base.logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
 from .._containers import unfinished_trees
 
@@ -75,7 +76,7 @@ def init(
         _check_version(require_version)
     for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
         if value is not None:
-            options[name] = value
+            options[name] = value if value in (int, float) else find_dtype(value) or value
     if options.get("external_metal_command_queue") == "torch":
         queue = importlib.import_module("quadrants._containers.torch_queue").get_mps_command_queue()
         options.update(external_metal_command_queue=queue, external_metal_command_queue_is_torch_queue=queue != 0)

@@ -82,11 +82,11 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         rows = unwrap(arr)
         if isinstance(rows, (list, tuple)):
             rows = [unwrap(row) for row in rows]
-        elif not isinstance(rows, np.ndarray):
+        elif not hasattr(rows, "__array__"):
             raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
         dtype = None if dt is None else to_dtype(dt)
         try:
-            source = np.array(rows)
+            source = np.array(rows if isinstance(rows, list) else np.asarray(rows))
         except ValueError as error:
             raise QuadrantsTypeError("the rows of a matrix must have equal lengths") from error
         if source.ndim not in (1, 2) or source.size == 0:

@@ -370,12 +370,14 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
   if (isList(operand) && (isPart || (index.isTyped() && ir::isIntegerScalar(index.getType()))))
     return subscriptSequence(makeSequence(collections().listItems(operand, "index"), PyTuple_Check(container)), index);
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(operand, makeObject(nb::int_(*position)));
-  bool isArray = session.python.isInstance(base.object, session.python.host.numpyArray);
+  bool isArray = session.python.isInstance(base.object, session.python.host.numpyArray) || nb::hasattr(base.object, "__dlpack__");
   auto *slice = index.find<Slice>();
   nb::object key = slice ? makeSlice(*slice) : conversions.toPython(index);
-  if (index.isTyped() || (isArray && !key))
-    fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index) +
-                           (isArray ? "; an array that is indexed at run time is passed as an argument" : ""));
+  if (isArray && (index.isTyped() || !key))
+    fail(error::kType, "an array of NumPy or torch in a kernel is constant and has constant indices, got " + conversions.describe(index) +
+                           ": pass it as an argument annotated with qd.types.NDArray[...], or use a field or a qd.ndarray");
+  if (index.isTyped())
+    fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index));
   if (!key) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be indexed with " + conversions.describe(index));
   if (base.path && PyDict_Check(container) && PyDict_Contains(container, key.ptr()) == 0)
     if (nb::object factory = findAttribute(base.object, nb::str("default_factory")); factory && !factory.is_none())

@@ -153,6 +153,11 @@ MISTAKES = {
         'KERNELnumbers = []\n    for i in range(n):\n        numbers.append(i)  # wrong\n    return nCALL',
         "'append' would change a list", 'use a local variable, or keep what changes in a field or an array [QD104]',
     ),
+    "an array of NumPy as a member": (
+        "@qd.data_oriented\nclass A:\n    def __init__(self):\n        self.a = np.zeros(4)\n    @qd.kernel\n    def k(self):\n"
+        "        for i in range(4):\n            x[i] = self.a[i]  # wrong\nA().k()",
+        "an array of NumPy or torch in a kernel is constant", "pass it as an argument annotated with qd.types.NDArray[...]",
+    ),
     "an exception": (
         'KERNELif n < 0:\n        raise ValueError("negative")  # wrong\n    return nCALL',
         'Unsupported node "Raise": kernels know no exceptions', "test with `if`, `assert`, or store a flag in a field",

@@ -91,9 +91,17 @@ def test_the_type_stub_declares_the_parameters():
 
 
 @pytest.mark.parametrize(
-    "call", [lambda v: qd.abs(v, v), lambda v: qd.sin(1.0, v), lambda v: qd.floor(v, qd.i32, v), lambda v: qd.pow(v, v, v)]
+    "call",
+    [
+        lambda v: qd.abs(v, v),
+        lambda v: qd.sin(1.0, v),
+        lambda v: qd.floor(v, qd.i32, v),
+        lambda v: qd.pow(v, v, v),
+        lambda v: qd.select(v, v),
+        lambda v: qd.cast(v),
+    ],
 )
-def test_further_operands_are_refused_in_python(call):
+def test_other_numbers_of_operands_are_refused_in_python(call):
     vector = qd.Vector([1.5, -2.0])
     with pytest.raises(TypeError, match=r"takes \d arguments, got \d"):
         call(vector)

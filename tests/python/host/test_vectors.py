@@ -25,6 +25,14 @@ def test_things_that_are_no_arrays_are_refused(given):
         qd.Vector(given)
 
 
+def test_tensors_of_torch_are_arrays():
+    torch = pytest.importorskip("torch")
+    made = qd.Vector(torch.tensor([1, 2], dtype=torch.int16)), qd.Matrix(torch.ones(2, 3), qd.f32)
+    assert [(type(each), each.shape, each.to_numpy().tolist()) for each in made] == [
+        (qd.Vector, (2,), [1, 2]), (qd.Matrix, (2, 3), [[1, 1, 1]] * 2)
+    ]  # fmt: skip
+
+
 def test_types_are_constructors():
     vec3 = qd.types.vector(3, qd.f32)
     assert vec3(1).to_list() == [1, 1, 1]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import quadrants as qd
@@ -61,6 +62,11 @@ def test_wrong_words_are_refused():
         qd.init(offline_cache_cleaning_policy="bogus")
     with pytest.raises(AssertionError, match="default_fp"):
         qd.init(default_fp=qd.i32)
+    for given in (qd.f64, "f64", np.float64):
+        qd.init(default_fp=given)
+        assert qd.cfg.default_fp is qd.f64
+    with pytest.raises(AssertionError, match="default_fp must be one of f16, f32, f64, got 'real'"):
+        qd.init(default_fp="real")
 
 
 def test_the_environment_gives_options_and_keywords_win(monkeypatch, capfd):
