@@ -17,6 +17,32 @@ qd.kernel @sum [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
+// The sum of the components is checked one by one, the product of matrices for all components of the result at once.
+// CHECK-LABEL: qd.kernel @compounds
+// CHECK: %[[FIRST:.*]] = qd.extract %[[V:.*]] 0
+// CHECK: %[[SECOND:.*]] = qd.extract %[[V]] 1
+// CHECK: qd.overflows add %[[FIRST]], %[[SECOND]]
+// CHECK: qd.binary add %[[FIRST]], %[[SECOND]]
+// CHECK-NOT: qd.reduce add
+// CHECK: qd.overflows mul %{{.*}} : vector<2x1xsi32>, vector<2x1xsi32>
+// CHECK: qd.overflows mul
+// CHECK: qd.overflows add %{{.*}} : vector<2x1xsi32>, vector<2x1xsi32>
+// CHECK-NOT: qd.matmul
+// IGNORED-LABEL: qd.kernel @compounds
+// IGNORED: qd.reduce add
+// IGNORED: qd.matmul
+qd.kernel @compounds [] attributes {argument_bytes = 4 : i32} {
+  %i = qd.argument 0 : si32
+  %v = qd.vector %i, %i : si32, si32 -> vector<2xsi32>
+  %sum = qd.reduce add %v : vector<2xsi32> -> si32
+  %m = qd.vector %i, %i, %i, %i : si32, si32, si32, si32 -> vector<2x2xsi32>
+  %column = qd.vector %i, %i : si32, si32 -> vector<2x1xsi32>
+  %product = qd.matmul %m, %column : vector<2x2xsi32>, vector<2x1xsi32> -> vector<2x1xsi32>
+  qd.print ["end"]
+}
+
+// -----
+
 // Divisors and shift counts are checked even if overflow is not.
 // IGNORED-LABEL: qd.kernel @divisors_and_counts
 // IGNORED: %[[NONZERO:.*]] = qd.binary ne

@@ -3,7 +3,9 @@
 // In:   the frontend's IR.
 // Out:  a qd.assert before each sum, difference, product, power, negation, absolute value, quotient and shift of integers, and before each
 //       conversion of a float to an integer. All lanes are checked together; the first failing lane is reported.
-// Here: first, while all arithmetic is the user's: later passes add arithmetic for addresses and loops.
+// Here: first, while all arithmetic is the user's: later passes add arithmetic for addresses and loops. Sums and products of components,
+// and
+//       products of matrices, become the operations that they consist of.
 #include "passes/checks/assert_text.h"
 #include "passes/checks/index_range.h"
 #include "passes/source_locations.h"
@@ -48,11 +50,16 @@ public:
       : module(module), checksOverflow(checksOverflow), reports(reports), builder(module.getContext()) {}
 
   void run() {
+    if (checksOverflow) {
+      SmallVector<Operation *> compound;
+      module.walk([&](Operation *op) {
+        if (isa<ReduceOp, MatmulOp>(op) && hasIntegers(op)) compound.push_back(op);
+      });
+      for (Operation *op : compound) expand(op);
+    }
     SmallVector<Operation *> found;
     module.walk([&](Operation *op) {
-      if (isa<BinaryOp, UnaryOp, CastOp>(op) && isIntegerScalar(getScalar(op->getResult(0).getType())) &&
-          !getScalar(op->getResult(0).getType()).isInteger(1))
-        found.push_back(op);
+      if (isa<BinaryOp, UnaryOp, CastOp>(op) && hasIntegers(op)) found.push_back(op);
     });
     for (Operation *op : found) {
       builder.setInsertionPoint(op);
@@ -67,6 +74,42 @@ public:
 
 private:
   using Kind = artifact::Site::Kind;
+
+  static bool hasIntegers(Operation *op) {
+    Type scalar = getScalar(op->getResult(0).getType());
+    return isIntegerScalar(scalar) && !scalar.isInteger(1);
+  }
+
+  void expand(Operation *op) {
+    builder.setInsertionPoint(op);
+    Location loc = op->getLoc();
+    auto extract = [&](Value vector, int64_t component) {
+      return ExtractOp::create(builder, loc, getScalar(vector.getType()), vector, uint32_t(component)).getResult();
+    };
+    Value result;
+    if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      result = extract(reduce.getOperand(), 0);
+      for (int64_t i = 1; i < getComponentCount(reduce.getOperand().getType()); ++i)
+        result = BinaryOp::create(builder, loc, reduce.getBinaryKind(), result, extract(reduce.getOperand(), i));
+    } else {
+      // Sums all components of the result at once, one product of a row and a column after the other.
+      Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+      int64_t steps = cast<VectorType>(rhs.getType()).getShape()[0], rows = getComponentCount(lhs.getType()) / steps;
+      int64_t columns = getComponentCount(rhs.getType()) / steps;
+      for (int64_t step = 0; step < steps; ++step) {
+        SmallVector<Value> left, right;
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          left.push_back(extract(lhs, i / columns * steps + step));
+          right.push_back(extract(rhs, step * columns + i % columns));
+        }
+        auto collect = [&](ArrayRef<Value> parts) { return VectorOp::create(builder, loc, op->getResult(0).getType(), parts).getResult(); };
+        Value product = BinaryOp::create(builder, loc, BinaryKind::mul, collect(left), collect(right));
+        result = result ? BinaryOp::create(builder, loc, BinaryKind::add, result, product).getResult() : product;
+      }
+    }
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+  }
 
   Value makeConstant(Location loc, Type type, Attribute scalar) {
     auto vector = dyn_cast<VectorType>(type);

@@ -64,6 +64,28 @@ def divide(a: qd.i32, b: qd.i32) -> qd.i32:
 
 
 @qd.kernel
+def add_components(a: qd.i32, b: qd.i32) -> qd.i32:
+    return qd.Vector([1, a, b]).sum()
+
+
+@qd.kernel
+def trace(a: qd.i32, b: qd.i32) -> qd.i32:
+    return qd.Matrix([[a, 0], [0, b]]).trace()
+
+
+@qd.kernel
+def multiply_matrices(a: qd.i32, b: qd.i32) -> qd.i32:
+    m = qd.Matrix([[a, b, 1], [b, a, 2]]) @ qd.Matrix([[1, a], [2, b], [3, 0]])
+    return m[0, 0] + m[1, 1] // 4
+
+
+@qd.kernel
+def multiply_vector(a: qd.i32, b: qd.i32) -> qd.i32:
+    v = qd.Matrix([[a, b], [1, 1]]) @ qd.Vector([a, b])
+    return v[0] - v[1]
+
+
+@qd.kernel
 def to_i32(x: qd.f64) -> qd.i32:
     return qd.i32(x)
 
@@ -91,6 +113,11 @@ def to_u8(x: qd.f32) -> qd.u8:
         (negate, (2**31 - 1,), (-(2**31),), "Negation overflow: -2147483648"),
         (magnitude, (1 - 2**63,), (-(2**63),), "Absolute value overflow"),
         (divide, (-(2**31), 1), (-(2**31), -1), "Division overflow"),
+        (add_components, (2**31 - 3, 1), (2**31 - 2, 1), r"Addition overflow: 2147483647 \+ 1 does not fit i32"),
+        (trace, (2**31 - 3, 2), (2**31 - 3, 3), r"Addition overflow: 2147483645 \+ 3 does not fit i32"),
+        (multiply_matrices, (30000, 20000), (50000, 20000), "Multiplication overflow: .*50000"),
+        (multiply_matrices, (30000, 20000), (35000, 35000), "Addition overflow"),
+        (multiply_vector, (30000, 20000), (3, 70000), "Multiplication overflow: .*70000"),
         (to_i32, (-2147483648.9,), (-2147483649.0,), "Conversion out of range of i32: -2147483649"),
         (to_i32, (2147483647.9,), (2147483648.0,), "Conversion out of range of i32"),
         (single_to_i32, (-2147483648.0,), (2147483648.0,), "Conversion out of range of i32"),
