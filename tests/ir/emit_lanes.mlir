@@ -131,6 +131,34 @@ qd.kernel @members [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
+// A masked store of a member would delay the load of another one behind it: both are reached one by one.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: load <4 x float>
+// CHECK: call {{.*}}@llvm.masked.scatter.v4f32
+// CHECK: call {{.*}}@llvm.masked.gather.v4f32
+// CHECK: tail:
+qd.kernel @sequence [] attributes {argument_bytes = 24 : i32} {
+  %a = qd.tensor_argument field "a" at 0 position 0 : !qd.tensor<f32, [63], [8], 4>
+  %b = qd.tensor_argument field "b" at 8 position 1 : !qd.tensor<f32, [63], [8], 4>
+  %c = qd.tensor_argument field "c" at 16 position 2 : !qd.tensor<f32, [63], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 63 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %first = qd.element %c[%i] : !qd.tensor<f32, [63], [4], 4>, si32 -> !qd.ref<f32>
+    %number = qd.load %first : !qd.ref<f32>
+    %to = qd.element %a[%i] : !qd.tensor<f32, [63], [8], 4>, si32 -> !qd.ref<f32>
+    qd.store %number, %to : !qd.ref<f32>
+    %from = qd.element %b[%i] : !qd.tensor<f32, [63], [8], 4>, si32 -> !qd.ref<f32>
+    %other = qd.load %from : !qd.ref<f32>
+    qd.store %other, %first : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
 // Neighboring elements of blocks that are as long as a vector: it has two parts of two blocks at most, and two loads reach both.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:

@@ -316,6 +316,7 @@ MemoryPlace Memory::locate(const Tensor &tensor, ArrayRef<Component> indices, Ty
   place.componentStride = type.getComponentStride();
   place.scope = tensor.scope;
   place.isPrivate = tensor.isPrivate;
+  place.isInterleaved = tensor.isInterleaved;
   place.isShared = tensor.isShared;
   place.margin = tensor.margin;
   place.alignment = tensor.alignment;

@@ -18,7 +18,7 @@ namespace qd::codegen {
 /// Alias lists grow with the square of the number of containers; kernels with more containers get none.
 constexpr size_t kMaxAliasScopes = 64;
 
-AliasScopes::AliasScopes(ModuleOp source, llvm::LLVMContext &ctx) : ctx(ctx) {
+AliasScopes::AliasScopes(ModuleOp source, llvm::LLVMContext &ctx) : interleaved(source), ctx(ctx) {
   llvm::SmallDenseSet<int32_t> unaliased;
   for (auto kernel : source.getOps<ir::KernelOp>())
     if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(ir::kUnaliased)) unaliased.insert_range(offsets.asArrayRef());

@@ -1,6 +1,7 @@
 // alias_scopes.h: which accesses of a kernel are to different memory, as LLVM's alias scopes
 #pragma once
 
+#include "codegen/llvm/interleaved_accesses.h"
 #include "ir/call_graph.h"
 
 #include <map>
@@ -25,6 +26,8 @@ public:
   int getScratchScope() const { return scratchScope; }
   /// Adds alias metadata to an access to a container; `lane`: the only lane that makes the access.
   void mark(llvm::Instruction *instruction, int scope, std::optional<unsigned> lane = std::nullopt);
+
+  const InterleavedAccesses interleaved; ///< accesses to the same memory that delay each other
 
   //--- Targets with grids ---
   /// Marks a load as invariant if no thread of the grid writes the memory that it reads.

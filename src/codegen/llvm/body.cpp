@@ -162,6 +162,7 @@ void BodyEmitter::emitOp(Operation *op) {
         llvm::Value *descriptor = offsetBy(launch.getField(kArguments), argument.getOffset());
         llvm::Value *data = launch.loadAddress(descriptor);
         Tensor tensor{cast<ir::TensorType>(argument.getType()), descriptor, data, module.aliases.getScope(argument)};
+        tensor.isInterleaved = module.aliases.interleaved.contains(argument);
         if (auto margin = argument->getAttrOfType<IntegerAttr>(ir::kMargin)) tensor.margin = margin.getInt();
         values.setTensor(argument, tensor);
       })

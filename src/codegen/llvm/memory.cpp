@@ -113,7 +113,8 @@ Memory::Access Memory::chooseAccess(const MemoryPlace &place, bool isVolatile) {
   const int64_t width = place.getLaneStride() / size, group = place.componentStride == size ? count : 1;
   if (width * size != place.getLaneStride() || width < 1 || group > width) return distant;
   const bool isPacked = group == width, isShort = isPacked ? width <= kShuffledComponents : hasShortGaps(group, width);
-  return isShort && (isPacked || (size >= 4 && !in.isPartialVector)) ? Access{Wide, group, align, width} : distant;
+  const bool mayHaveGaps = size >= 4 && !in.isPartialVector && !(place.isInterleaved && in.lanes < 16);
+  return isShort && (isPacked || mayHaveGaps) ? Access{Wide, group, align, width} : distant;
 }
 
 /// Whether wide loads with gaps between the components of lanes, each of which takes as many shuffles, take less time than gathers.

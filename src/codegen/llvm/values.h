@@ -29,12 +29,13 @@ struct Tensor {
   ir::TensorType type;
   llvm::Value *descriptor = nullptr; ///< pointer to the QdTensorArgument
   llvm::Value *data = nullptr;
-  int scope = -1;           ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
-  bool isPrivate = false;   ///< no other thread accesses the data: atomics need not be atomic
-  bool isShared = false;    ///< the data lie in the shared memory of a block
-  int64_t alignment = 0;    ///< every element lies at a multiple of this many bytes, and consists of parts of that size; 0: unknown
-  int64_t margin = 0;       ///< bytes before the data and after them that may be read
-  int64_t rowAlignment = 0; ///< the data and all strides but the last are multiples of this many bytes; 0: unknown
+  int scope = -1;             ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
+  bool isPrivate = false;     ///< no other thread accesses the data: atomics need not be atomic
+  bool isShared = false;      ///< the data lie in the shared memory of a block
+  bool isInterleaved = false; ///< iterations store to parts of elements and then read (InterleavedAccesses)
+  int64_t alignment = 0;      ///< every element lies at a multiple of this many bytes, and consists of parts of that size; 0: unknown
+  int64_t margin = 0;         ///< bytes before the data and after them that may be read
+  int64_t rowAlignment = 0;   ///< the data and all strides but the last are multiples of this many bytes; 0: unknown
 };
 
 /// Memory of a local: one slot per component, or one array when there are many components.
@@ -91,9 +92,10 @@ struct MemoryPlace {
   llvm::Value *base = nullptr;
   std::variant<LinearLanes, GatheredLanes, RowLanes> lanes = LinearLanes{};
   int64_t componentStride = 0;
-  int scope = -1; ///< as in Tensor; so are the following three
+  int scope = -1; ///< as in Tensor; so are the following four
   bool isPrivate = false;
   bool isShared = false;
+  bool isInterleaved = false;
   int64_t margin = 0;    ///< an active lane's place and so many bytes around it may be read
   int64_t alignment = 0; ///< 0 also if this is no whole element
   int64_t multiple = 0;  ///< the address is a multiple of this many bytes in all lanes; 0: of a scalar's size

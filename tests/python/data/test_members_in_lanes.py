@@ -48,6 +48,38 @@ def test_members(count, dtype, flagged):
     assert np.array_equal(np.stack([cells.to_numpy()[name] for name in names], axis=1), values)
 
 
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64])
+def test_members_that_follow_each_other(dtype):
+    """Each update reads what the one before has written."""
+    cells = qd.types.struct(a=dtype, b=dtype, v=qd.types.vector(3, dtype)).field(shape=N)
+    values = np.random.default_rng(1).integers(-9, 9, (5, N)).astype(np.float64)
+    cells.from_numpy({"a": values[0], "b": values[1], "v": values[2:].T})
+
+    @qd.kernel
+    def change():
+        for i in range(N):
+            cells[i].a += cells[i].b
+            cells[i].b += 2 * cells[i].a
+            for k in range(3):
+                cells[i].v[k] += cells[i].b
+                if cells[i].v[k] < 0:
+                    cells[i].v[k] = -cells[i].v[k]
+                    cells[i].a += cells[i].v[(k + 1) % 3]
+
+    change()
+    a, b, v = values[0].copy(), values[1].copy(), values[2:].copy()
+    a += b
+    b += 2 * a
+    for k in range(3):
+        v[k] += b
+        negative = v[k] < 0
+        v[k] = np.abs(v[k])
+        a[negative] += v[(k + 1) % 3][negative]
+    result = cells.to_numpy()
+    for name, expected in (("a", a), ("b", b), ("v", v.T)):
+        assert np.array_equal(result[name], expected), name
+
+
 @pytest.mark.parametrize("flagged", [False, True])
 @pytest.mark.parametrize("length, before, after", [(2, 0, 1), (2, 1, 1), (2, 2, 2), (3, 0, 0), (3, 1, 0), (3, 0, 1), (3, 3, 0), (4, 0, 2)])
 def test_vectors_in_structs(length, before, after, flagged):
