@@ -113,7 +113,8 @@ Memory::Access Memory::chooseAccess(const MemoryPlace &place, bool isVolatile) {
   const int64_t width = place.getLaneStride() / size, group = place.componentStride == size ? count : 1;
   if (width * size != place.getLaneStride() || width < 1 || group > width) return distant;
   const bool isPacked = group == width, isShort = isPacked ? width <= kShuffledComponents : hasShortGaps(group, width);
-  const bool mayHaveGaps = size >= 4 && !in.isPartialVector && !(place.isInterleaved && in.lanes < 16);
+  // Only AVX-512 has masks of bytes.
+  const bool mayHaveGaps = (size >= 4 || module.traits.vectorBytes >= 64) && !in.isPartialVector && !(place.isInterleaved && in.lanes < 16);
   return isShort && (isPacked || mayHaveGaps) ? Access{Wide, group, align, width} : distant;
 }
 
