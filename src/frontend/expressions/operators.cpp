@@ -192,7 +192,8 @@ Operand Operators::matmul(const Operand &lhs, const Operand &rhs) {
 
 Operand Operators::select(const Operand &condition, const Operand &first, const Operand &second) {
   bool areNumbers = conversions.canEmit(first) && conversions.canEmit(second);
-  if (conversions.isConstant(condition) && !areNumbers) return conversions.isTrue(condition) ? first : second;
+  if (condition.isObject() && session.python.isNumber(condition.getObject()) && !areNumbers)
+    return conversions.isTrue(condition) ? first : second;
   if (first.is<Struct>() && second.is<Struct>()) {
     structs().requireSameMembers(first, second);
     auto other = second.get<Struct>().items.begin();

@@ -151,6 +151,14 @@ def test_functions_work_by_component():
     assert values(evaluate(expression, "qd.types.vector(2, qd.f32)")).tolist() == [11, 17]
 
 
+@pytest.mark.parametrize("condition", ["[True, False]", "(1, 0)", "C", "qd.Vector([1, 0])", "[n, n - 1]"])
+@pytest.mark.parametrize("other", ["[7.0, 8.0]", "(7.0, 8.0)", "qd.Vector([7.0, 8.0])"])
+def test_select_takes_each_component(condition, other):
+    body = f"v = qd.Vector([1.5, 2.5])\nreturn qd.select({condition}, v, {other})"
+    result = run(body, "qd.types.vector(2, qd.f32)", preamble="C = qd.Vector([1, 0])", n=("qd.i32", 1))
+    assert values(result).tolist() == [1.5, 8]
+
+
 def test_matrix_products():
     assert values(evaluate(f"{M3} @ {M3}", "qd.types.matrix(3, 3, qd.f32)")) == pytest.approx(A3 @ A3)
     assert values(evaluate(f"{M3} @ qd.Vector([1.0, 2.0, 3.0])", "qd.types.vector(3, qd.f32)")) == pytest.approx(A3 @ [1, 2, 3])
