@@ -2,9 +2,9 @@
 
     python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
 
-Each line has the figure and its limit. A stencil adds to the gradients of neighbors. Loops have 32 steps on 2^20 elements times the
-scale. Forward and gradient alternate, and
-the best times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
+Each line has the figure and its limit. A stencil adds to the gradients of neighbors; a matrix product and a potential of pairs add to
+gradients that many iterations share. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient alternate, and the best
+times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
 relative to its kernel, without the disk cache, for the pointwise kernel and the loop.
 """
 
@@ -76,8 +76,33 @@ def make_kernels(x: Any, loss: Any, steps: Any) -> dict[str, tuple[Callable[...,
                 r = cells[i + 1, j] + cells[i - 1, j] + cells[i, j + 1] + cells[i, j - 1] - 4.0 * cells[i, j]
                 loss[None] += r * r
 
+    order = max(round((x.shape[0] * 32) ** (1 / 3)), 8)
+    a, b = (qd.field(qd.f32, shape=(order, order), needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def matrix_product():
+        for i in range(order):
+            for j in range(order):
+                s = 0.0
+                for k in range(order):
+                    s += a[i, k] * b[k, j]
+                loss[None] += s
+
+    count = 2 * side
+    points = qd.Vector.field(3, qd.f32, shape=count, needs_grad=True)
+
+    @qd.kernel
+    def pairs():
+        for i in range(count):
+            for j in range(count):
+                if i != j:
+                    r = points[i] - points[j]
+                    loss[None] += 1.0 / qd.sqrt(r.norm_sqr() + 1e-3)
+
     return {
         "stencil in nested loops": (stencil, (), 10.0),
+        "matrix product": (matrix_product, (), 5.0),
+        "potential of pairs": (pairs, (), 6.0),
         "pointwise": (pointwise, (), 2.0),
         f"{STEPS} constant steps": (constant, (), 3.5),
         "bound as an argument": (argument, (STEPS,), 3.5),

@@ -191,7 +191,8 @@ private:
     Root root = findMemory(place, given);
     if (root.kind == Root::Kind::Local) {
       auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
-      return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local) || shared.variables.contains(local->getResult(0));
+      return local->getParentOfType<FuncOp>() != loop->getParentOfType<FuncOp>() || loop->isProperAncestor(local) ||
+             shared.variables.contains(local->getResult(0));
     }
     if (root.kind != Root::Kind::Tensor || root.id == kOverlappingFields) return false;
     written[root] += getWeight(at, given);

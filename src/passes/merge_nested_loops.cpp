@@ -55,9 +55,7 @@ static bool isRepeatable(Operation *op, ForOp outer) {
   return findBase(load.getRef()).getDefiningOp<LocalOp>() != nullptr;
 }
 
-/// The only loop in the body of `around`, which is `outermost` or inside it, if the rest of the body may run once more for each of its
-/// iterations and its bounds may be computed before `outermost`; null otherwise.
-static ForOp findMergeableLoop(ForOp around, ForOp outermost) {
+ForOp findMergeableLoop(ForOp around, ForOp outermost) {
   ForOp inner;
   for (Operation &op : around.getBody().front().without_terminator()) {
     if (auto loop = dyn_cast<ForOp>(op); loop && !inner)
@@ -113,8 +111,7 @@ static bool updatesOwnElements(ForOp inner, ForOp outer) {
   });
 }
 
-/// Replaces `outer` by a loop over the axes of both loops.
-static ForOp mergeLoops(ForOp outer, ForOp inner) {
+ForOp mergeLoops(ForOp outer, ForOp inner) {
   for (OperandRange bounds : {inner.getLower(), inner.getUpper()})
     for (Value bound : bounds) hoist(bound, outer);
   auto join = [](OperandRange first, OperandRange second) {

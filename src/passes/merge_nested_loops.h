@@ -19,6 +19,12 @@ bool hasTransposedAccess(ir::ForOp inner, ir::ForOp outer);
 /// it need no atomic operations.
 bool updatesElementOf(ir::ForOp loop, ir::AtomicOp atomic);
 
+/// The only loop in the body of `around`, which is `outermost` or inside it, if the rest of the body may run once more for each of its
+/// iterations and its bounds may be computed before `outermost`; null otherwise.
+ir::ForOp findMergeableLoop(ir::ForOp around, ir::ForOp outermost);
+/// Replaces `outer` by a parallel loop over the axes of both loops, and returns that.
+ir::ForOp mergeLoops(ir::ForOp outer, ir::ForOp inner);
+
 /// Merges a parallel loop with the loops inside it whose iterations are independent, up to the innermost one with which that is worthwhile;
 /// the function is told whether lanes along that loop reach neighbors. `written` gets the offsets of the containers that must be unaliased,
 /// none of which is in `aliased`. Returns the merged loop, or `loop`.

@@ -57,6 +57,14 @@ def MergeNestedLoops : QdPass<"qd-merge-nested-loops"> {
                  Option<"ofOwnElements", "of-own-elements", "bool", "false", "Merge only if no two iterations read the same float">];
 }
 
+def GatherUpdates : QdPass<"qd-gather-updates"> {
+  let summary = "for parallel i { for j { x[j] += a } } => for parallel j { for i { sum += a }; x[j] += sum }, for processors.";
+  let description = [{
+    Iterations of the parallel loop add to elements of their own then. What the updates do not need stays in the loop as it was.
+  }];
+  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
+}
+
 def SplitUpdates : QdPass<"qd-split-updates"> {
   let summary = "for i { x[i] += a; x[i + 1] += b } => for i { x[i + 1] += b }; for i { x[i] += a }, for processors.";
   let description = [{

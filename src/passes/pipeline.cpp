@@ -51,6 +51,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
     pipeline.addPass(createMergeNestedLoops({options.reassociate}));
     pipeline.addPass(createAssumeUnaliased());
   } else if (options.specialize) {
+    // The loops that it makes get lanes like those of the user.
+    pipeline.addPass(createGatherUpdates({options.reassociate}));
     pipeline.addPass(createWidenSerialLoops({options.reassociate}));
     pipeline.addPass(createSplitUpdates());
   }

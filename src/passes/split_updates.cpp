@@ -10,10 +10,9 @@
 #include "passes/accesses.h"
 #include "passes/autodiff/remove_dead.h"
 #include "passes/demote_atomics.h"
+#include "passes/loop_parts.h"
 #include "passes/unaliased_arrays.h"
 
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -26,8 +25,7 @@ namespace qd::passes {
 
 namespace {
 
-/// Each loop repeats what its updates need: longer bodies, or more loops, would cost more than atomic operations.
-constexpr int64_t kMaxBody = 200;
+/// Each loop repeats what its updates need: more loops would cost more than atomic operations.
 constexpr size_t kMaxLoops = 32;
 
 class UpdateSplitter {
@@ -53,18 +51,6 @@ private:
     return isSplit;
   }
 
-  /// Whether a loop may run once more without the writes that it does not need for some of them.
-  static bool canRepeat(ForOp loop) {
-    int64_t size = 0;
-    bool isKnown = !containsOp(loop, [&](Operation *op) {
-      ++size;
-      auto access = dyn_cast<MemoryAccessOpInterface>(op);
-      if (op->hasAttr(kVolatile) || (access && access.isExchange()) || isOfBlock(op)) return true;
-      return !isa<LocalOp, LoadOp, StoreOp, AtomicOp, ForOp, IfOp, WhileOp, YieldOp, ConditionOp, ContinueOp, BreakOp>(op) && !isPure(op);
-    });
-    return isKnown && size <= kMaxBody;
-  }
-
   bool split(ForOp loop) {
     Parts parts;
     llvm::DenseSet<uint64_t> updated;
@@ -80,27 +66,12 @@ private:
         if (!isAlone || updates.size() > 1 || patterns[0].empty()) return false;
       }
     }
-    if (parts.size() < 2 || parts.size() > kMaxLoops || readsAfterWriting(loop, parts)) return false;
+    llvm::DenseSet<Operation *> moved;
+    for (auto &[pattern, updates] : parts) moved.insert(updates.begin(), updates.end());
+    if (parts.size() < 2 || parts.size() > kMaxLoops || readsAfterWriting(loop, moved)) return false;
     unaliased.require(updated);
     // The loop itself keeps the updates of the first pattern, and all other writes.
-    OpBuilder builder(loop);
-    for (auto &[pattern, updates] : llvm::drop_begin(parts)) {
-      IRMapping map;
-      auto part = cast<ForOp>(builder.clone(*loop, map));
-      llvm::DenseSet<Operation *> kept;
-      for (Operation *update : updates) kept.insert(map.lookup(update));
-      SmallVector<Operation *> dropped;
-      part.walk([&](Operation *op) {
-        if (writesContainer(op) && !kept.contains(op)) dropped.push_back(op);
-      });
-      for (Operation *op : dropped) {
-        builder.setInsertionPoint(op);
-        if (!op->use_empty())
-          op->replaceAllUsesWith(LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), cast<AtomicOp>(op).getRef()));
-        op->erase();
-      }
-      builder.setInsertionPoint(loop);
-    }
+    for (auto &[pattern, updates] : llvm::drop_begin(parts)) addPart(loop, updates);
     for (auto &[pattern, updates] : llvm::drop_begin(parts))
       for (Operation *update : updates) update->erase();
     return true;
@@ -122,28 +93,6 @@ private:
     if (llvm::all_equal(patterns)) return false;
     for (auto [update, pattern] : llvm::zip(updates, patterns)) parts[pattern].push_back(update);
     return true;
-  }
-
-  /// Whether an iteration reads from a container that it may have written, so that a loop without that write would read something else.
-  static bool readsAfterWriting(ForOp loop, const Parts &parts) {
-    llvm::DenseSet<Operation *> moved;
-    for (auto &[pattern, updates] : parts) moved.insert(updates.begin(), updates.end());
-    llvm::DenseSet<Root> written;
-    bool isFound = false;
-    loop.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      auto access = dyn_cast<MemoryAccessOpInterface>(op);
-      Root root = access ? findRoot(access.getRef()) : Root();
-      if (!access || root.kind == Root::Kind::Local || moved.contains(op)) return;
-      bool isRead = !access.writes() || !op->use_empty();
-      isFound |= root.kind == Root::Kind::Unknown || (isRead && written.contains(root));
-      if (!access.writes()) return;
-      written.insert(root);
-      // An inner loop comes back to what it reads before.
-      Operation *around = op->getParentOp();
-      while (around != loop && !isa<ForOp, WhileOp>(around)) around = around->getParentOp();
-      isFound |= around != loop;
-    });
-    return isFound;
   }
 
   FunctionAccesses functions;

@@ -302,3 +302,46 @@ qd.kernel @not_checked [] attributes {argument_bytes = 24 : i32, qd.derivative =
     qd.yield
   }
 }
+
+// -----
+
+// The adjoint of a sum is the same in all iterations of its loop, which counts up: their order shows nowhere.
+// CHECK-LABEL: qd.kernel @dot
+// CHECK: qd.for parallel
+// CHECK: %[[OWN:.*]] = qd.atomic exchange
+// CHECK: qd.store %[[OWN]], %[[ADJOINT:.*]] :
+// CHECK: qd.for
+// CHECK: ^bb0(%[[K:.*]]: si32):
+// CHECK-NOT: qd.binary sub
+// CHECK-NOT: qd.store
+// CHECK: qd.element %{{.*}}[%[[K]]]
+// CHECK: qd.load %[[ADJOINT]]
+// CHECK-NOT: qd.store
+// CHECK: qd.atomic add
+qd.kernel @dot [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [100], [4], 4>, true]} : !qd.tensor<f32, [100], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [50], [4], 4>, true]} : !qd.tensor<f32, [50], [4], 4>
+  %zero = qd.constant 0 : si32
+  %rows = qd.constant 50 : si32
+  %columns = qd.constant 100 : si32
+  qd.for parallel (%zero) to (%rows) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<f32>
+    %none = qd.constant 0.0 : f32
+    qd.store %none, %sum : !qd.ref<f32>
+    qd.for (%zero) to (%columns) : (si32) to (si32) {
+    ^inner(%k: si32):
+      %from = qd.element %x[%k] : !qd.tensor<f32, [100], [4], 4>, si32 -> !qd.ref<f32>
+      %value = qd.load %from : !qd.ref<f32>
+      %square = qd.binary mul %value, %value : f32, f32 -> f32
+      %old = qd.load %sum : !qd.ref<f32>
+      %new = qd.binary add %old, %square : f32, f32 -> f32
+      qd.store %new, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    %all = qd.load %sum : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [50], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %all, %to : !qd.ref<f32>
+    qd.yield
+  }
+}

@@ -253,13 +253,27 @@ Components Atomics::emitAtomic(ir::AtomicOp op) {
   }
   const auto &place = std::get<MemoryPlace>(target);
   if (canAddAsVector(op, place)) return addAsVector(place, value, op.getAtomicKind() == ir::AtomicKind::sub);
-  Components result;
-  for (auto [i, component] : llvm::enumerate(value)) {
-    MemoryPlace part = place;
-    if (i > 0) part.base = in.offsetBy(place.base, int64_t(i) * place.componentStride);
-    result.push_back(emitAtomicScalar(op, part, scalar, component));
-  }
-  return result;
+  auto updateComponents = [&] {
+    Components result;
+    for (auto [i, component] : llvm::enumerate(value)) {
+      MemoryPlace part = place;
+      if (i > 0) part.base = in.offsetBy(place.base, int64_t(i) * place.componentStride);
+      result.push_back(emitAtomicScalar(op, part, scalar, component));
+    }
+    return result;
+  };
+  const bool hasOwnLanes = in.lanes > 1 && op.use_empty() && !place.findOffsets() && place.getLaneStride() != 0;
+  if (!hasOwnLanes) return updateComponents();
+  // The lanes have different places: one load and one store where no other thread comes in between.
+  auto updateLanesAtOnce = [&] {
+    memory.store(target, operators.combineAll(op.getAtomicKind(), scalar, memory.load(target), value), in.facts->divergent.contains(op));
+  };
+  if (place.isPrivate)
+    updateLanesAtOnce();
+  else
+    in.emitWhen(launch.isSingleThreaded(), "single_threaded", updateLanesAtOnce, updateComponents);
+  llvm::Value *none = llvm::PoisonValue::get(in.widen(module.getType(scalar)));
+  return Components(value.size(), in.makeVarying(none));
 }
 
 Component Atomics::emitCompareExchange(ir::CompareExchangeOp op) {

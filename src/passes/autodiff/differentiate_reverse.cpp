@@ -7,7 +7,9 @@
 #include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/autodiff/adjoint_builder.h"
+#include "passes/autodiff/ascending_loops.h"
 #include "passes/autodiff/entry_values.h"
+#include "passes/autodiff/forward_variables.h"
 #include "passes/autodiff/fused_gradient.h"
 #include "passes/autodiff/overwritten_primals.h"
 #include "passes/autodiff/promote_elements.h"
@@ -136,6 +138,8 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     }
     removeUncalled(module);
     useEntryValues(module);
+    forwardVariables(module);
+    makeLoopsAscend(module);
     return success();
   }
 

@@ -1,0 +1,445 @@
+// gather_updates.cpp: updates of elements that several iterations share become sums
+//
+// In:   `for i: for j: x[j] += f(i, j)`, the loop over i parallel. The gradients of matrix products and of pairs of particles are such.
+// Out:  `for j: for i: sum += f(i, j)`, the loop over j parallel, and then `x[j] += sum`: no two of its iterations update one element. What
+//       the updates do not need stays in the loop behind it. The kernel lists the arrays that are assumed unaliased.
+// Here: for processors, before nested loops are merged and get lanes. Kept are updates of few elements (each thread has copies of them,
+//       privatize_reductions.cpp) and those at places that are read from memory.
+#include "ir/attributes.h"
+#include "ir/memory.h"
+#include "passes/accesses.h"
+#include "passes/autodiff/forward_variables.h"
+#include "passes/autodiff/remove_dead.h"
+#include "passes/code.h"
+#include "passes/demote_atomics.h"
+#include "passes/loop_parts.h"
+#include "passes/merge_nested_loops.h"
+#include "passes/unaliased_arrays.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SetOperations.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DECL_GATHERUPDATES
+#define GEN_PASS_DEF_GATHERUPDATES
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// With fewer sums, threads and lanes would have no work.
+constexpr int64_t kFewestSums = 256;
+/// So many sums are enough for all threads; with fewer, there have to be as many as a quarter of what each of them adds.
+constexpr int64_t kManySums = 4096;
+/// Each loop repeats what its updates need.
+constexpr size_t kMaxLoops = 4;
+
+using Indices = llvm::SmallDenseSet<Value, 4>;
+
+/// Updates of elements that are selected by the same indices of loops.
+struct Group {
+  Indices indices;
+  SmallVector<Operation *> updates;
+};
+
+/// Updates by the element that they update.
+using Elements = llvm::MapVector<Operation *, SmallVector<AtomicOp, 2>>;
+
+/// Adds the indices of loops that a value is computed from; false if it is computed from anything else in the loop.
+bool collectIndices(Value value, ForOp loop, Indices &found) {
+  if (!loop.getBody().isAncestor(value.getParentRegion())) return true;
+  if (isa<BlockArgument>(value)) return found.insert(value), true;
+  Operation *op = value.getDefiningOp();
+  return isPure(op) && op->getNumRegions() == 0 &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return collectIndices(operand, loop, found); });
+}
+
+/// The indices of loops that an element is selected by; empty if it is selected by anything else in the loop.
+Indices findIndices(ElementOp element, ForOp loop) {
+  Indices found;
+  if (!llvm::all_of(element->getOperands(), [&](Value index) { return collectIndices(index, loop, found); })) found.clear();
+  return found;
+}
+
+/// A variable that gets the updates of one element until they are added to it.
+class Sum {
+public:
+  /// Creates the variable at the builder. `isCertain`: there is an update in any case, so that the element exists.
+  Sum(Code code, Type type, bool isCertain) : code(code), sum(code.local(type)) {
+    bool isFloat = isa<FloatType>(getScalar(type));
+    code.store(isFloat ? makeZero(code.builder, code.loc, type) : makeInteger(code.builder, code.loc, type, 0), sum);
+    if (isCertain) return;
+    touched = code.local(code.type());
+    code.store(code.integer(0), touched);
+  }
+
+  /// Lets updates of the element in a loop go to the variable.
+  void replace(ElementOp element, ArrayRef<AtomicOp> updates, ForOp loop) {
+    OpBuilder::InsertionGuard guard(code.builder);
+    element.getResult().replaceUsesWithIf(sum, [&](OpOperand &use) { return loop->isAncestor(use.getOwner()); });
+    for (AtomicOp update : updates) {
+      code.builder.setInsertionPoint(update);
+      if (touched) code.store(code.binary(BinaryKind::bit_or, code.load(touched), code.integer(1)), touched);
+    }
+  }
+
+  void addTo(llvm::function_ref<Value()> makeElement) {
+    auto add = [&] { AtomicOp::create(code.builder, code.loc, AtomicKind::add, makeElement(), code.load(sum)); };
+    touched ? code.when(code.binary(BinaryKind::ne, code.load(touched), code.integer(0)), add) : add();
+  }
+
+private:
+  Code code;
+  Value sum, touched;
+};
+
+Sum makeSum(Code code, Operation *element, bool isCertain) {
+  return Sum(code, cast<RefType>(element->getResult(0).getType()).getPointee(), isCertain);
+}
+
+/// Whether one of the updates runs in each iteration of a loop.
+bool runsAlways(ArrayRef<AtomicOp> updates, ForOp loop) {
+  return llvm::any_of(updates, [&](AtomicOp update) { return update->getParentOp() == loop; }) &&
+         !containsOp(loop, llvm::IsaPred<BreakOp, ContinueOp>);
+}
+
+class UpdateGatherer {
+public:
+  UpdateGatherer(ModuleOp module, bool reassociated)
+      : module(module), reassociated(reassociated), functions(module), iterations(module), unaliased(module) {}
+
+  void run(KernelOp kernel) {
+    visitBlock(kernel.getBody().front());
+    unaliased.addTo(kernel);
+    if (!isChanged) return;
+    demoteOwnAtomics(module);
+    removeDead(module);
+    forwardVariables(module);
+  }
+
+private:
+  void visitBlock(Block &block) {
+    for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
+      if (isPlain(loop) && canRepeat(loop)) gather(loop);
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
+      if (isPlain(loop)) serializeTrailing(loop);
+    if (!reassociated) return;
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
+      if (loop.getParallel()) sumOwn(loop.getBody().front(), loop);
+  }
+
+  static bool isPlain(ForOp loop) {
+    return loop.getParallel() && loop.getStep().empty() && !loop.getBlockDimAttr() && !loop.getMaxThreadsAttr();
+  }
+
+  void gather(ForOp loop) {
+    SmallVector<Group> groups = listGroups(loop);
+    if (groups.empty() || groups.size() > kMaxLoops) return;
+    llvm::DenseSet<Operation *> moved;
+    for (const Group &group : groups) moved.insert(group.updates.begin(), group.updates.end());
+    llvm::DenseSet<uint64_t> written = listWritten(loop);
+    if (readsAfterWriting(loop, moved) || llvm::set_intersects(written, unaliased.getAliased())) return;
+    SmallVector<ForOp> parts = llvm::map_to_vector(groups, [&](const Group &group) { return addPart(loop, group.updates); });
+    removeDead(module);
+    for (auto [part, group] : llvm::zip(parts, groups)) {
+      ForOp nest = mergeAll(part);
+      if (!addSums(nest)) {
+        nest.erase();
+        continue;
+      }
+      unaliased.require(written);
+      for (Operation *update : group.updates) update->erase();
+      isChanged = true;
+    }
+    removeDead(module);
+  }
+
+  /// The updates of each element that are sums and not all of an iteration's own.
+  SmallVector<Group> listGroups(ForOp loop) {
+    SmallVector<Group> groups;
+    LoopAccesses accesses(loop, functions);
+    for (auto &[root, updates] : accesses.atomics) {
+      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields;
+      if (!isOfTensor || accesses.touched.contains(root) || accesses.exchanged.contains(root)) continue;
+      for (AtomicOp update : updates) {
+        ElementOp element = findElement(update.getRef());
+        Indices indices = element && canSum(update) ? findIndices(element, loop) : Indices();
+        if (indices.empty() || (!isShared(indices, loop) && !(reassociated && returnsTo(indices, update, loop)))) continue;
+        auto known = llvm::find_if(groups, [&](const Group &group) { return group.indices == indices; });
+        if (known == groups.end()) known = groups.insert(groups.end(), {indices, {}});
+        known->updates.push_back(update);
+      }
+    }
+    return groups;
+  }
+
+  /// Whether several iterations of the loop have an element with these indices.
+  static bool isShared(const Indices &indices, ForOp loop) {
+    return llvm::any_of(loop.getBody().getArguments(), [&](Value index) { return !indices.contains(index); });
+  }
+
+  /// Whether a serial loop comes back to the element after updates of others, so that it cannot be a variable in that loop.
+  static bool returnsTo(const Indices &indices, Operation *update, ForOp loop) {
+    bool isInOther = false;
+    for (auto around = update->getParentOfType<ForOp>(); around != loop; around = around->getParentOfType<ForOp>()) {
+      if (!isShared(indices, around))
+        isInOther = true;
+      else if (isInOther)
+        return true;
+    }
+    return false;
+  }
+
+  /// Whether the update adds numbers that lose nothing in a variable of their type.
+  static bool canSum(AtomicOp update) {
+    return update.isSum() && update.use_empty() && getScalar(update.getType()).getIntOrFloatBitWidth() >= 32;
+  }
+
+  static llvm::DenseSet<uint64_t> listWritten(ForOp loop) {
+    llvm::DenseSet<uint64_t> written;
+    loop.walk([&](Operation *op) {
+      if (writesContainer(op)) written.insert(findRoot(cast<MemoryAccessOpInterface>(op).getRef()).id);
+    });
+    return written;
+  }
+
+  /// Merges the loop with those inside it whose iterations are independent.
+  ForOp mergeAll(ForOp loop) {
+    for (ForOp inner; (inner = findMergeableLoop(loop, loop));) {
+      llvm::DenseSet<uint64_t> written;
+      uint32_t independent = iterations.findAxes(inner, written, {{}, /*updates=*/true}).independent;
+      if (independent != (1u << inner.getRank()) - 1) break;
+      loop = mergeLoops(loop, inner);
+    }
+    return loop;
+  }
+
+  /// Replaces a loop that updates one element for some of its axes by one that adds a sum over the others.
+  bool addSums(ForOp nest) {
+    Elements elements;
+    nest.walk([&](AtomicOp update) {
+      if (ElementOp element = findElement(update.getRef())) elements[element].push_back(update);
+    });
+    SmallVector<unsigned> own = listAxes(nest, cast<ElementOp>(elements.front().first)), summed;
+    for (unsigned axis = 0; axis < nest.getRank(); ++axis)
+      if (!llvm::is_contained(own, axis)) summed.push_back(axis);
+    bool areApart = llvm::all_of(elements, [&](auto &pair) { return listAxes(nest, cast<ElementOp>(pair.first)).size() == own.size(); });
+    if (own.empty() || summed.empty() || !areApart || readsFarApart(nest, summed)) return false;
+    std::optional<Value> isWorthwhile = compareLengths(nest, own, summed);
+    if (!isWorthwhile) return false;
+    if (*isWorthwhile) limit(cast<ForOp>(OpBuilder(nest).clone(*nest)), *isWorthwhile, /*unless=*/true);
+    ForOp sums = interchange(nest, own, summed, elements);
+    if (*isWorthwhile) limit(sums, *isWorthwhile, /*unless=*/false);
+    return true;
+  }
+
+  /// The axes of a loop that tell its elements apart, in the order of the element's indices; none if others select the element, too.
+  static SmallVector<unsigned> listAxes(ForOp nest, ElementOp place) {
+    SmallVector<unsigned> axes;
+    for (Value index : place.getIndices())
+      for (BlockArgument own : nest.getBody().getArguments())
+        if (isShifted(skipWidening(index), own)) axes.push_back(own.getArgNumber());
+    return axes.size() == findIndices(place, nest).size() ? axes : SmallVector<unsigned>();
+  }
+
+  /// Whether the sums would read memory once and not in its order. Such a loop is bound by memory: its own order is better.
+  static bool readsFarApart(ForOp nest, ArrayRef<unsigned> summed) {
+    return containsOp(nest, [&](Operation *op) {
+      auto element = dyn_cast<ElementOp>(op);
+      if (!element || findIndices(element, nest).size() < nest.getRank()) return false;
+      Value last = nest.getBody().getArgument(summed.back());
+      return !isShifted(skipWidening(element.getIndices().back()), last);
+    });
+  }
+
+  /// Null if there are enough sums for all threads; else the condition that there are, if it is not known yet; nothing if there are not.
+  static std::optional<Value> compareLengths(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed) {
+    std::optional<double> sums = countIterations(nest, own), terms = countIterations(nest, summed);
+    if (sums && *sums < double(kFewestSums)) return std::nullopt;
+    if (sums && (*sums >= double(kManySums) || terms)) {
+      bool areMany = *sums >= std::clamp(terms.value_or(0) / 4, double(kFewestSums), double(kManySums));
+      return areMany ? std::optional(Value()) : std::nullopt;
+    }
+    OpBuilder builder(nest);
+    Code code(builder, nest.getLoc());
+    Type wide = builder.getIntegerType(64, /*isSigned=*/true);
+    auto multiply = [&](ArrayRef<unsigned> axes) {
+      Value product = code.integer(wide, 1);
+      for (unsigned axis : axes) {
+        Value length = code.sub(code.cast(nest.getUpper()[axis], wide), code.cast(nest.getLower()[axis], wide));
+        product = code.binary(BinaryKind::mul, product, code.binary(BinaryKind::max, length, code.integer(wide, 0)));
+      }
+      return product;
+    };
+    Value quarter = code.binary(BinaryKind::raw_div, multiply(summed), code.integer(wide, 4));
+    Value least = code.binary(BinaryKind::min, quarter, code.integer(wide, kManySums));
+    return code.binary(BinaryKind::ge, multiply(own), code.binary(BinaryKind::max, least, code.integer(wide, kFewestSums)));
+  }
+
+  static std::optional<double> countIterations(ForOp nest, ArrayRef<unsigned> axes) {
+    double count = 1;
+    for (unsigned axis : axes) {
+      std::optional<int64_t> length = findLength(nest, axis);
+      if (!length) return std::nullopt;
+      count *= double(*length);
+    }
+    return count;
+  }
+
+  /// Gives a loop no iterations unless the condition holds, or if it does.
+  static void limit(ForOp loop, Value condition, bool unless) {
+    OpBuilder builder(loop);
+    Value lower = loop.getLower()[0], upper = loop.getUpper()[0];
+    Value end = Code(builder, loop.getLoc()).select(condition, unless ? lower : upper, unless ? upper : lower);
+    loop.getUpperMutable()[0].set(end);
+  }
+
+  /// A parallel loop over the axes that are the element's own, around serial loops over the others, which sum up what the element gets.
+  static ForOp interchange(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed, const Elements &elements) {
+    OpBuilder builder(nest);
+    Code code(builder, nest.getLoc());
+    IRMapping map;
+    ForOp outer = addParallelLoop(code, nest, own, map);
+    bool hasTerms = llvm::all_of(summed, [&](unsigned axis) { return findLength(nest, axis).value_or(0) > 0; });
+    SmallVector<Sum> sums;
+    for (auto &[element, updates] : elements) sums.push_back(makeSum(code, element, hasTerms && runsAlways(updates, nest)));
+    addSerialLoops(code, nest, summed, map);
+    Block &body = outer.getBody().front();
+    builder.setInsertionPoint(body.getTerminator());
+    IRMapping ofOuter;
+    for (auto [axis, index] : llvm::zip(own, body.getArguments())) ofOuter.map(nest.getBody().getArgument(axis), index);
+    for (auto [sum, pair] : llvm::zip(sums, elements)) {
+      auto copy = [&](Operation *op) { return map.lookup(op); };
+      auto updates = llvm::map_to_vector(pair.second, [&](AtomicOp update) { return cast<AtomicOp>(copy(update)); });
+      sum.replace(cast<ElementOp>(copy(pair.first)), updates, outer);
+      Value element = pair.first->getResult(0);
+      IRMapping ofElement = ofOuter;
+      sum.addTo([&] { return copyInto(builder, element, nest, ofElement); });
+    }
+    nest.erase();
+    return outer;
+  }
+
+  /// A parallel loop over some axes of a nest, with the builder in it.
+  static ForOp addParallelLoop(Code code, ForOp nest, ArrayRef<unsigned> axes, IRMapping &map) {
+    auto pick = [&](OperandRange bounds) { return llvm::map_to_vector(axes, [&](unsigned axis) { return bounds[axis]; }); };
+    auto loop = ForOp::create(code.builder, code.loc, pick(nest.getLower()), pick(nest.getUpper()), ValueRange(), /*parallel=*/true,
+                              IntegerAttr(), IntegerAttr(), nest.getNameAttr());
+    loop->setDiscardableAttrs(nest->getDiscardableAttrDictionary());
+    enter(code, loop, nest, axes, map);
+    return loop;
+  }
+
+  /// Serial loops over other axes, each in the one before, around the body of the nest.
+  static void addSerialLoops(Code code, ForOp nest, ArrayRef<unsigned> axes, IRMapping &map) {
+    for (unsigned axis : axes) {
+      auto loop = ForOp::create(code.builder, code.loc, nest.getLower()[axis], nest.getUpper()[axis], ValueRange(), /*parallel=*/false,
+                                IntegerAttr(), IntegerAttr(), StringAttr());
+      enter(code, loop, nest, axis, map);
+    }
+    for (Operation &op : nest.getBody().front().without_terminator()) code.builder.clone(op, map);
+  }
+
+  static void enter(Code code, ForOp loop, ForOp nest, ArrayRef<unsigned> axes, IRMapping &map) {
+    Block &block = loop.getBody().emplaceBlock();
+    for (unsigned axis : axes) {
+      Value index = nest.getBody().getArgument(axis);
+      map.map(index, block.addArgument(index.getType(), code.loc));
+    }
+    code.builder.setInsertionPointToStart(&block);
+    code.builder.setInsertionPoint(YieldOp::create(code.builder, code.loc));
+  }
+
+  /// Lets one iteration run the trailing axes of a loop, if it then has an element for itself that iterations have shared, and there are
+  /// enough iterations for all threads.
+  void serializeTrailing(ForOp loop) {
+    SmallVector<Group> groups = listGroups(loop);
+    auto axes = llvm::to_vector(llvm::seq<unsigned>(loop.getRank()));
+    for (unsigned rank = loop.getRank(); --rank > 0;) {
+      auto leading = ArrayRef(axes).take_front(rank), trailing = ArrayRef(axes).drop_front(rank);
+      auto has = [&](const Group &group) {
+        return [&](unsigned axis) { return group.indices.contains(loop.getBody().getArgument(axis)); };
+      };
+      bool isOwn = llvm::any_of(groups, [&](const Group &group) { return llvm::all_of(leading, has(group)); });
+      if (!isOwn || countIterations(loop, leading).value_or(0) < double(kFewestSums)) continue;
+      OpBuilder builder(loop);
+      Code code(builder, loop.getLoc());
+      IRMapping map;
+      addParallelLoop(code, loop, leading, map);
+      addSerialLoops(code, loop, trailing, map);
+      loop.erase();
+      isChanged = true;
+      return;
+    }
+  }
+
+  /// Computes a value of the loop's body once more.
+  static Value copyInto(OpBuilder &builder, Value value, ForOp nest, IRMapping &map) {
+    if (map.contains(value) || !nest.getBody().isAncestor(value.getParentRegion())) return map.lookupOrDefault(value);
+    for (Value operand : value.getDefiningOp()->getOperands()) copyInto(builder, operand, nest, map);
+    builder.clone(*value.getDefiningOp(), map);
+    return map.lookup(value);
+  }
+
+  /// Sums up what a serial loop adds to an element that is the same in all its iterations.
+  void sumOwn(Block &block, ForOp parallel) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      auto loop = dyn_cast<ForOp>(op);
+      if (loop) sumIn(loop, parallel);
+      for (Region &region : op.getRegions())
+        for (Block &inner : region) sumOwn(inner, parallel);
+    }
+  }
+
+  void sumIn(ForOp loop, ForOp parallel) {
+    LoopAccesses accesses(loop, functions);
+    for (auto &[root, updates] : accesses.atomics) {
+      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !unaliased.getAliased().contains(root.id);
+      if (!isOfTensor || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !llvm::all_of(updates, canSum)) continue;
+      Elements elements;
+      for (AtomicOp update : updates)
+        if (ElementOp element = findElement(update.getRef()); element && updatesElementOf(parallel, update))
+          elements[element].push_back(update);
+      for (auto &[element, ofElement] : elements)
+        if (llvm::all_of(element->getOperands(), [&](Value operand) { return isHoistable(operand, loop); })) {
+          unaliased.require({root.id});
+          sumElement(cast<ElementOp>(element), ofElement, loop);
+        }
+    }
+  }
+
+  void sumElement(ElementOp element, ArrayRef<AtomicOp> updates, ForOp loop) {
+    hoist(element, loop);
+    OpBuilder builder(loop);
+    Code code(builder, loop.getLoc());
+    Sum sum = makeSum(code, element, findLength(loop, 0).value_or(0) > 0 && runsAlways(updates, loop));
+    sum.replace(element, updates, loop);
+    builder.setInsertionPointAfter(loop);
+    sum.addTo([&] { return element; });
+    isChanged = true;
+  }
+
+  ModuleOp module;
+  bool reassociated; ///< sums of floats may be taken in another order
+  bool isChanged = false;
+  FunctionAccesses functions;
+  IndependentIterations iterations;
+  UnaliasedArrays unaliased;
+};
+
+struct GatherUpdatesPass : impl::GatherUpdatesBase<GatherUpdatesPass> {
+  using GatherUpdatesBase::GatherUpdatesBase;
+
+  void runOnOperation() override {
+    for (KernelOp kernel : getOperation().getOps<KernelOp>()) UpdateGatherer(getOperation(), reassociated).run(kernel);
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes
