@@ -433,6 +433,5 @@ def element_dtype(array: np.ndarray, name: str) -> DataType:
     found = _dtypes.from_numpy_dtype(array.dtype)
     if found is None:
         order = " (its byte order is not the machine's)" if array.dtype.byteorder in "<>" and array.dtype.kind in "fiu" else ""
-        remedy = "convert it by .astype(...) to bool, an integer, or a float of at most 64 bits"
-        raise TypeError(f"unsupported array dtype {array.dtype}{order} for argument {name}: {remedy}")
+        raise TypeError(f"unsupported array dtype {array.dtype}{order} for argument {name}: convert it by .astype(...) to a type of qd")
     return found

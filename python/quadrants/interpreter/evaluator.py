@@ -30,7 +30,7 @@ from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
 # `op=` that is atomic on shared places: the right operand is converted to the target's type.
 _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
-_PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
+_PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert, "abs": abs}
 _ABOUT_OBJECTS = (isinstance, hasattr, type)
 
 
@@ -76,7 +76,7 @@ class Evaluator(Loops):
         is_special = objects.has_own_operators(value) and not objects.is_known(self, value)
         if is_special and (result := objects.call_unary(self, name, value)) is not NotImplemented:
             return result
-        if not is_runtime(value):
+        if not is_runtime(value) and not (isinstance(value, (list, tuple)) and any(map(is_runtime, value))):
             return _PYTHON_UNARY[name](value)
         return value if name == "pos" else values.unary(name, value)
 

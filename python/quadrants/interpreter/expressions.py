@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from quadrants._base.source import FunctionSource, all_arguments, is_debugger
 from quadrants._language.checkpoints import MISSING, Names
+from quadrants._values.matrix import Matrix
 
 BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_div", ast.Mod: "mod", ast.Pow: "pow",
@@ -88,7 +89,7 @@ class ExpressionRewriter(ast.NodeTransformer):
             return MISSING if self.role(node.id) else self.captured(node.id)
         if isinstance(node, ast.Attribute):
             base = self.resolve(node.value)
-            return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
+            return MISSING if base is MISSING or isinstance(base, Matrix) else getattr(base, node.attr, MISSING)
         return MISSING
 
     def builtin_name(self, node: ast.AST) -> str | None:

@@ -82,7 +82,8 @@ def _fold(name: str, takes_items: bool = False) -> Callable[..., Any]:
             items = operands[0] if is_runtime(operands[0]) else list(operands[0])
             is_known = not any(map(is_runtime, [items, *items]))
             operands = (items,) if is_known else tuple(values.as_vector(items).data.reshape(-1))
-        if not any(is_runtime(operand) or isinstance(operand, values.Index) for operand in operands):
+        kinds = values.Index if len(operands) == 1 else (values.Index, list, tuple)
+        if not any(is_runtime(operand) or isinstance(operand, kinds) for operand in operands):
             return getattr(builtins, name)(*operands)
         return functools.reduce(functools.partial(binary, name), operands)
 
@@ -193,7 +194,7 @@ def _reduction(name: str) -> Callable[..., Any]:
     def reduce(evaluator: Any, items: Any, *start: Any) -> Any:
         if isinstance(items, Vec) and not start:
             return vector_attribute(evaluator, items, name)()
-        items = [*start, *items]
+        items = [*start, *(items.tolist() if isinstance(items, np.ndarray) else items)]
         if all(objects.is_known(evaluator, item) for item in items):
             return getattr(builtins, name)(items)
         if name == "sum" and len(items) > 1:
@@ -232,14 +233,13 @@ def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywor
     is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # defined in the kernel itself
     is_known = is_local or objects.is_known_call(evaluator, arguments, keywords)
     compares = isinstance(getattr(function, "__self__", None), (list, dict, tuple)) or function in (operator.is_, operator.is_not)
-    if is_known or compares or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type):
-        return host_objects.constant(function(*arguments, **keywords))
+    runs = is_known or compares or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type)
     given = (*arguments, *keywords.values())
-    if all(objects.is_known(evaluator, value, with_funcs=True) and not objects.is_container(value) for value in given):
+    if runs or all(objects.is_known(evaluator, value, with_funcs=True) and not objects.is_container(value) for value in given):
         try:
-            return host_objects.constant(function(*arguments, **keywords))
+            return host_objects.constant(host_objects.with_plain_numbers(function(*arguments, **keywords)))
         except QuadrantsAssertionError as error:
-            if not objects.calls_func(error):
+            if runs or not objects.calls_func(error):
                 raise
     if isinstance(function, FunctionType):
         return objects.call_plain(evaluator, function, arguments, keywords)
@@ -313,7 +313,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
 
 # Python's builtins that have another meaning for run-time values.
 PYTHON: dict[Any, Callable[..., Any]] = {
-    abs: lambda evaluator, value: unary("abs", value) if is_runtime(value) else abs(value),
+    abs: lambda evaluator, value: evaluator.unary("abs", value),
     **{kind: _conversion(kind) for kind in (int, float, bool)},
     pow: lambda evaluator, left, right: evaluator.binary("pow", left, right),
     round: _round,

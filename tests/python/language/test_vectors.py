@@ -151,6 +151,31 @@ def test_functions_work_by_component():
     assert values(evaluate(expression, "qd.types.vector(2, qd.f32)")).tolist() == [11, 17]
 
 
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("qd.max([1, 5], [3, 2])", [3, 5]),
+        ("max([1, 5], [3, 2])", [3, 5]),
+        ("min([4, n], 2)", [2, 1]),
+        ("abs([-n, 2])", [1, 2]),
+        ("-[n, 2]", [-1, -2]),
+        ("[C.dot(C), C.norm() * 5]", [0.05, 5 * 0.05**0.5]),
+        ("[sum(A) / 3, A.sum()]", [0.1, 0.3]),
+    ],
+)
+def test_lists_and_captured_arrays_are_operands_of_functions(expression, expected):
+    captured = "C = qd.Vector([0.1, 0.2])\nA = np.array([0.1, 0.2])"
+    result = run(f"v = {expression}\nreturn [v[0], v[1]]", "qd.types.vector(2, qd.f64)", preamble=captured, n=("qd.i32", 1))
+    assert values(result).tolist() == pytest.approx(np.float32(expected).tolist(), rel=2e-7)
+
+
+def test_numbers_of_captured_arrays_have_the_default_type():
+    captured = "C = qd.Vector([0.1, 0.2])\nA = np.array([0.1, 0.2])"
+    for expression in ("C.norm()", "sum(A)", "A.sum()", "A[0]", "C.sum()"):
+        result = run(f"x = {expression}\nreturn x", "qd.f64", preamble=captured)
+        assert result == np.float32(result)
+
+
 @pytest.mark.parametrize("condition", ["[True, False]", "(1, 0)", "C", "qd.Vector([1, 0])", "[n, n - 1]"])
 @pytest.mark.parametrize("other", ["[7.0, 8.0]", "(7.0, 8.0)", "qd.Vector([7.0, 8.0])"])
 def test_select_takes_each_component(condition, other):
