@@ -1,8 +1,8 @@
 // input_effects.cpp: effects of a kernel on its inputs, and facts about the inputs of the launch that caused the compilation
 //
 // In:   the complete module, and the containers that the compilation has used.
-// Out:  `isWritten`, `isUpdated`, `isSpread` and `mayAlias` of the artifact's inputs; the attributes kOverlaps, kManyAxes, kShares
-//       and kWideStrides.
+// Out:  `isWritten`, `isUpdated`, `isSpread` and `mayAlias` of the artifact's inputs; the attributes kOverlaps, kManyAxes, kShares,
+//       kRowLength and kWideStrides.
 // Here: launches refuse read-only memory only for inputs that are written. Atomic updates through two arrays in the same memory must stay
 //       atomic. Kernels with serial loops are specialized for extents and for arrays that share memory.
 #include "frontend/session.h"
@@ -81,6 +81,7 @@ void Session::markMargins() {
 }
 
 void Session::addSpecializationFacts() {
+  constexpr int64_t kShortRow = 8; // lanes that are farther apart gather
   if (llvm::any_of(artifact.inputs, [](const artifact::Input &input) { return input.layout.hasWideStrides; }))
     (*module)->setAttr(ir::kWideStrides, UnitAttr::get(&ctx));
   if (request.mode != support::AutodiffMode::None) return; // serial loops of derived kernels stay serial
@@ -90,6 +91,7 @@ void Session::addSpecializationFacts() {
   if (!areSerial && !haveArrays) return;
   nb::list objects;
   llvm::DenseMap<uint32_t, uint32_t> manyAxes;
+  llvm::DenseMap<uint32_t, int64_t> rowLengths;
   llvm::DenseSet<uint32_t> shared;
   for (const DependencyTracker::Container &container : tracker.getContainers()) {
     nb::handle object = unwrapTensor(container.object);
@@ -100,6 +102,9 @@ void Session::addSpecializationFacts() {
     uint32_t &axes = manyAxes[container.input];
     for (size_t axis = 0; axis < std::min<size_t>(layout.extents.size(), 32); ++axis)
       axes |= uint32_t(extents[axis] >= artifact::kManyElements) << axis;
+    const bool hasRows = extents.size() > 1 && layout.extents.size() == extents.size() && layout.strides.empty();
+    if (hasRows && extents.back() > 1 && extents.back() * layout.element.componentCount() <= kShortRow)
+      rowLengths[container.input] = extents.back();
     // With strides of another library, several indices may refer to one element.
     if (!isOfLanguage && !layout.strides.empty()) shared.insert(container.input);
   }
@@ -107,6 +112,8 @@ void Session::addSpecializationFacts() {
   Builder builder(&ctx);
   for (auto [op, input] : tensorArguments) {
     if (areSerial) op->setAttr(ir::kManyAxes, builder.getI32IntegerAttr(int32_t(manyAxes.lookup(input))));
+    if (auto found = rowLengths.find(input); found != rowLengths.end() && !op.getField())
+      op->setAttr(ir::kRowLength, builder.getI64IntegerAttr(found->second));
     if (shared.contains(input)) op->setAttr(ir::kShares, UnitAttr::get(&ctx));
   }
 }

@@ -14,6 +14,9 @@ inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 /// On a qd.tensor_argument, facts about the launch that caused the compilation. kManyAxes: bit set of the axes with at least
 /// artifact::kManyElements elements. kShares: the array shares memory with another input, or two of its elements may share memory.
 inline constexpr llvm::StringLiteral kManyAxes = "qd.many_axes", kShares = "qd.shares";
+/// On a qd.tensor_argument: the rows of the packed array had so few elements at the launch that caused the compilation, an i64. Others may
+/// have more.
+inline constexpr llvm::StringLiteral kRowLength = "qd.row_length";
 /// On a qd.tensor_argument: so many bytes before its memory and after it may be read, an i64.
 inline constexpr llvm::StringLiteral kMargin = "qd.margin";
 /// On the module: strides of array arguments may need more than 32 bits.

@@ -149,6 +149,16 @@ bool BodyEmitter::isLoadedBefore(ir::LoadOp op) {
   return loadedElements.count(key) != 0;
 }
 
+/// The type of an array, with rows of the length that they had at the launch that caused the compilation.
+static ir::TensorType getShortRows(ir::TensorArgumentOp argument) {
+  auto type = cast<ir::TensorType>(argument.getType());
+  auto length = argument->getAttrOfType<IntegerAttr>(ir::kRowLength);
+  if (!length) return type;
+  llvm::SmallVector<int64_t, 4> extents(type.getExtents());
+  extents.back() = length.getInt();
+  return ir::TensorType::get(type.getContext(), type.getElement(), extents, {}, type.getComponentStride(), type.getOrigin(), {});
+}
+
 void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { values.setValue(op->getResult(0), std::move(components)); };
   if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), sites.inlinedCalls));
@@ -161,7 +171,8 @@ void BodyEmitter::emitOp(Operation *op) {
       .Case([&](ir::TensorArgumentOp argument) {
         llvm::Value *descriptor = offsetBy(launch.getField(kArguments), argument.getOffset());
         llvm::Value *data = launch.loadAddress(descriptor);
-        Tensor tensor{cast<ir::TensorType>(argument.getType()), descriptor, data, module.aliases.getScope(argument)};
+        Tensor tensor{takesRowLengths ? getShortRows(argument) : cast<ir::TensorType>(argument.getType()), descriptor, data,
+                      module.aliases.getScope(argument)};
         tensor.isInterleaved = module.aliases.interleaved.contains(argument);
         if (auto margin = argument->getAttrOfType<IntegerAttr>(ir::kMargin)) tensor.margin = margin.getInt();
         values.setTensor(argument, tensor);

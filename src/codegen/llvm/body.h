@@ -28,8 +28,9 @@ public:
   void beginIteration() { iterationMask = mask, loadedElements.clear(); }
   llvm::Value *readClock();
 
-  bool compacts = false; ///< emitting a loop whose stores at counters take places side by side (kCompacts)
-  unsigned rowLanes = 0; ///< lanes of loops along rows (kRows); 0: they are loops like others
+  bool compacts = false;        ///< emitting a loop whose stores at counters take places side by side (kCompacts)
+  unsigned rowLanes = 0;        ///< lanes of loops along rows (kRows); 0: they are loops like others
+  bool takesRowLengths = false; ///< arrays have rows as long as at the launch that caused the compilation (kRowLength)
 
   LaunchAccess launch{*this};
   ValueMap values{*this};

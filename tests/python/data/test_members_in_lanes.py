@@ -128,3 +128,31 @@ def test_elements_at_distances(distance):
     for guard in (start, start + 2 * page):
         assert protect(guard, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
     assert np.array_equal(a, expected)
+
+
+@pytest.mark.parametrize("dtype", [qd.f32, qd.u8])
+@pytest.mark.parametrize("first", [2, 3, 4, 8])
+def test_rows_of_other_lengths(first, dtype):
+    """Arrays of shape (n, 3) have a version of their own; the others run the general one."""
+    array = qd.types.ndarray(dtype=dtype, ndim=2)
+    images = qd.types.ndarray(dtype=dtype, ndim=3)
+
+    @qd.kernel
+    def change(a: array, b: images):
+        for i in range(a.shape[0]):
+            if a[i, 0] != 3:
+                a[i, 1] = 2 * a[i, 0]
+        for i, j in qd.ndrange(b.shape[0], b.shape[1]):
+            b[i, j, 0] = b[i, j, 1]
+
+    random = np.random.default_rng(first)
+    for lengths in ((first, first), (3, 4), (5, first), (first, 2), (9, 3)):
+        a = random.integers(0, 9, (N, lengths[0])).astype({qd.f32: np.float32, qd.u8: np.uint8}[dtype])
+        b = random.integers(0, 9, (3, N, lengths[1])).astype(a.dtype)
+        expected_a, expected_b = a.copy(), b.copy()
+        changed = a[:, 0] != 3
+        expected_a[changed, 1] = 2 * a[changed, 0]
+        expected_b[:, :, 0] = b[:, :, 1]
+        change(a, b)
+        assert np.array_equal(a, expected_a)
+        assert np.array_equal(b, expected_b)

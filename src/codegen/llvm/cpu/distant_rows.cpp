@@ -22,7 +22,8 @@ namespace qd::codegen {
 namespace {
 
 constexpr double kGather = 1, kScatter = 1.4, kCongestedGather = 2, kCongestedScatter = 6; // in lanes
-constexpr double kLoad = 0.3, kStore = 0.6, kComponent = 0.4, kShuffled = 1.5, kOperation = 0.2, kMispredicted = 8, kForward = 8;
+constexpr double kLoad = 0.3, kStore = 0.6, kComponent = 0.4, kShuffled = 1.5, kDelayed = 20, kOperation = 0.2, kMispredicted = 8,
+                 kForward = 8;
 constexpr double kAddLatency = 2, kMultiplyLatency = 3, kFusedLatency = 4;
 /// Distance of lanes, in scalars, up to which vectors and shuffles reach them (memory.cpp).
 constexpr int64_t kWidest = 8;
@@ -50,7 +51,8 @@ public:
       if (ofOneLane <= ofCongested && schedule.congestion) schedule.distantRows.append(walked.begin(), walked.end());
       return false;
     }
-    schedule.whyScalar = "its inner loops walk along rows that lie apart";
+    schedule.whyScalar =
+        counters.empty() ? "it stores to members of structs and then reads others" : "its inner loops walk along rows that lie apart";
     return true;
   }
 
@@ -114,7 +116,14 @@ private:
     const auto components = double(ir::getComponentCount(cast<ir::RefType>(place.getType()).getPointee()));
     const double own = (access.writes() ? kStore : kLoad) * components;
     ofOneLane += own * rounds;
-    if (const int64_t width = getWidth(element)) {
+    const int64_t width = getWidth(element);
+    ir::TensorArgumentOp container = ir::findContainer(element);
+    if (double(width) > components && container && module.aliases.interleaved.contains(container)) {
+      // As Memory::chooseAccess.
+      const double shuffled = (kShuffled * double(width) + (access.writes() ? 0 : kDelayed)) / lanes;
+      addLanes((lanes >= 16 ? shuffled : access.writes() ? kScatter : kGather) * rounds);
+      walks += rounds;
+    } else if (width > 0) {
       addLanes(rounds * (width > 1 ? kShuffled * double(width) : 1) / lanes);
       if (walksDown(element)) return false;
     } else if (!isCounted(element.getIndices().back())) {
@@ -191,11 +200,14 @@ private:
   int64_t getWidth(ir::ElementOp element) {
     auto type = cast<ir::TensorType>(element.getTensor().getType());
     const int64_t components = ir::getComponentCount(type.getElement()), size = module.getByteSize(ir::getScalar(type.getElement()));
+    ir::TensorArgumentOp container = ir::findContainer(element);
+    auto rows = container ? container->getAttrOfType<IntegerAttr>(ir::kRowLength) : IntegerAttr();
     int64_t bytes = 0;
     for (auto [axis, index] : llvm::enumerate(element.getIndices())) {
       std::optional<int64_t> step = findStep(index);
-      const bool isLast = axis + 1 == size_t(type.getRank());
-      const int64_t stride = !type.isPacked() ? type.getStrides()[axis] : isLast ? components * size : layout::kDynamic;
+      const size_t after = size_t(type.getRank()) - 1 - axis;
+      int64_t stride = !type.isPacked() ? type.getStrides()[axis] : after == 0 ? components * size : layout::kDynamic;
+      if (type.isPacked() && after == 1 && rows) stride = components * size * rows.getInt();
       if (!step || (*step && stride == layout::kDynamic)) return 0;
       bytes += *step ? *step * stride : 0;
     }

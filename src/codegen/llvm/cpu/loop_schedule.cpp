@@ -377,6 +377,12 @@ unsigned chooseLanes(ModuleEmitter &module, Region &body) {
 
 LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule) {
   LoopSchedule rows;
+  if (!schedule.shortRows.empty()) {
+    rows = schedule;
+    rows.takesRowLengths = true;
+    rows.suffix = "_short_rows";
+    return rows;
+  }
   if (loop->hasAttr(ir::kRows)) rows.rowLanes = chooseLanes(module, loop.getBody());
   rows.suffix = rows.rowLanes ? "_rows" : "_lane";
   rows.grain = std::max<int64_t>(schedule.grain / int64_t(schedule.lanes), 1);
@@ -419,6 +425,8 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it prints, is checked for races, or compares and exchanges";
   else if (!chooseForDistantRows(module, loop, schedule))
     schedule.lanes = chooseLanes(module, body);
+  const bool isSmall = module.functions.getSize(body) <= kSeparateTailSize;
+  if (schedule.lanes > 1 && isSmall && schedule.distantRows.empty() && !loop->hasAttr(ir::kRows)) findShortRows(loop, schedule);
 
   std::optional<int64_t> innermost = ir::findLength(loop, loop.getRank() - 1);
   const bool isLong = !innermost || *innermost >= 2 * int64_t(schedule.lanes);

@@ -89,14 +89,15 @@ void ParallelTask::emit() {
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
-  llvm::Value *longRows = isOneLaneBetter();
+  llvm::Value *longRows = isOtherBetter();
   LoopSchedule rowSchedule;
   llvm::Function *rows = nullptr;
   if (!isa<llvm::ConstantInt>(longRows) || cast<llvm::ConstantInt>(longRows)->isOne()) {
     rowSchedule = scheduleRows(module, loop, schedule);
     llvm::SaveAndRestore own(schedule, rowSchedule);
-    llvm::SaveAndRestore scalar(facts, &module.uniformity.getScalarFacts());
-    llvm::SaveAndRestore single(sumCount, 1u);
+    const bool hasOneLane = schedule.lanes == 1;
+    llvm::SaveAndRestore scalar(facts, hasOneLane ? &module.uniformity.getScalarFacts() : facts);
+    llvm::SaveAndRestore single(sumCount, hasOneLane ? 1u : sumCount);
     rows = emitLoopFunction(/*privateCopies=*/false);
   }
   if ((!decided || decided->isZero()) && !(rows && isa<llvm::Constant>(longRows))) plain = emitLoopFunction(/*privateCopies=*/false);
@@ -136,10 +137,11 @@ void ParallelTask::emit() {
     runCopying();
 }
 
-/// Whether the version with one lane runs; a constant if that is known.
-llvm::Value *ParallelTask::isOneLaneBetter() {
+/// Whether the other version runs; a constant if that is known.
+llvm::Value *ParallelTask::isOtherBetter() {
   const bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
   if (schedule.lanes == 1 || module.options.lanes || hasCopies) return builder.getFalse();
+  if (!schedule.shortRows.empty()) return areAsShort(body, schedule);
   return loop->hasAttr(ir::kRows) ? hasLongRows() : areCongested(body, schedule);
 }
 
@@ -237,6 +239,7 @@ llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
   std::unique_ptr<BodyEmitter> owned = beginFunction(schedule.lanes, *facts, privateCopies ? "_copies" : schedule.suffix);
   BodyEmitter &in = *owned;
   in.rowLanes = schedule.rowLanes;
+  in.takesRowLengths = schedule.takesRowLengths;
   llvm::Function *function = in.function;
   llvm::Value *chunk = function->getArg(3);
   in.launch.leaveFailed = [&] { in.builder.CreateRetVoid(); };

@@ -29,7 +29,10 @@ struct LoopSchedule {
   unsigned rowLanes = 0;
   /// Containers whose rows the lanes walk along, and the axes along which they lie apart: one lane takes less time if they are congested.
   llvm::SmallVector<std::pair<mlir::Value, unsigned>, 2> distantRows;
-  uint64_t congestion = 0;          ///< rows that are a multiple of so many bytes apart are congested
+  uint64_t congestion = 0; ///< rows that are a multiple of so many bytes apart are congested
+  /// Arrays with short rows (kRowLength) that lanes reach at the distance of one row: wide accesses, if the rows have that length.
+  llvm::SmallVector<ir::TensorArgumentOp, 2> shortRows;
+  bool takesRowLengths = false;     ///< this is the version for rows of that length
   llvm::StringRef suffix = "_loop"; ///< of the name of its function
 };
 
@@ -43,9 +46,13 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
 /// Whether one lane takes less time than several, which would walk along rows that lie apart (whyScalar). Lists the rows if it does when
 /// they are congested (distantRows).
 bool chooseForDistantRows(ModuleEmitter &module, ir::ForOp loop, LoopSchedule &schedule);
+/// Lists the arrays with short rows.
+void findShortRows(ir::ForOp loop, LoopSchedule &schedule);
+/// Whether these rows have the length that the compiler expects.
+llvm::Value *areAsShort(BodyEmitter &body, const LoopSchedule &schedule);
 /// Whether the rows of a schedule compete for places of the cache; a constant if that is known.
 llvm::Value *areCongested(BodyEmitter &body, const LoopSchedule &schedule);
-/// The schedule of the version with one lane, whose inner loops run in lanes if they are marked.
+/// The schedule of the other version of a loop: with one lane, whose inner loops run in lanes if they are marked, or for short rows.
 LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSchedule &schedule);
 
 /// Emits a parallel task into `body`, the emitter of the task's function.
@@ -63,7 +70,7 @@ private:
   void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
   std::unique_ptr<BodyEmitter> beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix);
   llvm::Function *emitLoopFunction(bool privateCopies);
-  llvm::Value *isOneLaneBetter();
+  llvm::Value *isOtherBetter();
   llvm::Value *hasLongRows();
   void emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
