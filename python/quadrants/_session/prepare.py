@@ -206,8 +206,7 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
 def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Field, Ndarray, StructField)):
         return value
-    external = _find_external(parameter, value)
-    return value if external is None else external
+    return value if (external := _find_external(parameter, value)) is None else external
 
 
 def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:

@@ -84,7 +84,7 @@ def _fold(name: str, takes_items: bool = False) -> Callable[..., Any]:
             operands = (items,) if is_known else tuple(values.as_vector(items).data.reshape(-1))
         kinds = values.Index if len(operands) == 1 else (values.Index, list, tuple)
         if not any(is_runtime(operand) or isinstance(operand, kinds) for operand in operands):
-            return getattr(builtins, name)(*operands)
+            return host_objects.with_plain_numbers(getattr(builtins, name)(*operands))
         return functools.reduce(functools.partial(binary, name), operands)
 
     return fold
@@ -231,13 +231,14 @@ def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywor
     if name in CLASS_METHODS and function is getattr(Matrix, name):
         return CLASS_METHODS[name](*arguments, **keywords)
     is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # defined in the kernel itself
-    is_known = is_local or objects.is_known_call(evaluator, arguments, keywords)
+    is_outside = not is_local and not objects.is_own(function) and objects.is_known_call(evaluator, arguments, keywords)
     compares = isinstance(getattr(function, "__self__", None), (list, dict, tuple)) or function in (operator.is_, operator.is_not)
-    runs = is_known or compares or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type)
+    runs = is_outside or is_local or compares or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type)
     given = (*arguments, *keywords.values())
     if runs or all(objects.is_known(evaluator, value, with_funcs=True) and not objects.is_container(value) for value in given):
         try:
-            return host_objects.constant(host_objects.with_plain_numbers(function(*arguments, **keywords)))
+            made = function(*arguments, **keywords)
+            return host_objects.constant(host_objects.with_plain_numbers(made) if is_outside else made)
         except QuadrantsAssertionError as error:
             if runs or not objects.calls_func(error):
                 raise

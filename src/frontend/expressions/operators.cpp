@@ -77,6 +77,10 @@ Operand Operators::binary(BinaryKind kind, Operand lhs, Operand rhs, llvm::Strin
   }
   const Operator *op = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
   if ((lhs.isNone() || rhs.isNone()) && ir::getOpInfo(kind).result != BinaryResult::Compare) failOperands(symbol, lhs, rhs);
+  auto isHostStruct = [&](const Operand &value) { return session.python.isInstance(value.getObject(), session.python.values.structValue); };
+  if ((isHostStruct(lhs) || isHostStruct(rhs)) && ir::getOpInfo(kind).result != BinaryResult::Compare)
+    return mapStructs(kind, isHostStruct(lhs) ? structs().structOfObject(lhs) : lhs,
+                      isHostStruct(rhs) ? structs().structOfObject(rhs) : rhs, symbol);
   if (conversions.isConstant(lhs) && conversions.isConstant(rhs) &&
       (!areSequences || ir::getOpInfo(kind).result == BinaryResult::Compare)) {
     nb::object left = session.python.toPythonScalar(conversions.toPython(lhs)),

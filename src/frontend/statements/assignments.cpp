@@ -186,6 +186,8 @@ void Assignments::visitAssign(nb::handle at) {
   if (nb::len(targets) > 1) value = conversions.copy(value);
   // A name that is assigned from the name of a static number is not static; only a call of qd.static makes it so.
   if (kindOf(expression) == NodeKind::Name && value.isObject() && conversions.canEmit(value)) value.isStatic = false;
+  if (!value.isStatic && session.python.isInstance(value.getObject(), session.python.values.structValue))
+    value = structs().structOfObject(value);
   for (nb::handle target : targets) assign(target, value);
 }
 
