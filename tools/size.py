@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 51_887, "python": 18_960}
+TOTALS = {"src": 51_893, "python": 18_960}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -29,7 +29,7 @@ BUDGETS = {
     "src/bindings": 672,
     "src/codegen": 8_843,
     "src/devlib": 1_359,
-    "src/frontend": 10_837,
+    "src/frontend": 10_843,
     "src/ir": 972,
     "src/launch": 7_355,
     "src/layout": 143,
@@ -42,7 +42,7 @@ BUDGETS = {
     "python/quadrants/_values": 775,
     "python/quadrants/_containers": 2_348,
     "python/quadrants/_language": 943,
-    "python/quadrants/_session": 1_171,
+    "python/quadrants/_session": 1_170,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_898,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_234,
+    "python/quadrants/interpreter": 3_235,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,
