@@ -56,6 +56,24 @@ def test_assignment_copies():
     assert work() == 1 + 50 + 200 + 7000
 
 
+CAPTURED = qd.types.struct(v=vec2, n=qd.i32)(v=[0.5, 2.0], n=3)
+
+
+def test_assignment_copies_captured_structs():
+    @qd.kernel
+    def work() -> qd.types.vector(6, qd.f32):
+        a = b = CAPTURED
+        a.n = 7
+        a.v += 1
+        a.v[1] = 8
+        c = CAPTURED + CAPTURED * 2
+        c.n += 1
+        return [a.n, a.v[0], a.v[1], b.n * 10 + b.v[0], c.n * 10 + c.v[1], qd.static(CAPTURED).n]
+
+    assert work().to_list() == [7, 1.5, 8, 30.5, 106, 3]
+    assert CAPTURED.to_dict() == {"v": [0.5, 2.0], "n": 3}
+
+
 def test_methods_take_self_by_reference():
     @qd.kernel
     def work() -> qd.f32:
