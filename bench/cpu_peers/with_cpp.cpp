@@ -169,4 +169,17 @@ void row_sums_f64(int64_t n, double *y, const double *x, int64_t columns) {
   }
 }
 
+void running_f32(int64_t n, float *y, const float *x, int64_t rows) {
+#pragma omp parallel for
+  for (int64_t i = 0; i < rows; ++i) {
+    float total = 0;
+    for (int64_t j = 0; j < n; ++j) y[i * n + j] = total += x[i * n + j];
+  }
+}
+
+void lengths_f32(int64_t n, float *y, const float *x) {
+#pragma omp parallel for
+  for (int64_t i = 0; i < n; ++i) y[i] = std::sqrt(x[3 * i] * x[3 * i] + x[3 * i + 1] * x[3 * i + 1] + x[3 * i + 2] * x[3 * i + 2]);
+}
+
 } // extern "C"

@@ -64,4 +64,6 @@ def make(inputs: Inputs) -> dict:
     add("product_f32", left.shape, np.float32, left, read(inputs, "right", np.float32))
     add("softmax_f32", (2048, 512), np.float32, read(inputs, "rows", np.float32), ctypes.c_int64(1024))
     add("row_sums_f64", 2048, np.float64, read(inputs, "rows", np.float64), ctypes.c_int64(1024))
+    add("running_f32", (2048, 1024), np.float32, read(inputs, "rows", np.float32), ctypes.c_int64(2048))
+    add("lengths_f32", 1 << 18, np.float32, read(inputs, "vectors", np.float32))
     return works

@@ -115,5 +115,7 @@ def make(inputs: Inputs) -> dict:
     add("product_f32", jnp.matmul, read(inputs, "left", np.float32), read(inputs, "right", np.float32))
     add("softmax_f32", jax.nn.softmax, read(inputs, "rows", np.float32)[:, :512])
     add("row_sums_f64", lambda x: x.sum(1), read(inputs, "rows", np.float64))
+    add("running_f32", lambda x: jnp.cumsum(x, 1), read(inputs, "rows", np.float32))
+    add("lengths_f32", lambda x: jnp.sqrt((x * x).sum(1)), read(inputs, "vectors", np.float32))
     add("interpolate_f32", interpolate, read(inputs, "curve", np.float32), read(inputs, "at", np.float32))
     return works

@@ -162,6 +162,21 @@ def sum_rows(y, x):
         y[i] = total
 
 
+@compiled
+def add_along(y, x):
+    for i in nb.prange(x.shape[0]):
+        total = np.float32(0)
+        for j in range(x.shape[1]):
+            total += x[i, j]
+            y[i, j] = total
+
+
+@compiled
+def measure(y, x):
+    for i in nb.prange(x.shape[0]):
+        y[i] = np.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1] + x[i, 2] * x[i, 2])
+
+
 def make(inputs: Inputs) -> dict:
     works = {}
 
@@ -193,4 +208,6 @@ def make(inputs: Inputs) -> dict:
     add("product_f32", multiply, left.shape, np.float32, left, read(inputs, "right", np.float32))
     add("softmax_f32", softmax, (2048, 512), np.float32, read(inputs, "rows", np.float32))
     add("row_sums_f64", sum_rows, 2048, np.float64, read(inputs, "rows", np.float64))
+    add("running_f32", add_along, (2048, 1024), np.float32, read(inputs, "rows", np.float32))
+    add("lengths_f32", measure, 1 << 18, np.float32, read(inputs, "vectors", np.float32))
     return works

@@ -166,6 +166,19 @@ def make(inputs: Inputs) -> dict:
                 total += x[i, j]
             y[i] = total
 
+    @qd.kernel
+    def add_along(y: array[qd.f32, 2], x: array[qd.f32, 2]):
+        for i in range(x.shape[0]):
+            total = 0.0
+            for j in range(x.shape[1]):
+                total += x[i, j]
+                y[i, j] = total
+
+    @qd.kernel
+    def measure(y: array[qd.f32, 1], x: array[qd.f32, 2]):
+        for i in range(x.shape[0]):
+            y[i] = qd.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1] + x[i, 2] * x[i, 2])
+
     for name, dtype in {"f32": np.float32, "f64": np.float64}.items():
         real = TYPES[dtype]
         map_numbers, attract, mandelbrot, gather = make_real_kernels(real)
@@ -193,4 +206,6 @@ def make(inputs: Inputs) -> dict:
     add("product_f32", multiply, qd.ndarray(qd.f32, left.shape), left, give("right", np.float32))
     add("softmax_f32", softmax, qd.ndarray(qd.f32, (2048, 512)), give("rows", np.float32))
     add("row_sums_f64", sum_rows, qd.ndarray(qd.f64, 2048), give("rows", np.float64))
+    add("running_f32", add_along, qd.ndarray(qd.f32, (2048, 1024)), give("rows", np.float32))
+    add("lengths_f32", measure, qd.ndarray(qd.f32, 1 << 18), give("vectors", np.float32))
     return works

@@ -38,9 +38,11 @@ WORKS: dict[str, tuple[str, float]] = {
     "product_f32": ("the product of matrices of 384^2, loops over i, k, j", 1e-3),
     "softmax_f32": ("softmax of 2,048 rows of 512", 1e-4),
     "row_sums_f64": ("sums of 2,048 rows of 1,024", 1e-9),
+    "running_f32": ("running sums of 2,048 rows of 1,024", 1e-4),
+    "lengths_f32": ("lengths of 2^18 vectors, an array of shape (n, 3)", 1e-5),
 }
 # What arrays of Dr.Jit express in another way than loops over rows.
-MISSING = {"drjit": {"stencil_f32", "filter_f32", "product_f32", "softmax_f32", "row_sums_f64"}}
+MISSING = {"drjit": {"stencil_f32", "filter_f32", "product_f32", "softmax_f32", "row_sums_f64", "running_f32", "lengths_f32"}}
 
 
 def allocate(values: np.ndarray) -> np.ndarray:
@@ -82,6 +84,7 @@ def make_inputs() -> Inputs:
         "left": generator.random((384, 384)),
         "right": generator.random((384, 384)),
         "rows": generator.random((2048, 1024)),
+        "vectors": generator.random((1 << 18, 3)),
     }
     return {name: allocate(values) for name, values in inputs.items()}
 
