@@ -79,7 +79,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         return super().__str__() if self._is_placed() else "<Field: Definition of this field is incomplete>"
 
     def __iter__(self) -> Any:
-        raise NotImplementedError("Struct for is only available in Quadrants scope.")
+        raise NotImplementedError("Struct for is only available in Quadrants scope. In Python, loop over np.ndindex(x.shape)")
 
 
 class ScalarField(Field):

@@ -98,7 +98,7 @@ class StructField(Shadows, Copies, ArrayOperands):
             member[index] = item
 
     def __iter__(self) -> Any:
-        raise NotImplementedError("Struct for is only available in Quadrants scope.")
+        raise NotImplementedError("Struct for is only available in Quadrants scope. In Python, loop over np.ndindex(x.shape)")
 
     def _shadow(self, which: str) -> StructField | None:
         shadows = {name: getattr(member, which) for name, member in self.field_dict.items()} if self._is_primal else {}

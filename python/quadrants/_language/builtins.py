@@ -66,7 +66,8 @@ class Builtin:
         if named:
             arguments, named = self.place(arguments, named)
         least, most = sum("?" not in word for word in self.parameters.split()), len(self.parameters.split())
-        if "*" not in self.parameters and not least <= len(arguments) <= most:  # NumPy would write into a further one
+        # NumPy would write into a further argument. Of a wrong keyword, `host` tells the name.
+        if "*" not in self.parameters and (len(arguments) > most or (len(arguments) < least and not named)):
             raise TypeError(f"qd.{self.name}{self.__signature__} takes {most} arguments, got {len(arguments)}")
         return self.host(*arguments, **named)
 
