@@ -119,7 +119,7 @@ def loop_over_it(x: qd.i32) -> qd.i32:
 
 @qd.kernel
 def choose_with_it(x: qd.i32) -> qd.i32:
-    qd.loop_config(serialize=truth)
+    qd.loop_config(serialize=bool(truth))
     for _ in range(3):
         x += 1
     return x
