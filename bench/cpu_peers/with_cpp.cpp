@@ -182,4 +182,22 @@ void lengths_f32(int64_t n, float *y, const float *x) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::sqrt(x[3 * i] * x[3 * i] + x[3 * i + 1] * x[3 * i + 1] + x[3 * i + 2] * x[3 * i + 2]);
 }
 
+void bins_f32(int64_t n, float *y, const float *x, const int32_t *index, int64_t count) {
+  for (int64_t i = 0; i < n; ++i) y[i] = 0;
+#pragma omp parallel for reduction(+ : y[ : n])
+  for (int64_t i = 0; i < count; ++i) y[index[i]] += x[i];
+}
+
+void pairs_f32(int64_t n, float *y, const float *x) {
+#pragma omp parallel for
+  for (int64_t j = 0; j < n; ++j) {
+    float total = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      float d = x[i] - x[j];
+      total += 1 / (1 + d * d);
+    }
+    y[j] = total;
+  }
+}
+
 } // extern "C"

@@ -66,4 +66,6 @@ def make(inputs: Inputs) -> dict:
     add("row_sums_f64", 2048, np.float64, read(inputs, "rows", np.float64), ctypes.c_int64(1024))
     add("running_f32", (2048, 1024), np.float32, read(inputs, "rows", np.float32), ctypes.c_int64(2048))
     add("lengths_f32", 1 << 18, np.float32, read(inputs, "vectors", np.float32))
+    add("bins_f32", 1 << 16, np.float32, x, first, ctypes.c_int64(first.size))
+    add("pairs_f32", 2048, np.float32, x)
     return works

@@ -117,5 +117,8 @@ def make(inputs: Inputs) -> dict:
     add("row_sums_f64", lambda x: x.sum(1), read(inputs, "rows", np.float64))
     add("running_f32", lambda x: jnp.cumsum(x, 1), read(inputs, "rows", np.float32))
     add("lengths_f32", lambda x: jnp.sqrt((x * x).sum(1)), read(inputs, "vectors", np.float32))
+    x, first = read(inputs, "x", np.float32), read(inputs, "first", np.int32)
+    add("bins_f32", lambda x, first: jnp.zeros(1 << 16, jnp.float32).at[first].add(x), x[: first.size], first)
+    add("pairs_f32", lambda x: (1 / (1 + (x[:, None] - x) ** 2)).sum(0), x[:2048])
     add("interpolate_f32", interpolate, read(inputs, "curve", np.float32), read(inputs, "at", np.float32))
     return works

@@ -177,6 +177,23 @@ def measure(y, x):
         y[i] = np.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1] + x[i, 2] * x[i, 2])
 
 
+@nb.njit(fastmath=True)
+def add_to_bins(y, x, index):
+    y[:] = 0
+    for i in range(index.size):
+        y[index[i]] += x[i]
+
+
+@compiled
+def add_pairs(y, x):
+    for j in nb.prange(y.size):
+        total = np.float32(0)
+        for i in range(y.size):
+            d = x[i] - x[j]
+            total += np.float32(1) / (np.float32(1) + d * d)
+        y[j] = total
+
+
 def make(inputs: Inputs) -> dict:
     works = {}
 
@@ -210,4 +227,6 @@ def make(inputs: Inputs) -> dict:
     add("row_sums_f64", sum_rows, 2048, np.float64, read(inputs, "rows", np.float64))
     add("running_f32", add_along, (2048, 1024), np.float32, read(inputs, "rows", np.float32))
     add("lengths_f32", measure, 1 << 18, np.float32, read(inputs, "vectors", np.float32))
+    add("bins_f32", add_to_bins, 1 << 16, np.float32, x, first)
+    add("pairs_f32", add_pairs, 2048, np.float32, x)
     return works

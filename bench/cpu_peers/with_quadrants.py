@@ -179,6 +179,22 @@ def make(inputs: Inputs) -> dict:
         for i in range(x.shape[0]):
             y[i] = qd.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1] + x[i, 2] * x[i, 2])
 
+    @qd.kernel
+    def add_to_bins(y: array[qd.f32, 1], x: array[qd.f32, 1], index: array[qd.i32, 1]):
+        for i in y:
+            y[i] = 0.0
+        for i in index:
+            y[index[i]] += x[i]
+
+    @qd.kernel
+    def add_pairs(y: array[qd.f32, 1], x: array[qd.f32, 1]):
+        for i in y:
+            y[i] = 0.0
+        for i in range(y.shape[0]):
+            for j in range(y.shape[0]):
+                d = x[i] - x[j]
+                y[j] += 1.0 / (1.0 + d * d)
+
     for name, dtype in {"f32": np.float32, "f64": np.float64}.items():
         real = TYPES[dtype]
         map_numbers, attract, mandelbrot, gather = make_real_kernels(real)
@@ -208,4 +224,6 @@ def make(inputs: Inputs) -> dict:
     add("row_sums_f64", sum_rows, qd.ndarray(qd.f64, 2048), give("rows", np.float64))
     add("running_f32", add_along, qd.ndarray(qd.f32, (2048, 1024)), give("rows", np.float32))
     add("lengths_f32", measure, qd.ndarray(qd.f32, 1 << 18), give("vectors", np.float32))
+    add("bins_f32", add_to_bins, qd.ndarray(qd.f32, 1 << 16), x, first)
+    add("pairs_f32", add_pairs, qd.ndarray(qd.f32, 2048), x)
     return works

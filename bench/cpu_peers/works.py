@@ -40,9 +40,12 @@ WORKS: dict[str, tuple[str, float]] = {
     "row_sums_f64": ("sums of 2,048 rows of 1,024", 1e-9),
     "running_f32": ("running sums of 2,048 rows of 1,024", 1e-4),
     "lengths_f32": ("lengths of 2^18 vectors, an array of shape (n, 3)", 1e-5),
+    "bins_f32": ("2^18 numbers added to 2^16 bins", 1e-4),
+    "pairs_f32": ("1 / (1 + d^2) of 2,048^2 pairs, added to the second of each", 1e-3),
 }
 # What arrays of Dr.Jit express in another way than loops over rows.
-MISSING = {"drjit": {"stencil_f32", "filter_f32", "product_f32", "softmax_f32", "row_sums_f64", "running_f32", "lengths_f32"}}
+OF_ROWS = {"stencil_f32", "filter_f32", "product_f32", "softmax_f32", "row_sums_f64", "running_f32", "lengths_f32"}
+MISSING = {"drjit": OF_ROWS | {"bins_f32", "pairs_f32"}}
 
 
 def allocate(values: np.ndarray) -> np.ndarray:

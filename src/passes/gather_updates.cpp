@@ -65,16 +65,31 @@ Indices findIndices(ElementOp element, ForOp loop) {
   return found;
 }
 
+/// Whether one of the updates runs in each iteration of a loop.
+bool runsAlways(ArrayRef<AtomicOp> updates, ForOp loop) {
+  return llvm::any_of(updates, [&](AtomicOp update) { return update->getParentOp() == loop; }) &&
+         !containsOp(loop, llvm::IsaPred<BreakOp, ContinueOp>);
+}
+
 /// A variable that gets the updates of one element until they are added to it.
 class Sum {
 public:
-  /// Creates the variable at the builder. `isCertain`: there is an update in any case, so that the element exists.
-  Sum(Code code, Type type, bool isCertain) : code(code), sum(code.local(type)) {
+  /// Creates the variable at the builder, for the updates in some axes of a loop.
+  Sum(Code code, Operation *element, ArrayRef<AtomicOp> updates, ForOp loop, ArrayRef<unsigned> axes) : code(code) {
+    Type type = cast<RefType>(element->getResult(0).getType()).getPointee();
     bool isFloat = isa<FloatType>(getScalar(type));
+    sum = code.local(type);
     code.store(isFloat ? makeZero(code.builder, code.loc, type) : makeInteger(code.builder, code.loc, type, 0), sum);
-    if (isCertain) return;
-    touched = code.local(code.type());
-    code.store(code.integer(0), touched);
+    if (!runsAlways(updates, loop)) {
+      touched = code.local(code.type());
+      code.store(code.integer(0), touched);
+      return;
+    }
+    for (unsigned axis : axes) {
+      if (findLength(loop, axis).value_or(0) > 0) continue;
+      Value runs = code.binary(BinaryKind::lt, loop.getLower()[axis], loop.getUpper()[axis]);
+      hasTerms = hasTerms ? code.binary(BinaryKind::bit_and, hasTerms, runs) : runs;
+    }
   }
 
   /// Lets updates of the element in a loop go to the variable.
@@ -87,25 +102,19 @@ public:
     }
   }
 
+  /// Adds to the element, unless there was no update: then it need not exist.
   void addTo(llvm::function_ref<Value()> makeElement) {
     auto add = [&] { AtomicOp::create(code.builder, code.loc, AtomicKind::add, makeElement(), code.load(sum)); };
-    touched ? code.when(code.binary(BinaryKind::ne, code.load(touched), code.integer(0)), add) : add();
+    Value condition = touched ? code.binary(BinaryKind::ne, code.load(touched), code.integer(0)) : hasTerms;
+    condition ? code.when(condition, add) : add();
   }
 
 private:
   Code code;
-  Value sum, touched;
+  Value sum;
+  Value touched;  ///< variable that is 1 after an update; null: there is an update in each iteration
+  Value hasTerms; ///< whether there is an iteration; null: there is
 };
-
-Sum makeSum(Code code, Operation *element, bool isCertain) {
-  return Sum(code, cast<RefType>(element->getResult(0).getType()).getPointee(), isCertain);
-}
-
-/// Whether one of the updates runs in each iteration of a loop.
-bool runsAlways(ArrayRef<AtomicOp> updates, ForOp loop) {
-  return llvm::any_of(updates, [&](AtomicOp update) { return update->getParentOp() == loop; }) &&
-         !containsOp(loop, llvm::IsaPred<BreakOp, ContinueOp>);
-}
 
 class UpdateGatherer {
 public:
@@ -305,9 +314,8 @@ private:
     Code code(builder, nest.getLoc());
     IRMapping map;
     ForOp outer = addParallelLoop(code, nest, own, map);
-    bool hasTerms = llvm::all_of(summed, [&](unsigned axis) { return findLength(nest, axis).value_or(0) > 0; });
     SmallVector<Sum> sums;
-    for (auto &[element, updates] : elements) sums.push_back(makeSum(code, element, hasTerms && runsAlways(updates, nest)));
+    for (auto &[element, updates] : elements) sums.push_back(Sum(code, element, updates, nest, summed));
     addSerialLoops(code, nest, summed, map);
     Block &body = outer.getBody().front();
     builder.setInsertionPoint(body.getTerminator());
@@ -417,7 +425,7 @@ private:
     hoist(element, loop);
     OpBuilder builder(loop);
     Code code(builder, loop.getLoc());
-    Sum sum = makeSum(code, element, findLength(loop, 0).value_or(0) > 0 && runsAlways(updates, loop));
+    Sum sum(code, element, updates, loop, llvm::to_vector(llvm::seq<unsigned>(loop.getRank())));
     sum.replace(element, updates, loop);
     builder.setInsertionPointAfter(loop);
     sum.addTo([&] { return element; });

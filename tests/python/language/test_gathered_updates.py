@@ -237,6 +237,28 @@ def pairs():
     np.testing.assert_allclose(module["f"].to_numpy(), expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(("count", "bins"), [(40, 3000), (3000, 40), (20000, 4096), (3000, 20000), (50000, 600000)])
+@pytest.mark.parametrize("dtype", [qd.i32, qd.f64])
+def test_few_and_many_updates_of_an_element(dtype, count, bins, on_every_backend):
+    """Copies of the container, as many as pay, or atomic operations."""
+    module = define(f"""\
+@qd.kernel
+def k(y: {ANY}, x: {ANY}, at: {ANY}):
+    for i in at:
+        y[at[i]] += x[i]
+        y[(at[i] * 7 + 1) % y.shape[0]] -= x[i] * 2
+""")
+    numbers = np.random.default_rng(count)
+    at = numbers.integers(0, bins, count).astype(np.int32)
+    x = numbers.integers(0, 9, count).astype(np.int32 if dtype is qd.i32 else np.float64)
+    y = np.ones(bins, x.dtype)
+    expected = y.copy()
+    np.add.at(expected, at, x)
+    np.subtract.at(expected, (at * 7 + 1) % bins, 2 * x)
+    module["k"](y, x, at)
+    np.testing.assert_array_equal(y, expected)
+
+
 def make_nest(seed: int) -> str:
     """Updates of `x`, `v`, `w` by what `a`, `b`, `c` and the indices are, so that the order of the iterations does not matter."""
     random_numbers = random.Random(seed)

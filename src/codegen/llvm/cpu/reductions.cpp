@@ -12,9 +12,11 @@ using namespace mlir;
 namespace qd::codegen {
 
 /// Maximum total size of private copies.
-constexpr uint64_t kMaxCopyBytes = uint64_t(64) << 20;
+constexpr uint64_t kMaxCopyBytes = uint64_t(16) << 20;
 /// Total number of scalars above which fewer copies are made, and the minimum and maximum number of copies.
 constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMaxCopies = 64;
+/// Scalars of copies that are zeroed and merged in the time of one atomic update.
+constexpr uint64_t kUpdateCost = 4;
 /// Registers per accumulator, for loops up to this size whose accumulators have at most that many registers together.
 constexpr unsigned kMaxSums = 4;
 constexpr int64_t kRepeatedSize = 40, kMaxRegisters = 8;
@@ -140,11 +142,11 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
   auto clamp = [&](llvm::Value *value, uint64_t low, uint64_t high) {
     return getUnsignedMin(builder, getUnsignedMax(builder, value, builder.getInt64(low)), builder.getInt64(high));
   };
-  llvm::Value *slots =
-      clamp(builder.CreateUDiv(builder.getInt64(kCopiedScalars), clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMaxCopies);
-  llvm::Value *work = builder.CreateMul(scalars, slots),
-              *saved = builder.CreateMul(total, builder.getInt64(std::max<uint64_t>(updates, 1)));
-  worthwhile = builder.CreateAnd(builder.CreateICmpULE(work, saved),
+  // More copies let more threads run, but take no more than half of the time that they save.
+  llvm::Value *saved = builder.CreateMul(total, builder.getInt64(std::max<uint64_t>(updates, 1) * kUpdateCost));
+  llvm::Value *most = getUnsignedMin(builder, builder.CreateLShr(saved, 1), builder.getInt64(kCopiedScalars));
+  llvm::Value *slots = clamp(builder.CreateUDiv(most, clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMaxCopies);
+  worthwhile = builder.CreateAnd(builder.CreateICmpULE(builder.CreateMul(scalars, slots), saved),
                                  builder.CreateICmpULE(builder.CreateMul(bytes, slots), builder.getInt64(kMaxCopyBytes)));
   return slots;
 }
