@@ -134,16 +134,19 @@ private:
   void visitBlock(Block &block) {
     for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
-      if (isPlain(loop) && canRepeat(loop)) gather(loop);
+      if (isPlain(loop)) gather(loop);
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
       if (isPlain(loop)) serializeTrailing(loop);
     if (!reassociated) return;
-    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
-      if (loop.getParallel()) sumOwn(loop.getBody().front(), loop);
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>())) {
+      bool isWatched = containsOp(loop, [](Operation *op) { return op->hasAttr(kVolatile); });
+      if (loop.getParallel() && !isWatched) sumOwn(loop.getBody().front(), loop);
+    }
   }
 
+  /// Whether iterations of a loop may be other ones: nothing in it knows their numbers, as random numbers and threads of blocks do.
   static bool isPlain(ForOp loop) {
-    return loop.getParallel() && loop.getStep().empty() && !loop.getBlockDimAttr() && !loop.getMaxThreadsAttr();
+    return loop.getParallel() && loop.getStep().empty() && !loop.getBlockDimAttr() && !loop.getMaxThreadsAttr() && canRepeat(loop);
   }
 
   void gather(ForOp loop) {

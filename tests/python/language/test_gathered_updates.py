@@ -259,6 +259,25 @@ def k(y: {ANY}, x: {ANY}, at: {ANY}):
     np.testing.assert_array_equal(y, expected)
 
 
+def test_random_numbers_are_those_of_the_iteration(on_every_backend):
+    """The same with and without assumptions: an iteration of two indices is not one of the first index alone."""
+    results = []
+    for level in (0, 3):
+        on_every_backend(opt_level=level, random_seed=5)
+        module = define("""\
+y = qd.field(qd.i32, 300)
+
+@qd.kernel
+def k():
+    for i, j in qd.ndrange(300, 40):
+        for l in range(2):
+            y[i] += qd.random(qd.i32) % 1000
+""")
+        module["k"]()
+        results.append(module["y"].to_numpy())
+    np.testing.assert_array_equal(*results)
+
+
 def make_nest(seed: int) -> str:
     """Updates of `x`, `v`, `w` by what `a`, `b`, `c` and the indices are, so that the order of the iterations does not matter."""
     random_numbers = random.Random(seed)
