@@ -80,7 +80,7 @@ public:
     bool isFloat = isa<FloatType>(getScalar(type));
     sum = code.local(type);
     code.store(isFloat ? makeZero(code.builder, code.loc, type) : makeInteger(code.builder, code.loc, type, 0), sum);
-    if (!runsAlways(updates, loop)) {
+    if (!runsAlways(updates, loop) || !loop.getStep().empty()) {
       touched = code.local(code.type());
       code.store(code.integer(0), touched);
       return;
@@ -112,7 +112,7 @@ public:
 private:
   Code code;
   Value sum;
-  Value touched;  ///< variable that is 1 after an update; null: there is an update in each iteration
+  Value touched;  ///< variable that is 1 after an update; null: each iteration has one, and bounds tell whether there are iterations
   Value hasTerms; ///< whether there is an iteration; null: there is
 };
 

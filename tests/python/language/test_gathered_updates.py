@@ -92,6 +92,16 @@ for i in range(n):
         x[m - 1 - j] += y[i]
 
 for i in range(n):
+    for j in range(m - 1, -1, -1):
+        y[i] += z[j]
+    for j in range(m, 0, -3):
+        w[i, 0] -= z[j - 1]
+
+for i in range(n):
+    for j in range(m - 1, -1, -1):
+        x[j] += y[i]
+
+for i in range(n):
     s = 0
     for j in range(m):
         x[j] += y[i]
