@@ -3,8 +3,7 @@
 // In:   the arguments of a call, or the objects and numbers of a recorded one (bound_guards.cpp).
 // Out:  the objects in the frame's slots, the inputs in its argument block; or the first guard that failed.
 // Here: every launch runs this code, so the common cases (an unchanged class and dictionary, the same type, the same object) come first and
-// cost
-//       one compare.
+//       cost one compare.
 #include "launch/guards/guard_program.h"
 
 #include "launch/containers/tensor_object.h"

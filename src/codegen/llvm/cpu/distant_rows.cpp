@@ -2,9 +2,8 @@
 //
 // In:   a parallel loop around serial ones, such as running sums along rows or an order of updates by color.
 // Out:  whether one lane takes less time: it walks along a row, where lanes would gather, in each step, one element of each row. If the
-// rows
-//       are a multiple of 2048 or 4096 bytes apart, their elements compete for a few places of the cache; whether they are may be known at
-//       launch only. Estimates in cycles for each lane (measured on Zen 5).
+//       rows are a multiple of 2048 or 4096 bytes apart, their elements compete for a few places of the cache; whether they are may be
+//       known at launch only. Estimates in cycles for each lane (measured on Zen 5).
 // Here: scheduleLoop asks before it chooses lanes, ParallelTask::emit makes both versions if the launch decides.
 #include "codegen/llvm/cpu/task.h"
 #include "ir/attributes.h"
