@@ -61,6 +61,11 @@ void forEachParallelLoop(mlir::ModuleOp module, llvm::function_ref<void(ir::ForO
 struct LoopAccesses {
   LoopAccesses(ir::ForOp loop, FunctionAccesses &functions);
 
+  /// Whether the memory is that of one container, and the loop accesses it by the atomics below only.
+  bool isOnlyUpdated(Root root) const {
+    return root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !touched.contains(root) && !exchanged.contains(root);
+  }
+
   llvm::MapVector<Root, llvm::SmallVector<ir::AtomicOp, 2>> atomics;
   llvm::MapVector<Root, llvm::SmallVector<ir::CompareExchangeOp, 2>> packed; ///< those that replace parts of words
   llvm::DenseSet<Root> touched;                                              ///< accessed by anything but the atomics above

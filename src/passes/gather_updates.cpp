@@ -176,8 +176,7 @@ private:
     SmallVector<Group> groups;
     LoopAccesses accesses(loop, functions);
     for (auto &[root, updates] : accesses.atomics) {
-      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields;
-      if (!isOfTensor || accesses.touched.contains(root) || accesses.exchanged.contains(root)) continue;
+      if (!accesses.isOnlyUpdated(root)) continue;
       for (AtomicOp update : updates) {
         ElementOp element = findElement(update.getRef());
         Indices indices = element && canSum(update) ? findIndices(element, loop) : Indices();
@@ -410,8 +409,7 @@ private:
   void sumIn(ForOp loop, ForOp parallel) {
     LoopAccesses accesses(loop, functions);
     for (auto &[root, updates] : accesses.atomics) {
-      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !unaliased.getAliased().contains(root.id);
-      if (!isOfTensor || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !llvm::all_of(updates, canSum)) continue;
+      if (!accesses.isOnlyUpdated(root) || unaliased.getAliased().contains(root.id) || !llvm::all_of(updates, canSum)) continue;
       Elements elements;
       for (AtomicOp update : updates)
         if (ElementOp element = findElement(update.getRef()); element && updatesElementOf(parallel, update))

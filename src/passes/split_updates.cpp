@@ -56,8 +56,7 @@ private:
     llvm::DenseSet<uint64_t> updated;
     LoopAccesses accesses(loop, functions);
     for (auto &[root, updates] : accesses.atomics) {
-      bool isOfTensor = root.kind == Root::Kind::Tensor && root.id != kOverlappingFields && !unaliased.getAliased().contains(root.id);
-      bool isAlone = isOfTensor && !accesses.touched.contains(root) && !accesses.exchanged.contains(root);
+      bool isAlone = accesses.isOnlyUpdated(root) && !unaliased.getAliased().contains(root.id);
       if (isAlone && addParts(loop, updates, parts)) {
         updated.insert(root.id);
       } else if (!llvm::all_of(updates, [](AtomicOp update) { return update.use_empty(); })) {
