@@ -24,6 +24,8 @@ constexpr int64_t kMaxRowSize = 300;
 constexpr int64_t kShortLoop = 16;
 /// Operations outside of rows, which run one by one, for each access along a row.
 constexpr double kWorthwhile = 8;
+/// Arithmetic for each access along a row of a few elements.
+constexpr double kWorthRow = 4;
 
 static std::optional<AtomicKind> getReductionKind(BinaryKind kind) {
   if (kind == BinaryKind::sub) return AtomicKind::add;
@@ -140,12 +142,30 @@ private:
     return count;
   }
 
+  /// Whether a short row is worth lanes of its own: it fills vectors without a mask, its lanes are not combined, and it does not compute so
+  /// much that the longer vectors along the parallel loop would gain more. Those reach neighboring rows that are as short as structs, too.
+  bool isOfWholeVectors(ForOp loop, int64_t length, int64_t neighbors) {
+    constexpr int64_t kLongestStruct = 8;
+    if (options.onGrid || length <= 0 || length % kShortestVector != 0 || !findLaneReductions(loop, options.reassociated).empty())
+      return false;
+    double cost = 0;
+    return !containsOp(loop, [&](Operation *op) {
+      if (auto unary = dyn_cast<UnaryOp>(op)) cost += getOpInfo(unary.getUnaryKind()).cost;
+      if (auto binary = dyn_cast<BinaryOp>(op)) cost += getOpInfo(binary.getBinaryKind()).cost;
+      auto element = dyn_cast<ElementOp>(op);
+      const bool isInStruct = element && element.getIndices().size() > 1 && length <= kLongestStruct &&
+                              isAlong(element.getIndices().back(), loop) && dependsOn(element.getIndices().drop_back().back(), outer);
+      return isInStruct || cost > kWorthRow * double(neighbors);
+    });
+  }
+
   bool isRow(ForOp loop, double weight) {
     if (loop.getRank() != 1 || !loop.getStep().empty() || !isHoistable(loop.getUpper()[0], outer)) return false;
-    if (findLength(loop, 0).value_or(kLongRow) < kLongRow) return false;
     int64_t size = 0;
     loop.getBody().walk([&](Operation *) { ++size; });
     int64_t neighbors = countNeighbors(loop);
+    const std::optional<int64_t> length = findLength(loop, 0);
+    if (length && *length < kLongRow && !isOfWholeVectors(loop, *length, neighbors)) return false;
     if (neighbors == 0 || hasTransposedAccess(loop, outer) || size > kMaxRowSize || containsOp(loop, llvm::IsaPred<CallOp, AssertOp>))
       return false;
     IndependentIterations::Shared shared;

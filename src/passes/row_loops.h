@@ -27,6 +27,8 @@ void markRows(ir::ForOp loop, const IndependentIterations &iterations, const Row
               llvm::DenseSet<uint64_t> &written);
 
 /// Iterations from which on a loop along a row is faster in lanes of its own.
-inline constexpr int64_t kLongRow = 32;
+inline constexpr int64_t kLongRow = 16;
+/// Shorter rows run in such vectors if their length is a multiple of it.
+inline constexpr int64_t kShortestVector = 4;
 
 } // namespace qd::passes

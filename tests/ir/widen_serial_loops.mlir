@@ -541,3 +541,54 @@ qd.kernel @assumed [] attributes {argument_bytes = 64 : i32, qd.unaliased = arra
     qd.yield
   }
 }
+
+// -----
+
+// Rows of four elements are vectors of their own, unless they lie as near to each other as the members of structs, or have sums.
+// CHECK-LABEL: qd.kernel @four
+// CHECK: qd.for parallel {{.*}} attributes {qd.rows}
+// CHECK: qd.for {{.*}} attributes {qd.rows}
+// CHECK-NOT: qd.rows
+qd.kernel @four [] attributes {argument_bytes = 72 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?, ?], [], 4>
+  %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 64 : si32
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  %value = qd.constant 1.0 : f32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%p: si32):
+    qd.for (%zero) to (%four) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%p, %zero, %j] : !qd.tensor<f32, [?, ?, ?], [], 4>, si32, si32, si32 -> !qd.ref<f32>
+      qd.store %value, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%p: si32):
+    qd.for (%zero) to (%four) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %y[%p, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %value, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%p: si32):
+    %sum = qd.local : !qd.ref<f32>
+    qd.store %value, %sum : !qd.ref<f32>
+    qd.for (%zero) to (%four) : (si32) to (si32) {
+    ^body(%j: si32):
+      %from = qd.element %x[%p, %zero, %j] : !qd.tensor<f32, [?, ?, ?], [], 4>, si32, si32, si32 -> !qd.ref<f32>
+      %added = qd.load %from : !qd.ref<f32>
+      %before = qd.load %sum : !qd.ref<f32>
+      %after = qd.binary add %before, %added : f32, f32 -> f32
+      qd.store %after, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

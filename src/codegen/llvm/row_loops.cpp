@@ -153,7 +153,10 @@ private:
 
 void ControlFlow::emitRowLoop(ir::ForOp op, unsigned lanes) {
   in.function->addFnAttr(kHasInnerLoops);
-  RowLoop(body, op, lanes).emit();
+  // Short rows of whole vectors need no mask.
+  const std::optional<int64_t> length = ir::findLength(op, 0);
+  const bool isShort = length && *length < passes::kLongRow && *length % passes::kShortestVector == 0;
+  RowLoop(body, op, isShort ? std::min(lanes, unsigned(*length & -*length)) : lanes).emit();
 }
 
 } // namespace qd::codegen

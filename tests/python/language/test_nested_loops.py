@@ -32,7 +32,7 @@ NESTS = [
     "for i in range(n):\n    for j in range(m // (n - n + 2)):\n        x[i, j] = y[i, j] + 1",
     "for i in range(n):\n    for j in range(m):\n        k = 0\n        while k < y[i, j]:\n            k += 2\n        x[i, j] = k",
 ]
-# Loops along rows with others beside them: from 32 iterations on they run in lanes of their own.
+# Loops along rows with others beside them: from 16 iterations on they run in lanes of their own.
 ROWS = """\
 for i in range(n):
     s = 0
@@ -195,7 +195,7 @@ NESTS += ROWS
 HEAD = "n, m = x.shape[0], x.shape[1]\n"
 
 
-@pytest.mark.parametrize("shape", [(5, 40), (3, 7), (0, 9)])
+@pytest.mark.parametrize("shape", [(5, 40), (3, 21), (3, 7), (0, 9)])
 @pytest.mark.parametrize("nest", NESTS)
 def test_nests_give_what_python_gives(nest, shape, on_every_backend):
     kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}, z: {ANY}):\n{indent(HEAD + nest)}")["k"]
@@ -205,6 +205,30 @@ def test_nests_give_what_python_gives(nest, shape, on_every_backend):
     run_in_python(HEAD + nest, "xyz", expected)
     for ours, theirs in zip(arrays, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+# Rows of a few elements, whose number is known: vectors of their own, if they fill them.
+SHORT = [
+    "for p in range(n):\n    for i in range(m):\n        for j in range(M):\n            s = 0\n            for k in range(M):\n"
+    "                s += y[p, i, k] * z[p, k % m, j]\n            x[p, i, j] = s",
+    "for p in range(n):\n    a = y[p, 0, 1]\n    for j in range(M):\n        x[p, 0, j] = z[p, 1, j] * a + j\n    x[p, 1, 0] += a",
+    "for p in range(n):\n    for i in range(m):\n        for j in range(M):\n            x[p, i, j] += y[p, 0, i] * z[p, 0, j]",
+    "for p in range(n):\n    for i in range(m):\n        for j in range(M):\n            x[p, i, j] = y[p, i, max(j - 1, 0)]",
+    "for p in range(n):\n    for j in range(M):\n        if z[p, 0, j] > 2:\n            continue\n        x[p, 0, j] = y[p, 0, j]\n"
+    "    for j in range(M):\n        x[p, 1, j] -= x[p, 0, j]",
+]
+
+
+@pytest.mark.parametrize("length", [4, 5, 8, 12, 16, 20])
+@pytest.mark.parametrize("nest", SHORT)
+def test_rows_of_a_known_length(nest, length, on_every_backend):
+    code = HEAD + nest.replace("M", str(length))
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}, z: {ANY}):\n{indent(code)}")["k"]
+    arrays = [integers(5 * 2, length).reshape(5, 2, length) + shift for shift in (0, 1, 2)]
+    expected = [array.copy() for array in arrays]
+    kernel(*arrays)
+    run_in_python(code, "xyz", expected)
+    np.testing.assert_array_equal(arrays[0], expected[0])
 
 
 def test_ends_that_are_variables_arguments_and_members(on_every_backend):

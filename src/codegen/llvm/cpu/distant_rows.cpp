@@ -22,8 +22,10 @@ namespace {
 
 constexpr double kGather = 1, kScatter = 1.4, kCongestedGather = 2, kCongestedScatter = 6; // in lanes
 constexpr double kLoad = 0.3, kStore = 0.6, kComponent = 0.4, kShuffled = 1.5, kDelayed = 20, kOperation = 0.2, kMispredicted = 8,
-                 kForward = 8;
-constexpr double kAddLatency = 2, kMultiplyLatency = 3, kFusedLatency = 4;
+                 kForward = 8, kRound = 0.3;
+/// The share of its latency that a round of a short loop waits: the next loop begins meanwhile.
+constexpr double kWaiting = 0.4;
+constexpr double kLoadLatency = 5, kAddLatency = 2, kMultiplyLatency = 3, kFusedLatency = 4;
 /// Distance of lanes, in scalars, up to which vectors and shuffles reach them (memory.cpp).
 constexpr int64_t kWidest = 8;
 /// Larger bodies mostly compute.
@@ -46,10 +48,12 @@ public:
   bool choose(LoopSchedule &schedule) {
     if (!visit(loop.getBody(), 1) || walks == 0) return false;
     if (ofOneLane > ofLanes) {
+      if (loop->hasAttr(ir::kRows)) return false; // the other version is that for long rows
       schedule.congestion = getCongestion();
       if (ofOneLane <= ofCongested && schedule.congestion) schedule.distantRows.append(walked.begin(), walked.end());
       return false;
     }
+    schedule.takesShortRows = loop->hasAttr(ir::kRows);
     schedule.whyScalar =
         counters.empty() ? "it stores to members of structs and then reads others" : "its inner loops walk along rows that lie apart";
     return true;
@@ -74,7 +78,7 @@ private:
       if (auto inner = dyn_cast<ir::ForOp>(op)) {
         if (!visitLoop(inner, rounds)) return false;
       } else if (auto branches = dyn_cast<ir::IfOp>(op)) {
-        if (isData(branches.getCondition())) ofOneLane += kMispredicted * rounds;
+        if (isData(branches.getCondition()) && !isSelection(branches)) ofOneLane += kMispredicted * rounds;
         if (!visit(branches.getThenRegion(), rounds) || !visit(branches.getElseRegion(), rounds)) return false;
       } else if (op.getNumRegions() > 0 || isa<ir::RandomOp, ir::AtomicOp, ir::CompareExchangeOp, ir::MatmulOp>(op) ||
                  module.calls.lookup(&op)) {
@@ -90,15 +94,17 @@ private:
   }
 
   bool visitLoop(ir::ForOp inner, double rounds) {
-    if (inner->hasAttr(ir::kRows) || inner->hasAttr(ir::kLanes)) return false;
+    if (inner->hasAttr(ir::kLanes)) return false;
     double length = 1;
     for (unsigned axis = 0; axis < inner.getRank(); ++axis) length *= double(ir::findLength(inner, axis).value_or(int64_t(kUnknownRounds)));
     llvm::append_range(counters, inner.getBody().getArguments());
     const double before = ofOneLane;
     if (!visit(inner.getBody(), rounds * length)) return false;
-    // Short loops are unrolled, and the next one begins before the variables of the last are known.
-    const bool isLong = length > kUnknownRounds || !ir::findLength(inner, 0);
-    if (isLong) ofOneLane = std::max(ofOneLane, before + getLatency(inner) * rounds * length);
+    // Short loops are unrolled, and the next one begins before the variables of the last are known. Loops along rows are short here: long
+    // ones run in another version.
+    const bool isRow = inner->hasAttr(ir::kRows), isLong = length > kUnknownRounds || !ir::findLength(inner, 0);
+    if (isRow) ofOneLane += kRound * rounds * length;
+    if (isLong) ofOneLane = std::max(ofOneLane, before + getLatency(inner) * (isRow ? kWaiting : 1) * rounds * length);
     return true;
   }
 
@@ -126,7 +132,7 @@ private:
       addLanes(rounds * (width > 1 ? kShuffled * double(width) : 1) / lanes);
       if (walksDown(element)) return false;
     } else if (!isCounted(element.getIndices().back())) {
-      addLanes(own * rounds);
+      addLanes((access.writes() ? own : std::max(own, kGather)) * rounds);
     } else {
       const double others = kComponent * (components - 1);
       ofLanes += ((access.writes() ? kScatter : kGather) + others) * rounds;
@@ -156,6 +162,12 @@ private:
     if (!isNew || known->second) return known->second;
     const bool is = llvm::any_of(op->getOperands(), [&](mlir::Value operand) { return isData(operand); });
     return data[value] = is;
+  }
+
+  /// Whether LLVM makes a choice of a branch along a row, because it only combines into variables.
+  static bool isSelection(ir::IfOp branches) {
+    auto row = dyn_cast<ir::ForOp>(branches->getParentOp());
+    return row && row->hasAttr(ir::kRows) && !ir::containsOp(branches, llvm::IsaPred<ir::ElementOp, ir::ForOp>);
   }
 
   /// Whether a value differs between lanes. Counters do if they begin at different values: lanes that have finished wait for the others.
@@ -200,7 +212,7 @@ private:
     auto type = cast<ir::TensorType>(element.getTensor().getType());
     const int64_t components = ir::getComponentCount(type.getElement()), size = module.getByteSize(ir::getScalar(type.getElement()));
     ir::TensorArgumentOp container = ir::findContainer(element);
-    auto rows = container ? container->getAttrOfType<IntegerAttr>(ir::kRowLength) : IntegerAttr();
+    auto rows = container && !loop->hasAttr(ir::kRows) ? container->getAttrOfType<IntegerAttr>(ir::kRowLength) : IntegerAttr();
     int64_t bytes = 0;
     for (auto [axis, index] : llvm::enumerate(element.getIndices())) {
       std::optional<int64_t> step = findStep(index);
@@ -261,7 +273,7 @@ private:
   std::optional<double> getLatency(mlir::Value value, llvm::DenseMap<mlir::Value, std::optional<double>> &known) {
     if (auto found = known.find(value); found != known.end()) return found->second;
     Operation *op = value.getDefiningOp();
-    if (!op || !loop->isAncestor(op) || isa<ir::LoadOp>(op)) return std::nullopt;
+    if (!op || !loop->isAncestor(op) || isa<ir::LocalOp>(op)) return std::nullopt;
     std::optional<double> longest;
     for (mlir::Value operand : op->getOperands())
       if (std::optional<double> own = getLatency(operand, known)) longest = std::max(longest.value_or(0), *own);
@@ -271,8 +283,8 @@ private:
     };
     const bool isProduct = isOfKind(value, {ir::BinaryKind::mul}), isSum = isOfKind(value, {ir::BinaryKind::add, ir::BinaryKind::sub});
     const bool isFused = isSum && llvm::any_of(op->getOperands(), [&](mlir::Value part) { return isOfKind(part, {ir::BinaryKind::mul}); });
-    double own = getCost(op);
-    if (own > 0 && (isProduct || !isa<IntegerType>(value.getType())))
+    double own = isa<ir::LoadOp>(op) ? kLoadLatency : getCost(op);
+    if (own > 0 && !isa<ir::LoadOp>(op) && (isProduct || !isa<IntegerType>(value.getType())))
       own = isFused ? kFusedLatency : isSum ? kAddLatency : std::max(kMultiplyLatency, own);
     if (longest) longest = *longest + own;
     return known[value] = longest;
@@ -326,7 +338,7 @@ private:
 } // namespace
 
 bool chooseForDistantRows(ModuleEmitter &module, ir::ForOp loop, LoopSchedule &schedule) {
-  if (loop.getMaxThreads() == 1 || loop->hasAttr(ir::kRows) || module.functions.getSize(loop.getBody()) > kMostOperations) return false;
+  if (loop.getMaxThreads() == 1 || module.functions.getSize(loop.getBody()) > kMostOperations) return false;
   return RowWalks(module, loop, chooseLanes(module, loop.getBody())).choose(schedule);
 }
 

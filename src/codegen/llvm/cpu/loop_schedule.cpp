@@ -5,6 +5,7 @@
 #include "codegen/llvm/cpu/task.h"
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/row_loops.h"
 
 using namespace mlir;
 
@@ -130,8 +131,7 @@ bool dependsOnElement(mlir::Value value) {
 }
 
 /// How often the body of an inner loop with an unknown end runs for each iteration of the parallel loop.
-double countRounds(Operation *inner, ir::ForOp loop) {
-  double rounds = kUnknownRounds;
+double countRounds(Operation *inner, ir::ForOp loop, double rounds = kUnknownRounds) {
   for (Operation *outer = inner->getParentOp(); outer != loop; outer = outer->getParentOp())
     if (auto around = dyn_cast<ir::ForOp>(outer)) rounds *= CostModel::getRounds(around);
   return rounds;
@@ -341,12 +341,13 @@ private:
   llvm::DenseMap<mlir::Value, Kind> kinds;
 };
 
-/// Whether rows of so many iterations, each in one vector that it does not fill, take less time than vectors of iterations of several rows,
-/// which compute their indices by divisions and gather: the body does little but access elements along the row.
-bool isLight(ir::ForOp loop, int64_t length, unsigned lanes) {
-  constexpr double kWide = 2, kRow = 2, kDivision = 20; // cycles of a vector
-  constexpr double kGathered = 1.4;                     // cycles of a lane
-  double arithmetic = 0, along = 0, scattered = 0;
+/// The lanes of a loop over rows of fewer iterations than a vector has lanes. Rows in vectors of their own take less time than vectors of
+/// iterations of several rows, which compute their indices by divisions and gather, if the body does little but access elements along the
+/// row. 0: it does more.
+unsigned chooseRowLanes(ir::ForOp loop, int64_t length, unsigned lanes) {
+  constexpr double kWide = 2, kShared = 0.5, kRow = 2, kDivision = 20, kMasked = 4; // cycles of a vector
+  constexpr double kGathered = 1.4;                                                 // cycles of a lane
+  double arithmetic = 0, along = 0, scattered = 0, shared = 0;
   bool isPlain = true;
   mlir::Value last = loop.getBody().getArguments().back();
   std::function<bool(mlir::Value)> varies = [&](mlir::Value value) {
@@ -354,14 +355,21 @@ bool isLight(ir::ForOp loop, int64_t length, unsigned lanes) {
     return value == last || (op && loop->isAncestor(op) && llvm::any_of(op->getOperands(), varies));
   };
   loop.getBody().walk([&](Operation *op) {
-    isPlain &= !isa<ir::CallOp, ir::ForOp, ir::WhileOp, ir::RandomOp>(op);
-    arithmetic += isa<ir::MemoryAccessOpInterface>(op) ? 0 : CostModel::getOpCost(op);
+    isPlain &= !isa<ir::CallOp, ir::WhileOp, ir::RandomOp>(op);
+    const double rounds = countRounds(op, loop, 1);
+    arithmetic += isa<ir::MemoryAccessOpInterface>(op) ? 0 : CostModel::getOpCost(op) * rounds;
     auto element = dyn_cast<ir::ElementOp>(op);
-    if (!element || llvm::none_of(element.getIndices(), varies)) return;
-    (element.getIndices().back() == last ? along : scattered) += double(std::distance(op->user_begin(), op->user_end()));
+    if (!element || !ir::findContainer(element)) return;
+    const double accesses = double(std::distance(op->user_begin(), op->user_end())) * rounds;
+    (llvm::none_of(element.getIndices(), varies) ? shared : element.getIndices().back() == last ? along : scattered) += accesses;
   });
-  const double ofRow = arithmetic + kWide * along + kGathered * lanes * scattered + kRow;
-  return isPlain && ofRow / double(length) < (arithmetic + kDivision) / lanes + kGathered * (along + scattered);
+  const double ofRow = arithmetic + kWide * along + kGathered * lanes * scattered + kShared * shared + kRow;
+  if (!isPlain || ofRow / double(length) >= (arithmetic + kDivision) / lanes + kGathered * (along + scattered + shared)) return 0;
+  // Vectors that the row fills need no mask, but may be several.
+  const int64_t narrow = length & -length;
+  const bool isNarrow =
+      narrow >= passes::kShortestVector && arithmetic * double(length / narrow - 1) <= kMasked * (along + scattered + shared);
+  return isNarrow ? unsigned(narrow) : lanes;
 }
 
 bool mustRunAlone(Operation *op) {
@@ -450,8 +458,11 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   schedule.separateTail = schedule.lanes > 1 &&
                           module.functions.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes) && !hasRows;
-  schedule.perLaneIndices =
-      schedule.perLaneIndices && (module.options.lanes || *innermost <= 0 || !isLight(loop, *innermost, schedule.lanes));
+  if (schedule.perLaneIndices && !module.options.lanes && *innermost > 0) {
+    const unsigned rowLanes = chooseRowLanes(loop, *innermost, schedule.lanes);
+    schedule.perLaneIndices = rowLanes == 0;
+    if (rowLanes > 0) schedule.lanes = rowLanes;
+  }
   // Chunks begin at multiples of the number of lanes, so all runs fill vectors if the innermost axis does.
   schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost * schedule.rows % int64_t(schedule.lanes) == 0;
   for (unsigned axis = loop.getRank(); (schedule.isEven || hasRows) && *innermost <= kShortRow && axis-- > 1;) {

@@ -140,7 +140,7 @@ void ParallelTask::emit() {
 /// Whether the other version runs; a constant if that is known.
 llvm::Value *ParallelTask::isOtherBetter() {
   const bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
-  if (schedule.lanes == 1 || module.options.lanes || hasCopies) return builder.getFalse();
+  if ((schedule.lanes == 1 && !schedule.takesShortRows) || module.options.lanes || hasCopies) return builder.getFalse();
   if (!schedule.shortRows.empty()) return areAsShort(body, schedule);
   return loop->hasAttr(ir::kRows) ? hasLongRows() : areCongested(body, schedule);
 }

@@ -32,6 +32,7 @@ struct LoopSchedule {
   uint64_t congestion = 0; ///< rows that are a multiple of so many bytes apart are congested
   /// Arrays with short rows (kRowLength) that lanes reach at the distance of one row: wide accesses, if the rows have that length.
   llvm::SmallVector<ir::TensorArgumentOp, 2> shortRows;
+  bool takesShortRows = false;      ///< one lane is for loops along rows (kRows) that are short; another version is for long ones
   bool takesRowLengths = false;     ///< this is the version for rows of that length
   llvm::StringRef suffix = "_loop"; ///< of the name of its function
 };
