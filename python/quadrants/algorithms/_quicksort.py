@@ -49,9 +49,7 @@ def _find_pivot(keys, begin, end, dtype: Constant):
     chosen = qd.Vector.zero(qd.static(unsigned_of(dtype)), 9)
     for k in qd.static(range(9)):
         chosen[k] = to_sortable(keys[keys._offset[0] + (begin + step // 2 + k * step)], dtype)
-    return _middle(
-        _middle(chosen[0], chosen[3], chosen[6]), _middle(chosen[1], chosen[4], chosen[7]), _middle(chosen[2], chosen[5], chosen[8])
-    )
+    return _middle(*[_middle(chosen[k], chosen[k + 3], chosen[k + 6]) for k in qd.static(range(3))])
 
 
 @qd.func
@@ -75,7 +73,7 @@ def _list_steps() -> list[int]:
 
 
 @qd.func
-def _sort_few(keys, spare, begin, end, dtype: Constant):
+def _sort_few(keys, begin, end, dtype: Constant):
     """Sorts a range of at most `FEW` keys by a bitonic network (Batcher, Sorting Networks and their Applications, 1968).
 
     Lanes have rows of keys. A step stores to one array what it compares of the other one; in rows that it compares from both ends, the
@@ -116,9 +114,11 @@ def _sort_few(keys, spare, begin, end, dtype: Constant):
 
 
 @qd.func
-def _sort_range(keys, spare, scratch, first, last, dtype: Constant):
-    begin, end = first, last
+def _sort_range(keys, spare, first, last, least, dtype: Constant):
+    """Sorts a range of keys that are not below `least`, the bits of a key."""
+    begin, end, low = first, last, least
     stack = qd.Vector.zero(qd.i32, 64)  # ranges that are not sorted yet: of two parts the larger one, so each is less than half of another
+    lows = qd.Vector.zero(qd.static(unsigned_of(dtype)), 32)
     top = 0
     left = qd.i64(last - first) * _PATIENCE
     is_open = True
@@ -128,23 +128,31 @@ def _sort_range(keys, spare, scratch, first, last, dtype: Constant):
             left -= end - begin
             if left < 0:
                 pivot = _halve(keys, begin, end, dtype)
-            place = _partition(keys, spare, begin, end, pivot, dtype)
-            if place == begin:  # the pivot is the least key: those that equal it are sorted
-                begin = end
-                if ~pivot != 0:
-                    begin = _partition(keys, spare, place, end, pivot + 1, dtype)
+            # If no key is below the pivot, those that equal it are put before the others, and are sorted.
+            is_least, is_greatest = pivot == low, ~pivot == 0
+            place = _partition(keys, spare, begin, end, pivot + qd.select(is_least and not is_greatest, 1, 0), dtype)
+            if is_least or place == begin:
+                begin, low = qd.select(is_least and is_greatest, end, place), pivot
             else:
                 is_left_less = place - begin < end - place
                 stack[2 * top] = qd.select(is_left_less, place, begin)
                 stack[2 * top + 1] = qd.select(is_left_less, end, place)
+                lows[top] = qd.select(is_left_less, pivot, low)
                 top += 1
                 begin, end = qd.select(is_left_less, begin, place), qd.select(is_left_less, place, end)
+                low = qd.select(is_left_less, low, pivot)
         else:
-            _sort_few(keys, spare, begin, end, dtype)
+            _sort_few(keys, begin, end, dtype)
             is_open = top > 0
             if is_open:
                 top -= 1
-                begin, end = stack[2 * top], stack[2 * top + 1]
+                begin, end, low = stack[2 * top], stack[2 * top + 1], lows[top]
+
+
+@qd.func
+def _load_pivot(scratch, bucket, dtype: Constant):
+    bits = qd.u64(scratch[at(scratch, 2 * bucket)]) | qd.u64(scratch[at(scratch, 2 * bucket + 1)]) << 32
+    return qd.cast(bits, qd.static(unsigned_of(dtype)))
 
 
 @qd.func
@@ -155,23 +163,22 @@ def _part(keys, spare, scratch, begin, end, table, buckets, dtype: Constant):
     step = buckets
     while step > 1:
         for bucket in range(0, buckets, step):
-            word = 2 * (bucket + step // 2)
-            pivot = qd.u64(scratch[at(scratch, word)]) | qd.u64(scratch[at(scratch, word + 1)]) << 32
-            first = qd.i32(scratch[at(scratch, table + bucket)])
-            last = qd.i32(scratch[at(scratch, table + bucket + step)])
-            place = _partition(keys, spare, first, last, qd.cast(pivot, qd.static(unsigned_of(dtype))), dtype)
+            pivot = _load_pivot(scratch, bucket + step // 2, dtype)
+            place = qd.i32(scratch[at(scratch, table + bucket)])
+            if pivot != _load_pivot(scratch, bucket, dtype):  # otherwise no key is below it
+                place = _partition(keys, spare, place, qd.i32(scratch[at(scratch, table + bucket + step)]), pivot, dtype)
             scratch[at(scratch, table + bucket + step // 2)] = qd.u32(place)
         step //= 2
 
 
 @qd.func
 def _choose_pivots(keys, spare, scratch, n, buckets, dtype: Constant):
-    """Stores a pivot for each bucket but the first one."""
+    """Stores a pivot for each bucket; no key is below that of the first one."""
     for i in range(FEW):
         spare[at(spare, i)] = keys[at(keys, i * (n // FEW) + n // (2 * FEW))]
-    _sort_few(spare, spare, 0, FEW, dtype)
-    for bucket in range(1, buckets):
-        pivot = qd.u64(to_sortable(spare[at(spare, bucket * (FEW // buckets))], dtype))
+    _sort_few(spare, 0, FEW, dtype)
+    for bucket in range(buckets):
+        pivot = qd.select(bucket > 0, qd.u64(to_sortable(spare[at(spare, bucket * (FEW // buckets))], dtype)), 0)
         scratch[at(scratch, 2 * bucket)] = qd.u32(pivot & 0xFFFFFFFF)
         scratch[at(scratch, 2 * bucket + 1)] = qd.u32(pivot >> 32)
 
@@ -187,29 +194,26 @@ def sort_keys(keys, spare, scratch, n, dtype: Constant):
         _choose_pivots(keys, spare, scratch, n, buckets, dtype)
     for chunk in range(chunks):
         last = qd.min(n - chunk * size, size) + chunk * size
-        _part(keys, spare, scratch, chunk * size, last, _TABLE + chunk * (2 * buckets + 1), buckets, dtype)
+        _part(keys, spare, scratch, chunk * size, last, _TABLE + chunk * (2 * buckets + 2), buckets, dtype)
     for _ in range(qd.min(moved, 1)):
         place = qd.u32(0)
         for bucket in range(buckets):
             for chunk in range(chunks):
-                table = _TABLE + chunk * (2 * buckets + 1) + bucket
+                table = _TABLE + chunk * (2 * buckets + 2) + bucket
                 scratch[at(scratch, table + buckets + 1)] = place
                 place += scratch[at(scratch, table + 1)] - scratch[at(scratch, table)]
+        scratch[at(scratch, _TABLE + 2 * buckets + 1)] = place
     for chunk in range(moved):
         for bucket in range(buckets):
-            table = _TABLE + chunk * (2 * buckets + 1) + bucket
+            table = _TABLE + chunk * (2 * buckets + 2) + bucket
             place, first = qd.i32(scratch[at(scratch, table + buckets + 1)]), qd.i32(scratch[at(scratch, table)])
             for i in range(first, qd.i32(scratch[at(scratch, table + 1)])):
                 spare[spare._offset[0] + (place + (i - first))] = keys[keys._offset[0] + i]
     for bucket in range(buckets):
-        first, last = 0, n
-        if moved > 0:
-            first = qd.i32(scratch[at(scratch, _TABLE + buckets + 1 + bucket)])
-            if bucket + 1 < buckets:
-                last = qd.i32(scratch[at(scratch, _TABLE + buckets + 2 + bucket)])
-            for i in range(first, last):
-                keys[keys._offset[0] + i] = spare[spare._offset[0] + i]
-        elif buckets > 1:
-            first = qd.i32(scratch[at(scratch, _TABLE + bucket)])
-            last = qd.i32(scratch[at(scratch, _TABLE + bucket + 1)])
-        _sort_range(keys, spare, scratch, first, last, dtype)
+        first, last, low = 0, n, qd.select(buckets > 1, _load_pivot(scratch, bucket, dtype), 0)
+        if buckets > 1:
+            table = _TABLE + qd.select(moved > 0, buckets + 1, 0) + bucket
+            first, last = qd.i32(scratch[at(scratch, table)]), qd.i32(scratch[at(scratch, table + 1)])
+        for i in range(first, qd.select(moved > 0, last, first)):
+            keys[keys._offset[0] + i] = spare[spare._offset[0] + i]
+        _sort_range(keys, spare, first, last, low, dtype)

@@ -47,15 +47,19 @@ def test_sizes_around_thresholds(kind, dtype):
         np.testing.assert_array_equal(keys, expected, err_msg=str(n))
 
 
+def sort_by_bits(keys, word):
+    bits, sign = keys.view(word), word(1) << word(8 * keys.itemsize - 1)
+    order = np.sort(np.where(bits >= sign, ~bits, bits | sign))
+    return np.where(order >= sign, order ^ sign, ~order)
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype, word", [(np.float32, np.uint32), (np.float64, np.uint64)])
 def test_floats_are_in_the_order_of_their_bits(dtype, word, descending):
     rng = np.random.default_rng(3)
     special = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, np.finfo(dtype).smallest_subnormal], dtype)
     keys = np.where(rng.random(5000) < 0.5, rng.choice(special, 5000), rng.standard_normal(5000).astype(dtype))
-    bits, sign = keys.view(word), word(1) << word(8 * np.dtype(dtype).itemsize - 1)
-    order = np.sort(np.where(bits >= sign, ~bits, bits | sign))
-    expected = np.where(order >= sign, order ^ sign, ~order)
+    expected = sort_by_bits(keys, word)
     algorithms.sort(keys, descending=descending)
     np.testing.assert_array_equal(keys.view(word), expected[::-1] if descending else expected)
 
@@ -70,6 +74,21 @@ def test_keys_apart_in_memory_and_in_fields_with_offsets(n):
     field.from_numpy(keys[1::2].copy())
     algorithms.sort(field)
     np.testing.assert_array_equal(field.to_numpy(), np.sort(keys[1::2]))
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3, 40])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32])
+def test_few_kinds_of_keys_with_the_least_and_the_greatest_bits(dtype, kinds):
+    if dtype is np.float32:
+        chosen = np.array([0xFFFFFFFF, 0x7FFFFFFF, 0], np.uint32).view(dtype)  # NaN, negative and positive
+    else:
+        chosen = np.array([np.iinfo(dtype).max, np.iinfo(dtype).min, 7], dtype)
+    chosen = np.concatenate([chosen, np.arange(100, 137).astype(dtype)])[:kinds]
+    for n in (300, 5000, 70000, 150001):
+        keys = np.random.default_rng(n).choice(chosen, n)
+        expected = sort_by_bits(keys, np.uint32) if dtype is np.float32 else np.sort(keys).view(np.uint8)
+        algorithms.sort(keys)
+        np.testing.assert_array_equal(keys.view(expected.dtype), expected)
 
 
 def test_an_input_that_spoils_pivots():
