@@ -14,7 +14,7 @@ using artifact::LaunchExpr;
 using Kind = LaunchExpr::Step::Kind;
 
 /// Sizes of loops are short expressions; longer ones would take the host too long.
-constexpr size_t kMaxSteps = 64;
+constexpr size_t kMaxSteps = 128;
 
 static LaunchExpr makeLeaf(Kind kind, support::ScalarType type, int64_t value) {
   LaunchExpr number;
@@ -38,6 +38,12 @@ LaunchExpr limitDepth(LaunchExpr number) {
     deepest = std::max(deepest, depth);
   }
   return deepest <= LaunchExpr::kMaxDepth ? std::move(number) : LaunchExpr{};
+}
+
+std::optional<int64_t> findConstant(const LaunchExpr &number) {
+  bool isConstant =
+      number.isKnown() && llvm::none_of(number.steps, [](const LaunchExpr::Step &step) { return step.kind == Kind::Argument; });
+  return isConstant ? std::optional(number.evaluate(nullptr)) : std::nullopt;
 }
 
 LaunchExpr findExtent(Value tensor, int64_t axis) {
@@ -64,6 +70,16 @@ static std::optional<Kind> findStep(BinaryKind kind) {
   }
 }
 
+/// other + (value - other) * (1 or 0)
+static LaunchExpr findChoice(SelectOp select) {
+  auto condition = select.getCondition().getDefiningOp<BinaryOp>();
+  if (!condition || condition.getBinaryKind() != BinaryKind::lt) return {};
+  LaunchExpr distance = combine(Kind::Sub, findLaunchExpr(condition.getRhs()), findLaunchExpr(condition.getLhs()));
+  LaunchExpr isLess = combine(Kind::Min, combine(Kind::Max, std::move(distance), makeConstant(0)), makeConstant(1));
+  LaunchExpr value = findLaunchExpr(select.getTrueValue()), other = findLaunchExpr(select.getFalseValue());
+  return combine(Kind::Add, other, combine(Kind::Mul, combine(Kind::Sub, std::move(value), other), isLess));
+}
+
 LaunchExpr findLaunchExpr(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<IntegerType>(value.getType())) return {};
@@ -71,6 +87,7 @@ LaunchExpr findLaunchExpr(Value value) {
   if (auto argument = dyn_cast<ArgumentOp>(op)) return makeLeaf(Kind::Argument, getScalarType(argument.getType()), argument.getOffset());
   if (auto extent = dyn_cast<ExtentOp>(op)) return findExtent(extent.getTensor(), extent.getAxis());
   if (auto cast = dyn_cast<CastOp>(op)) return findLaunchExpr(cast.getOperand());
+  if (auto select = dyn_cast<SelectOp>(op)) return findChoice(select);
   auto binary = dyn_cast<BinaryOp>(op);
   std::optional<Kind> kind = binary ? findStep(binary.getBinaryKind()) : std::nullopt;
   return kind ? combine(*kind, findLaunchExpr(binary.getLhs()), findLaunchExpr(binary.getRhs())) : LaunchExpr{};

@@ -8,6 +8,8 @@ namespace qd::passes {
 
 /// The launch expression of a value; it has no steps if the host cannot compute the value.
 artifact::LaunchExpr findLaunchExpr(mlir::Value value);
+/// The number that a launch expression always gives; none if it depends on arguments or is unknown.
+std::optional<int64_t> findConstant(const artifact::LaunchExpr &number);
 /// The launch expression of a container's extent.
 artifact::LaunchExpr findExtent(mlir::Value tensor, int64_t axis);
 artifact::LaunchExpr makeConstant(int64_t value);

@@ -123,6 +123,7 @@ ForOp mergeLoops(ForOp outer, ForOp inner) {
   auto merged = ForOp::create(builder, outer.getLoc(), join(outer.getLower(), inner.getLower()), join(outer.getUpper(), inner.getUpper()),
                               ValueRange(), /*parallel=*/true, outer.getBlockDimAttr(), outer.getMaxThreadsAttr(), outer.getNameAttr());
   merged->setDiscardableAttrs(outer->getDiscardableAttrDictionary());
+  merged->removeAttr(kMostIterations);
   merged.getBody().takeBody(outer.getBody());
   Block &body = merged.getBody().front(), &innerBody = inner.getBody().front();
   for (BlockArgument index : innerBody.getArguments()) index.replaceAllUsesWith(body.addArgument(index.getType(), index.getLoc()));

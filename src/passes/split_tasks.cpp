@@ -9,6 +9,7 @@
 #include "ir/attributes.h"
 #include "ir/gates.h"
 #include "ir/memory.h"
+#include "passes/launch_exprs.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -27,6 +28,8 @@ namespace {
 
 // An expression of at most this many ops is recomputed in each task that uses it, and takes no slot.
 constexpr unsigned kCheapOps = 16;
+// So is one of at most this many that the host computes before a launch, too: it may be the size of a loop.
+constexpr unsigned kHostOps = 64;
 
 bool isParallelLoop(Operation &op) {
   auto loop = dyn_cast<ForOp>(op);
@@ -212,6 +215,11 @@ private:
     for (auto [use, task] : uses) use->set(getInTask(value, task));
   }
 
+  bool isRepeated(Value value) {
+    unsigned cost = costs.lookup(value);
+    return isAddress(value.getDefiningOp()) || cost <= kCheapOps || (cost <= kHostOps && findLaunchExpr(value).isKnown());
+  }
+
   /// The value that replaces `value`, which another task computes, in `task`.
   Value getInTask(Value value, TaskOp task) {
     Operation *definition = value.getDefiningOp();
@@ -223,7 +231,7 @@ private:
     Value result;
     if (isa<LocalOp>(definition)) {
       result = addToPreamble<ScratchOp>(task, definition->getLoc(), value.getType(), getSlot(value));
-    } else if (isAddress(definition) || costs.lookup(value) <= kCheapOps) {
+    } else if (isRepeated(value)) {
       IRMapping mapping;
       for (Value operand : definition->getOperands()) mapping.map(operand, getInTask(operand, task));
       Operation *copy = builder.clone(*definition, mapping);

@@ -34,6 +34,13 @@ qd.kernel @bounds [] attributes {argument_bytes = 64 : i32} {
   ^bb0(%i: si32):
     qd.yield
   }
+  %isLess = qd.binary lt %m, %n : si32, si32 -> i1
+  %choice = qd.select %isLess, %difference, %zero : i1, si32
+  // CHECK: test.bounds = "0 to (0 + (((arg0 - arg4) - 0) * (((arg0 - arg4) max 0) min 1)))"
+  qd.for (%zero) to (%choice) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    qd.yield
+  }
   // Other operators, floats and loaded values are unknown to the host.
   %rest = qd.binary mod %n, %two : si32, si32 -> si32
   %whole = qd.cast %real : f32 -> si32

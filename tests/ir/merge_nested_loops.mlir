@@ -25,6 +25,29 @@ qd.kernel @merged [] attributes {argument_bytes = 40 : i32} {
 
 // -----
 
+// The merged loop may have more iterations than the outer one can have.
+// CHECK-LABEL: qd.kernel @bounded
+// CHECK: qd.for parallel
+// CHECK-NOT: qd.most_iterations
+qd.kernel @bounded [] attributes {argument_bytes = 28 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 24 : si32
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1.0 : f32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) attributes {qd.most_iterations = 1048576 : i64} {
+  ^body(%i: si32):
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^body(%j: si32):
+      %to = qd.element %x[%i, %j] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %one, %to : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
 // Not merged: threads along the outer loop reach neighbors, the loop has a number of threads, much stands before the inner loop (which is
 // along a row).
 // CHECK-LABEL: qd.kernel @apart

@@ -53,6 +53,45 @@ qd.kernel @values_that_cross [] attributes {argument_bytes = 12 : i32} {
 
 // -----
 
+// So is a longer expression that the host can compute, too: it then knows the size of the loop.
+// CHECK-LABEL: qd.kernel @sizes
+// CHECK-NOT: scratch
+// CHECK: qd.for parallel
+// CHECK-NOT: scratch
+qd.kernel @sizes [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [512], [4], 4>
+  %v0 = qd.argument 8 : si32
+  %m = qd.argument 12 : si32
+  %v1 = qd.binary mul %v0, %m : si32, si32 -> si32
+  %v2 = qd.binary mul %v1, %m : si32, si32 -> si32
+  %v3 = qd.binary mul %v2, %m : si32, si32 -> si32
+  %v4 = qd.binary mul %v3, %m : si32, si32 -> si32
+  %v5 = qd.binary mul %v4, %m : si32, si32 -> si32
+  %v6 = qd.binary mul %v5, %m : si32, si32 -> si32
+  %v7 = qd.binary mul %v6, %m : si32, si32 -> si32
+  %v8 = qd.binary mul %v7, %m : si32, si32 -> si32
+  %v9 = qd.binary mul %v8, %m : si32, si32 -> si32
+  %v10 = qd.binary mul %v9, %m : si32, si32 -> si32
+  %v11 = qd.binary mul %v10, %m : si32, si32 -> si32
+  %v12 = qd.binary mul %v11, %m : si32, si32 -> si32
+  %v13 = qd.binary mul %v12, %m : si32, si32 -> si32
+  %v14 = qd.binary mul %v13, %m : si32, si32 -> si32
+  %v15 = qd.binary mul %v14, %m : si32, si32 -> si32
+  %v16 = qd.binary mul %v15, %m : si32, si32 -> si32
+  %v17 = qd.binary mul %v16, %m : si32, si32 -> si32
+  %v18 = qd.binary mul %v17, %m : si32, si32 -> si32
+  %v19 = qd.binary mul %v18, %m : si32, si32 -> si32
+  %v20 = qd.binary mul %v19, %m : si32, si32 -> si32
+  qd.for parallel (%v0) to (%v20) : (si32) to (si32) {
+  ^body(%i: si32):
+    %to = qd.element %x[%i] : !qd.tensor<si32, [512], [4], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %to : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
 // A local that several tasks use is in the scratch block; a loop that only reads it loads it once.
 // CHECK-LABEL: qd.kernel @locals_that_cross
 // CHECK-SAME: scratch_bytes = 20

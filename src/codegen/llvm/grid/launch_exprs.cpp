@@ -11,7 +11,7 @@ namespace qd::codegen {
 
 using artifact::LaunchExpr;
 using Kind = LaunchExpr::Step::Kind;
-using passes::combine, passes::findExtent, passes::findLaunchExpr, passes::limitDepth, passes::makeConstant;
+using passes::combine, passes::findConstant, passes::findExtent, passes::findLaunchExpr, passes::limitDepth, passes::makeConstant;
 
 static LaunchExpr countRounds(ir::ForOp loop, unsigned axis) {
   LaunchExpr length = combine(Kind::Sub, findLaunchExpr(loop.getUpper()[axis]), findLaunchExpr(loop.getLower()[axis]));
@@ -21,12 +21,6 @@ static LaunchExpr countRounds(ir::ForOp loop, unsigned axis) {
     length = combine(Kind::Sub, makeConstant(0), rounds);
   }
   return combine(Kind::Max, makeConstant(0), length);
-}
-
-static std::optional<int64_t> findConstant(const LaunchExpr &number) {
-  bool isConstant =
-      number.isKnown() && llvm::none_of(number.steps, [](const LaunchExpr::Step &step) { return step.kind == Kind::Argument; });
-  return isConstant ? std::optional(number.evaluate(nullptr)) : std::nullopt;
 }
 
 std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) { return findConstant(limitDepth(countRounds(loop, axis))); }
