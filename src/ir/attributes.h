@@ -54,6 +54,9 @@ inline constexpr llvm::StringLiteral kReadsEntryValues = "qd.reads_entry_values"
 /// On a qd.kernel fused with its gradient: argument offsets of the gradients that it overwrites without reading them.
 inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 
+/// On a parallel qd.for: each iteration adds a part of a sum to an element, so that private copies of the container would not pay.
+inline constexpr llvm::StringLiteral kAddsParts = "qd.adds_parts";
+
 /// On a qd.for inside a parallel one: its iterations may run in lanes, which reach neighbors. On the parallel one: such loops do its work.
 inline constexpr llvm::StringLiteral kRows = "qd.rows";
 

@@ -3,8 +3,9 @@
 // In:   `for i: for j: x[j] += f(i, j)`, the loop over i parallel. The gradients of matrix products and of pairs of particles are such.
 // Out:  `for j: for i: sum += f(i, j)`, the loop over j parallel, and then `x[j] += sum`: no two of its iterations update one element. What
 //       the updates do not need stays in the loop behind it. The kernel lists the arrays that are assumed unaliased.
-// Here: for processors, before nested loops are merged and get lanes. Kept are updates of few elements (each thread has copies of them,
-//       privatize_reductions.cpp) and those at places that are read from memory.
+// Here: before nested loops are merged and get lanes. Kept are updates of few elements (each thread has copies of them,
+//       privatize_reductions.cpp) and those at places that are read from memory. On grids, which need more threads, several iterations
+//       share the terms of a sum, and kept is what would need a second launch for little.
 #include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
@@ -12,6 +13,7 @@
 #include "passes/autodiff/remove_dead.h"
 #include "passes/code.h"
 #include "passes/demote_atomics.h"
+#include "passes/launch_exprs.h"
 #include "passes/loop_parts.h"
 #include "passes/merge_nested_loops.h"
 #include "passes/unaliased_arrays.h"
@@ -37,6 +39,12 @@ constexpr int64_t kFewestSums = 256;
 constexpr int64_t kManySums = 4096;
 /// Each loop repeats what its updates need.
 constexpr size_t kMaxLoops = 4;
+
+/// Grids: so many threads keep a large device busy; with less than the fewest, the launch of another loop would cost more than it saves.
+constexpr int64_t kManyThreads = 1 << 17, kFewestThreads = 1 << 14;
+/// Grids: a sum is split into at most so many parts, of at least so many terms. A sum along a row gets the threads of a subgroup
+/// (distribute_rows.cpp) instead, which count as so many parts.
+constexpr int64_t kMostParts = 64, kFewestTerms = 16, kPartsOfRow = 4;
 
 using Indices = llvm::SmallDenseSet<Value, 4>;
 
@@ -116,10 +124,48 @@ private:
   Value hasTerms; ///< whether there is an iteration; null: there is
 };
 
+/// What the iterations of a grid that share a sum take of it.
+struct Parts {
+  Value count;  ///< of each sum; null: one
+  Value length; ///< iterations of the outermost axis that is summed up
+};
+
+/// Lengths of a nest's axes, and arithmetic with them that the host can do, too.
+class Lengths : public Code {
+public:
+  Lengths(OpBuilder &builder, ForOp nest) : Code(builder, nest.getLoc()), wide(builder.getIntegerType(64, /*isSigned=*/true)), nest(nest) {}
+
+  /// The number of iterations along some axes.
+  Value multiply(ArrayRef<unsigned> axes) {
+    Value product;
+    for (unsigned axis : axes) {
+      Value lower = nest.getLower()[axis], length = cast(nest.getUpper()[axis], wide);
+      if (findInteger(lower) != 0) length = sub(length, cast(lower, wide));
+      if (findInteger(lower) != 0 || !nest.getUpper()[axis].getDefiningOp<ExtentOp>()) length = max(length, 0);
+      product = product ? binary(BinaryKind::mul, product, length) : length;
+    }
+    return product;
+  }
+  Value divide(Value x, int64_t by) { return binary(BinaryKind::raw_div, x, integer(wide, by)); }
+  Value min(Value x, int64_t most) { return binary(BinaryKind::min, x, integer(wide, most)); }
+  Value max(Value x, int64_t least) { return binary(BinaryKind::max, x, integer(wide, least)); }
+
+  /// The value as a constant, if it is one.
+  Value fold(Value value) {
+    std::optional<int64_t> constant = findConstant(findLaunchExpr(value));
+    return constant ? integer(wide, *constant) : value;
+  }
+
+  Type wide;
+
+private:
+  ForOp nest;
+};
+
 class UpdateGatherer {
 public:
-  UpdateGatherer(ModuleOp module, bool reassociated)
-      : module(module), reassociated(reassociated), functions(module), iterations(module), unaliased(module) {}
+  UpdateGatherer(ModuleOp module, bool reassociated, bool onGrid)
+      : module(module), reassociated(reassociated), onGrid(onGrid), functions(module), iterations(module), unaliased(module) {}
 
   void run(KernelOp kernel) {
     visitBlock(kernel.getBody().front());
@@ -135,6 +181,7 @@ private:
     for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
       if (isPlain(loop)) gather(loop);
+    if (onGrid) return; // of the threads that are left, each would do more
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
       if (isPlain(loop)) serializeTrailing(loop);
     if (!reassociated) return;
@@ -144,8 +191,10 @@ private:
     }
   }
 
-  /// Whether iterations of a loop may be other ones: nothing in it knows their numbers, as random numbers and threads of blocks do.
+  /// Whether iterations of a loop may be other ones: nothing in it knows their numbers, as random numbers and threads of blocks do, and
+  /// nobody chose its grid.
   static bool isPlain(ForOp loop) {
+    if (loop->hasAttr(kGridSize) || loop->hasAttr(kPersistent) || loop->hasAttr(kResidentBlocks)) return false;
     return loop.getParallel() && loop.getStep().empty() && !loop.getBlockDimAttr() && !loop.getMaxThreadsAttr() && canRepeat(loop);
   }
 
@@ -177,10 +226,19 @@ private:
     LoopAccesses accesses(loop, functions);
     for (auto &[root, updates] : accesses.atomics) {
       if (!accesses.isOnlyUpdated(root)) continue;
-      for (AtomicOp update : updates) {
+      auto find = [&](AtomicOp update) {
         ElementOp element = findElement(update.getRef());
-        Indices indices = element && canSum(update) ? findIndices(element, loop) : Indices();
-        if (indices.empty() || (!isShared(indices, loop) && !(reassociated && returnsTo(indices, update, loop)))) continue;
+        return element && canSum(update) ? findIndices(element, loop) : Indices();
+      };
+      // On grids, updates that would be atomic beside others are as many sums as these.
+      bool areAtomic = onGrid && llvm::any_of(updates, [&](AtomicOp update) {
+                         Indices indices = find(update);
+                         return !indices.empty() && isShared(indices, loop);
+                       });
+      for (AtomicOp update : updates) {
+        Indices indices = find(update);
+        bool isSum = isShared(indices, loop) || (areAtomic && update->getParentOfType<ForOp>() != loop);
+        if (indices.empty() || (!isSum && !(reassociated && returnsTo(indices, update, loop)))) continue;
         auto known = llvm::find_if(groups, [&](const Group &group) { return group.indices == indices; });
         if (known == groups.end()) known = groups.insert(groups.end(), {indices, {}});
         known->updates.push_back(update);
@@ -240,11 +298,12 @@ private:
     for (unsigned axis = 0; axis < nest.getRank(); ++axis)
       if (!llvm::is_contained(own, axis)) summed.push_back(axis);
     bool areApart = llvm::all_of(elements, [&](auto &pair) { return listAxes(nest, cast<ElementOp>(pair.first)).size() == own.size(); });
-    if (own.empty() || summed.empty() || !areApart || readsFarApart(nest, summed)) return false;
-    std::optional<Value> isWorthwhile = compareLengths(nest, own, summed);
+    if (own.empty() || summed.empty() || !areApart || readsFarApart(nest, onGrid ? own.back() : summed.back())) return false;
+    Parts parts;
+    std::optional<Value> isWorthwhile = onGrid ? compareThreads(nest, own, summed, parts) : compareLengths(nest, own, summed);
     if (!isWorthwhile) return false;
     if (*isWorthwhile) limit(cast<ForOp>(OpBuilder(nest).clone(*nest)), *isWorthwhile, /*unless=*/true);
-    ForOp sums = interchange(nest, own, summed, elements);
+    ForOp sums = interchange(nest, own, summed, elements, parts);
     if (*isWorthwhile) limit(sums, *isWorthwhile, /*unless=*/false);
     return true;
   }
@@ -258,17 +317,18 @@ private:
     return axes.size() == findIndices(place, nest).size() ? axes : SmallVector<unsigned>();
   }
 
-  /// Whether the sums would read memory once and not in its order. Such a loop is bound by memory: its own order is better.
-  static bool readsFarApart(ForOp nest, ArrayRef<unsigned> summed) {
+  /// Whether the sums would read memory once and not in its order, along the axis of neighboring lanes or threads. Such a loop is bound by
+  /// memory: its own order is better.
+  static bool readsFarApart(ForOp nest, unsigned axis) {
     return containsOp(nest, [&](Operation *op) {
       auto element = dyn_cast<ElementOp>(op);
       if (!element || findIndices(element, nest).size() < nest.getRank()) return false;
-      Value last = nest.getBody().getArgument(summed.back());
-      return !isShifted(skipWidening(element.getIndices().back()), last);
+      return !isShifted(skipWidening(element.getIndices().back()), nest.getBody().getArgument(axis));
     });
   }
 
-  /// Null if there are enough sums for all threads; else the condition that there are, if it is not known yet; nothing if there are not.
+  /// Null if there are enough sums for all threads; else 1 if there are and 0 if not, where that is not known yet; nothing if there are
+  /// not.
   static std::optional<Value> compareLengths(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed) {
     std::optional<double> sums = countIterations(nest, own), terms = countIterations(nest, summed);
     if (sums && *sums < double(kFewestSums)) return std::nullopt;
@@ -277,19 +337,41 @@ private:
       return areMany ? std::optional(Value()) : std::nullopt;
     }
     OpBuilder builder(nest);
-    Code code(builder, nest.getLoc());
-    Type wide = builder.getIntegerType(64, /*isSigned=*/true);
-    auto multiply = [&](ArrayRef<unsigned> axes) {
-      Value product = code.integer(wide, 1);
-      for (unsigned axis : axes) {
-        Value length = code.sub(code.cast(nest.getUpper()[axis], wide), code.cast(nest.getLower()[axis], wide));
-        product = code.binary(BinaryKind::mul, product, code.binary(BinaryKind::max, length, code.integer(wide, 0)));
-      }
-      return product;
-    };
-    Value quarter = code.binary(BinaryKind::raw_div, multiply(summed), code.integer(wide, 4));
-    Value least = code.binary(BinaryKind::min, quarter, code.integer(wide, kManySums));
-    return code.binary(BinaryKind::ge, multiply(own), code.binary(BinaryKind::max, least, code.integer(wide, kFewestSums)));
+    Lengths lengths(builder, nest);
+    Value quarter = lengths.divide(lengths.multiply(summed), 4);
+    Value least = lengths.min(quarter, kManySums);
+    Value sum = lengths.multiply(own);
+    return lengths.min(lengths.binary(BinaryKind::raw_div, sum, lengths.max(least, kFewestSums)), 1);
+  }
+
+  /// The same for grids. Sets the number of parts that a sum is split into, unless it is one.
+  static std::optional<Value> compareThreads(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed, Parts &parts) {
+    OpBuilder builder(nest);
+    Lengths lengths(builder, nest);
+    Value sums = lengths.multiply(own), most = lengths.divide(lengths.multiply(summed), kFewestTerms);
+    if (summed.size() > 1) most = lengths.binary(BinaryKind::min, most, lengths.multiply(summed.front()));
+    bool isOfRows = readsRows(nest, own, summed);
+    most = lengths.min(most, isOfRows ? kPartsOfRow : kMostParts);
+    Value isWorthwhile = lengths.fold(lengths.min(lengths.divide(lengths.binary(BinaryKind::mul, sums, most), kFewestThreads), 1));
+    if (findInteger(isWorthwhile) == 0 || !findLaunchExpr(isWorthwhile).isKnown())
+      return std::nullopt; // or each launch would run both loops
+    if (!isOfRows) {
+      Value wanted = lengths.binary(BinaryKind::raw_div, lengths.integer(lengths.wide, kManyThreads), lengths.max(sums, 1));
+      Value count = lengths.fold(lengths.max(lengths.binary(BinaryKind::min, wanted, most), 1));
+      Value rounded = lengths.add(lengths.multiply(summed.front()), lengths.sub(count, lengths.integer(lengths.wide, 1)));
+      if (findInteger(count) != 1) parts = {count, lengths.fold(lengths.binary(BinaryKind::raw_div, rounded, count))};
+    }
+    return findInteger(isWorthwhile) ? Value() : isWorthwhile;
+  }
+
+  /// Whether the terms of a sum are along a row, and neighboring sums have other rows.
+  static bool readsRows(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed) {
+    Value term = nest.getBody().getArgument(summed.back()), neighbor = nest.getBody().getArgument(own.back());
+    return containsOp(nest, [&](Operation *op) {
+      auto element = dyn_cast<ElementOp>(op);
+      return element && !element.getIndices().empty() && isShifted(skipWidening(element.getIndices().back()), term) &&
+             llvm::any_of(element.getIndices(), [&](Value index) { return isShifted(skipWidening(index), neighbor); });
+    });
   }
 
   static std::optional<double> countIterations(ForOp nest, ArrayRef<unsigned> axes) {
@@ -302,27 +384,34 @@ private:
     return count;
   }
 
-  /// Gives a loop no iterations unless the condition holds, or if it does.
+  /// Gives a loop no iterations unless the condition is 1, or if it is. The host can compute their number.
   static void limit(ForOp loop, Value condition, bool unless) {
     OpBuilder builder(loop);
-    Value lower = loop.getLower()[0], upper = loop.getUpper()[0];
-    Value end = Code(builder, loop.getLoc()).select(condition, unless ? lower : upper, unless ? upper : lower);
-    loop.getUpperMutable()[0].set(end);
+    Code code(builder, loop.getLoc());
+    Value lower = loop.getLower()[0], upper = loop.getUpper()[0], factor = code.cast(condition, upper.getType());
+    if (unless) factor = code.sub(code.integer(upper.getType(), 1), factor);
+    loop.getUpperMutable()[0].set(code.add(lower, code.binary(BinaryKind::mul, code.sub(upper, lower), factor)));
   }
 
-  /// A parallel loop over the axes that are the element's own, around serial loops over the others, which sum up what the element gets.
-  static ForOp interchange(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed, const Elements &elements) {
+  /// A parallel loop over the axes that are the element's own, around serial loops over the others, which sum up what the element gets. If
+  /// a sum has parts, their axis is the first one, so that neighboring threads update neighbors.
+  static ForOp interchange(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed, const Elements &elements, const Parts &parts) {
     OpBuilder builder(nest);
     Code code(builder, nest.getLoc());
     IRMapping map;
-    ForOp outer = addParallelLoop(code, nest, own, map);
+    ForOp outer = addParallelLoop(code, nest, own, map, parts.count);
     SmallVector<Sum> sums;
     for (auto &[element, updates] : elements) sums.push_back(Sum(code, element, updates, nest, summed));
     addSerialLoops(code, nest, summed, map);
+    if (parts.count) {
+      auto first = cast<ForOp>(std::prev(outer.getBody().front().end(), 2));
+      takePart(first, outer.getBody().getArgument(0), parts.length);
+    }
     Block &body = outer.getBody().front();
     builder.setInsertionPoint(body.getTerminator());
     IRMapping ofOuter;
-    for (auto [axis, index] : llvm::zip(own, body.getArguments())) ofOuter.map(nest.getBody().getArgument(axis), index);
+    for (auto [axis, index] : llvm::zip(own, body.getArguments().take_back(own.size())))
+      ofOuter.map(nest.getBody().getArgument(axis), index);
     for (auto [sum, pair] : llvm::zip(sums, elements)) {
       auto copy = [&](Operation *op) { return map.lookup(op); };
       auto updates = llvm::map_to_vector(pair.second, [&](AtomicOp update) { return cast<AtomicOp>(copy(update)); });
@@ -335,14 +424,33 @@ private:
     return outer;
   }
 
-  /// A parallel loop over some axes of a nest, with the builder in it.
-  static ForOp addParallelLoop(Code code, ForOp nest, ArrayRef<unsigned> axes, IRMapping &map) {
-    auto pick = [&](OperandRange bounds) { return llvm::map_to_vector(axes, [&](unsigned axis) { return bounds[axis]; }); };
-    auto loop = ForOp::create(code.builder, code.loc, pick(nest.getLower()), pick(nest.getUpper()), ValueRange(), /*parallel=*/true,
-                              IntegerAttr(), IntegerAttr(), nest.getNameAttr());
+  /// A parallel loop over the parts of sums, if these have parts, and some axes of a nest, with the builder in it.
+  static ForOp addParallelLoop(Code code, ForOp nest, ArrayRef<unsigned> axes, IRMapping &map, Value parts = {}) {
+    SmallVector<Value> lower, upper;
+    if (parts) lower.push_back(code.integer(0)), upper.push_back(code.cast(parts, code.type()));
+    for (unsigned axis : axes) lower.push_back(nest.getLower()[axis]), upper.push_back(nest.getUpper()[axis]);
+    auto loop = ForOp::create(code.builder, code.loc, lower, upper, ValueRange(), /*parallel=*/true, IntegerAttr(), IntegerAttr(),
+                              nest.getNameAttr());
     loop->setDiscardableAttrs(nest->getDiscardableAttrDictionary());
+    loop->removeAttr(kMostIterations);
+    if (parts) {
+      loop.getBody().emplaceBlock().addArgument(code.type(), code.loc);
+      loop->setAttr(kAddsParts, code.builder.getUnitAttr());
+    }
     enter(code, loop, nest, axes, map);
     return loop;
+  }
+
+  /// Lets a serial loop have the iterations of one part only, of all those before it in the parallel loop.
+  static void takePart(ForOp loop, Value part, Value length) {
+    OpBuilder builder(loop);
+    Code code(builder, loop.getLoc());
+    Type wide = length.getType();
+    Value lower = loop.getLower()[0], upper = loop.getUpper()[0];
+    Value first = code.add(code.cast(lower, wide), code.binary(BinaryKind::mul, code.cast(part, wide), length));
+    Value end = code.binary(BinaryKind::min, code.add(first, length), code.cast(upper, wide));
+    loop.getLowerMutable()[0].set(code.cast(code.binary(BinaryKind::min, first, end), lower.getType()));
+    loop.getUpperMutable()[0].set(code.cast(end, upper.getType()));
   }
 
   /// Serial loops over other axes, each in the one before, around the body of the nest.
@@ -356,7 +464,7 @@ private:
   }
 
   static void enter(Code code, ForOp loop, ForOp nest, ArrayRef<unsigned> axes, IRMapping &map) {
-    Block &block = loop.getBody().emplaceBlock();
+    Block &block = loop.getBody().empty() ? loop.getBody().emplaceBlock() : loop.getBody().front();
     for (unsigned axis : axes) {
       Value index = nest.getBody().getArgument(axis);
       map.map(index, block.addArgument(index.getType(), code.loc));
@@ -435,6 +543,7 @@ private:
 
   ModuleOp module;
   bool reassociated; ///< sums of floats may be taken in another order
+  bool onGrid;
   bool isChanged = false;
   FunctionAccesses functions;
   IndependentIterations iterations;
@@ -445,7 +554,7 @@ struct GatherUpdatesPass : impl::GatherUpdatesBase<GatherUpdatesPass> {
   using GatherUpdatesBase::GatherUpdatesBase;
 
   void runOnOperation() override {
-    for (KernelOp kernel : getOperation().getOps<KernelOp>()) UpdateGatherer(getOperation(), reassociated).run(kernel);
+    for (KernelOp kernel : getOperation().getOps<KernelOp>()) UpdateGatherer(getOperation(), reassociated, onGrid).run(kernel);
   }
 };
 

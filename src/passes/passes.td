@@ -58,11 +58,13 @@ def MergeNestedLoops : QdPass<"qd-merge-nested-loops"> {
 }
 
 def GatherUpdates : QdPass<"qd-gather-updates"> {
-  let summary = "for parallel i { for j { x[j] += a } } => for parallel j { for i { sum += a }; x[j] += sum }, for processors.";
+  let summary = "for parallel i { for j { x[j] += a } } => for parallel j { for i { sum += a }; x[j] += sum }.";
   let description = [{
-    Iterations of the parallel loop add to elements of their own then. What the updates do not need stays in the loop as it was.
+    Iterations of the parallel loop add to elements of their own then; on grids, to elements that few others share. What the updates do not
+    need stays in the loop as it was.
   }];
-  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">];
+  let options = [Option<"reassociated", "reassociated", "bool", "true", "Sums of floats may be taken in another order">,
+                 Option<"onGrid", "on-grid", "bool", "false", "Sums are split so that there are threads for a whole device">];
 }
 
 def SplitUpdates : QdPass<"qd-split-updates"> {

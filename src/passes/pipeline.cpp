@@ -52,7 +52,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
     pipeline.addPass(createAssumeUnaliased());
   } else if (options.specialize) {
     // The loops that it makes get lanes like those of the user.
-    pipeline.addPass(createGatherUpdates({options.reassociate}));
+    pipeline.addPass(createGatherUpdates({options.reassociate, /*onGrid=*/false}));
     pipeline.addPass(createWidenSerialLoops({options.reassociate}));
     pipeline.addPass(createSplitUpdates());
   }

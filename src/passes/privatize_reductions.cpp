@@ -5,6 +5,7 @@
 //       combine(container[i], value) => combine(private copy of container [i], value).
 //       Only if the loop accesses that memory in no other way and the old values are not used.
 // Here: last: it does not change what the loop computes, only where it stores it.
+#include "ir/attributes.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
 
@@ -44,7 +45,7 @@ public:
       for (auto &[offset, updates] : containers)
         if (llvm::all_of(updates, [&](AtomicOp atomic) { return isInvariant(atomic.getRef(), 0); }))
           useAccumulators(updates);
-        else if (root.kind == Root::Kind::Tensor)
+        else if (root.kind == Root::Kind::Tensor && !loop->hasAttr(kAddsParts))
           usePrivateCopy(updates);
     }
   }

@@ -1,4 +1,4 @@
-"""Updates of elements that several iterations of a parallel loop share. On processors they become sums (passes/gather_updates.cpp)."""
+"""Updates of elements that several iterations of a parallel loop share. They become sums (passes/gather_updates.cpp)."""
 
 import random
 
@@ -176,7 +176,8 @@ def k():
         np.testing.assert_array_equal(module[name].to_numpy(), array, err_msg=nest)
 
 
-def test_an_update_that_does_not_run_touches_no_memory(on_every_backend):
+@pytest.mark.parametrize("count", [40, 1000])
+def test_an_update_that_does_not_run_touches_no_memory(count, on_every_backend):
     """The element behind the end is never updated, so it must not be touched either."""
     module = define(f"""\
 @qd.kernel
@@ -186,7 +187,7 @@ def k(x: {ANY}, y: {ANY}, end: qd.i32, m: qd.i32):
             if j < end:
                 x[j] += y[i]
 """)
-    memory, y = np.full(1000, 7, np.int32), integers(40)
+    memory, y = np.full(1000, 7, np.int32), integers(count)
     module["k"](memory[:300], y, 300, 1000)
     np.testing.assert_array_equal(memory, np.where(np.arange(1000) < 300, 7 + y.sum(), 7))
 
@@ -199,6 +200,51 @@ def test_arrays_on_one_memory(on_every_backend):
     expected = x + y.sum()
     kernel(x, y, x, w)
     np.testing.assert_array_equal(x, expected)
+
+
+# Sums that grids split: their terms, by what an iteration adds to x[j]. `y` is as long as there are i, `z` as there are j.
+MANY_TERMS = {
+    "x[j] += y[i] * z[j] - w[i, j]": lambda y, z, w: y * z - w,
+    "if y[i] > z[j]:\n    x[j] += y[i]": lambda y, z, w: (y > z) * y,
+    "for k in range(z[j]):\n    x[j] += y[i] * k + w[i, j]": lambda y, z, w: y * z * (z - 1) // 2 + z * w,
+}
+
+
+@pytest.mark.parametrize("kind", ["arrays", "fields"])
+@pytest.mark.parametrize("shape", [(1000, 700), (260, 5000), (70000, 3), (7, 70000)])
+@pytest.mark.parametrize("update", MANY_TERMS)
+def test_many_updates(update, shape, kind, on_every_backend):
+    extents = dict(zip("xyzw", (shape[1:], shape[:1], shape[1:], shape), strict=True))
+    nest = f"for i in range(n):\n    for j in range(m):\n{indent(indent(update))}"
+    arrays = make_arrays(*shape)
+    x, y, z, w = arrays
+    expected = x + MANY_TERMS[update](y[:, None], z, w).sum(0)
+    if kind == "arrays":
+        parameters = ", ".join(f"{name}: {ANY}" for name in extents)
+        define(f"@qd.kernel\ndef k({parameters}):\n{indent(HEAD + nest)}")["k"](*arrays)
+    else:
+        fields = "".join(f"{name} = qd.field(qd.i32, {extent})\n" for name, extent in extents.items())
+        module = define(f"{fields}\n@qd.kernel\ndef k():\n{indent(f'n, m = {shape}' + chr(10) + nest)}")
+        for name, array in zip(extents, arrays, strict=True):
+            module[name].from_numpy(array)
+        module["k"]()
+        x = module["x"].to_numpy()
+    np.testing.assert_array_equal(x, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("extent", [130, 40])
+def test_sums_along_rows(extent, on_every_backend):
+    """Neighboring sums have other rows: on grids, a subgroup of threads takes each."""
+    module = define(f"""\
+@qd.kernel
+def k(x: {ANY}, y: {ANY}, z: {ANY}):
+    for i, j in y:
+        for k in range(z.shape[0]):
+            x[i, k] += y[i, j] * z[k, j]
+""")
+    x, y, z = np.ones((70, 64), np.int32), integers(70, extent), integers(64, extent)
+    module["k"](x, y, z)
+    np.testing.assert_array_equal(x, 1 + y @ z.T)
 
 
 @pytest.mark.parametrize("dtype", [qd.f64, qd.f32, qd.f16, qd.i64, qd.u8, qd.u32])
