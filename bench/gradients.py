@@ -1,11 +1,12 @@
 """Measures the cost of gradients: (forward + gradient) / forward of several kinds of loops, launches, and compilation.
 
-    python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
+    python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu] [--shared]
 
 Each line has the figure and its limit. A stencil adds to the gradients of neighbors; a matrix product and a potential of pairs add to
 gradients that many iterations share. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient alternate, and the best
 times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
-relative to its kernel, without the disk cache, for the pointwise kernel and the loop.
+relative to its kernel, without the disk cache, for the pointwise kernel and the loop. `--shared` measures the times of kernels and
+gradients that add to elements which many iterations share, in microseconds, and nothing else.
 """
 
 from __future__ import annotations
@@ -171,6 +172,93 @@ def measure_launches(rounds: int) -> None:
         show(name, f"{1e6 * min(measure(function, 500) for _ in range(rounds)):.2f}", f"<= {most}")
 
 
+def make_shared(n: int) -> dict[str, tuple[Callable[..., None], tuple[Any, ...]]]:
+    """Returns kernels that add to shared elements, or whose gradients do, and their arguments."""
+    a, b, c, bias = (qd.field(qd.f32, shape, needs_grad=True) for shape in [(n, n)] * 3 + [n])
+    points, charges, sums = (
+        qd.Vector.field(3, qd.f32, n, needs_grad=True),
+        qd.field(qd.f32, n, needs_grad=True),
+        qd.field(qd.f32, n, needs_grad=True),
+    )
+    energy = qd.field(qd.f32, (), needs_grad=True)
+    for container in (a, b, bias, points, charges):
+        container.fill(0.5)
+
+    @qd.kernel
+    def product():
+        for i, j, k in qd.ndrange(n, n, n):
+            c[i, j] += a[i, k] * b[k, j]
+
+    @qd.kernel
+    def product_inside():
+        for i, j in c:
+            s = 0.0
+            for k in range(n):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s
+
+    @qd.kernel
+    def product_of_arrays(x: qd.types.ndarray(), y: qd.types.ndarray(), z: qd.types.ndarray()):
+        for i, j in z:
+            for k in range(x.shape[1]):
+                z[i, j] += x[i, k] * y[k, j]
+
+    @qd.kernel
+    def sums_of_pairs():
+        for i, j in qd.ndrange(n, n):
+            sums[i] += charges[j] * qd.exp(-(points[i] - points[j]).norm_sqr())
+
+    @qd.kernel
+    def potential():
+        for i, j in qd.ndrange(n, n):
+            if i != j:
+                energy[None] += 1.0 / qd.sqrt((points[i] - points[j]).norm_sqr() + 1e-3)
+
+    @qd.kernel
+    def potential_inside():
+        for i in range(n):
+            s = 0.0
+            for j in range(n):
+                s += charges[j] / qd.sqrt((points[i] - points[j]).norm_sqr() + 1e-3)
+            sums[i] = s
+
+    @qd.kernel
+    def layer():
+        for i, j in c:
+            s = bias[j]
+            for k in range(n):
+                s += a[i, k] * b[k, j]
+            c[i, j] = qd.tanh(s)
+
+    @qd.kernel
+    def columns():
+        for i, j in a:
+            bias[j] += a[i, j]
+
+    arrays = tuple(qd.ndarray(qd.f32, (n, n), needs_grad=True) for _ in range(3))
+    own = {"product of matrices": product, "product, inner loop": product_inside, "layer with tanh, inner loop": layer}
+    pairs = {"sums over pairs": sums_of_pairs, "potential of pairs": potential, "potential, inner loop": potential_inside}
+    kernels = {**(own if n <= 1024 else {}), **pairs, "sums of columns": columns}
+    return {name: (kernel, ()) for name, kernel in kernels.items()} | (
+        {"product of arrays": (product_of_arrays, arrays)} if n <= 1024 else {}
+    )
+
+
+def measure_shared(rounds: int) -> None:
+    """Prints the microseconds of kernels with shared updates, and of their gradients."""
+    for n in (16, 256, 1024, 4096):
+        for name, (kernel, arguments) in make_shared(n).items():
+            for suffix, run in (("", kernel), (", gradient", kernel.grad)):
+
+                def call(run: Any = run, arguments: Any = arguments) -> None:
+                    run(*arguments)
+
+                call()  # compiles
+                calls = max(1, min(100, int(0.02 / measure(call))))
+                best = min(measure(call, calls) for _ in range(rounds))
+                show(f"{name} {n}{suffix}", f"{1e6 * best:.1f}", "")
+
+
 def read_free_memory() -> int:
     """Returns the free memory of the first CUDA device in bytes."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -201,8 +289,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--arch", default="cpu")
+    parser.add_argument("--shared", action="store_true")
     given = parser.parse_args()
     qd.init(arch=getattr(qd, given.arch), offline_cache=False, log_level="error")
+    if given.shared:
+        return measure_shared(given.rounds)
     measure_launches(given.rounds)
     compare_loops(int(2**20 * given.scale), given.rounds)
     if given.arch == "cuda":
