@@ -231,8 +231,9 @@ EXPORT int cuLinkAddData_v2(struct Linking *linking, int kind, char *text, size_
   const char *mark = strstr(text, "// library ");
   if (text[bytes - 1] || (mark && sscanf(mark, "// library %500s", path) != 1)) return INVALID_VALUE;
   if (getenv("FAKE_TEXTS")) {
+    static int texts;
     char kept[600];
-    snprintf(kept, sizeof kept, "%s/%p.ptx", getenv("FAKE_TEXTS"), (void *)linking);
+    snprintf(kept, sizeof kept, "%s/%d.ptx", getenv("FAKE_TEXTS"), __atomic_add_fetch(&texts, 1, __ATOMIC_SEQ_CST));
     FILE *out = fopen(kept, "wb");
     fwrite(text, 1, bytes - 1, out);
     fclose(out);
