@@ -186,6 +186,42 @@ qd.kernel @dot [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
+// A loop with long functions is not: they are inlined.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: br label %for
+// CHECK-NOT: llvm.loop.unroll.count
+qd.kernel @waves [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [64], [4], 4>
+  %n = qd.argument 16 : si32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<f32>
+    %none = qd.constant 0.0 : f32
+    qd.store %none, %sum : !qd.ref<f32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^inner(%j: si32):
+      %place = qd.element %x[%j] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+      %value = qd.load %place : !qd.ref<f32>
+      %sine = qd.unary sin %value : f32 -> f32
+      %cosine = qd.unary cos %value : f32 -> f32
+      %square = qd.binary mul %sine, %cosine : f32, f32 -> f32
+      %old = qd.load %sum : !qd.ref<f32>
+      %new = qd.binary add %old, %square : f32, f32 -> f32
+      qd.store %new, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    %result = qd.load %sum : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %result, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
 // A function without results still returns a byte: PTX has no empty results.
 // CHECK-LABEL: define internal { i1 } @qd_func_count_x1_u
 // PTX: .func (.param {{.*}} func_retval0[1]) qd_func_count_x1_u

@@ -152,3 +152,58 @@ qd.kernel @conditions [] attributes {argument_bytes = 16 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Seven elements of a row would take too many registers for four columns at a time: rows only.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK-NOT: columns:
+// CHECK-COUNT-4: store float
+// CHECK-NOT: store float
+qd.kernel @neighbors [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>
+  %zero = qd.constant 0 : si32
+  %rows = qd.constant 4096 : si32
+  %columns = qd.constant 4088 : si32
+  qd.for parallel (%zero, %zero) to (%rows, %columns) : (si32, si32) to (si32, si32) {
+  ^body(%i: si32, %j: si32):
+    %c1 = qd.constant 1 : si32
+    %j1 = qd.binary add %j, %c1 : si32, si32 -> si32
+    %p1 = qd.element %x[%i, %j1] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v1 = qd.load %p1 : !qd.ref<f32>
+    %c2 = qd.constant 2 : si32
+    %j2 = qd.binary add %j, %c2 : si32, si32 -> si32
+    %p2 = qd.element %x[%i, %j2] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v2 = qd.load %p2 : !qd.ref<f32>
+    %s2 = qd.binary add %v1, %v2 : f32, f32 -> f32
+    %c3 = qd.constant 3 : si32
+    %j3 = qd.binary add %j, %c3 : si32, si32 -> si32
+    %p3 = qd.element %x[%i, %j3] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v3 = qd.load %p3 : !qd.ref<f32>
+    %s3 = qd.binary add %s2, %v3 : f32, f32 -> f32
+    %c4 = qd.constant 4 : si32
+    %j4 = qd.binary add %j, %c4 : si32, si32 -> si32
+    %p4 = qd.element %x[%i, %j4] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v4 = qd.load %p4 : !qd.ref<f32>
+    %s4 = qd.binary add %s3, %v4 : f32, f32 -> f32
+    %c5 = qd.constant 5 : si32
+    %j5 = qd.binary add %j, %c5 : si32, si32 -> si32
+    %p5 = qd.element %x[%i, %j5] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v5 = qd.load %p5 : !qd.ref<f32>
+    %s5 = qd.binary add %s4, %v5 : f32, f32 -> f32
+    %c6 = qd.constant 6 : si32
+    %j6 = qd.binary add %j, %c6 : si32, si32 -> si32
+    %p6 = qd.element %x[%i, %j6] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v6 = qd.load %p6 : !qd.ref<f32>
+    %s6 = qd.binary add %s5, %v6 : f32, f32 -> f32
+    %c7 = qd.constant 7 : si32
+    %j7 = qd.binary add %j, %c7 : si32, si32 -> si32
+    %p7 = qd.element %x[%i, %j7] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    %v7 = qd.load %p7 : !qd.ref<f32>
+    %s7 = qd.binary add %s6, %v7 : f32, f32 -> f32
+    %to = qd.element %y[%i, %j] : !qd.tensor<f32, [4096, 4096], [16384, 4], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %s7, %to : !qd.ref<f32>
+    qd.yield
+  }
+}

@@ -25,6 +25,8 @@ namespace qd::codegen {
 
 /// Loops with bodies up to this size are unrolled.
 constexpr int64_t kUnrolledSize = 64;
+/// Instructions of a mathematical function that is inlined, beside the one operation that it is before.
+constexpr int64_t kMathSize = 40;
 /// Maximum size of an unrolled loop: its loads wait together, but it still fits the instruction cache.
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMaxUnrolledRounds = 16;
@@ -163,6 +165,12 @@ static bool loads(Operation *op, bool orShared) {
   });
 }
 
+/// Whether the kind is a function of real numbers with a long routine.
+template <typename Kind> static bool isMath(Kind kind) {
+  const auto &info = ir::getOpInfo(kind);
+  return info.operand == ir::OperandClass::Real && info.cost >= kMathCost;
+}
+
 /// Whether an operation runs on one thread of a grid: in a serial task, or in a parallel loop of one iteration.
 static bool isOfOneThread(Operation *op) {
   auto task = op->getParentOfType<ir::TaskOp>();
@@ -179,12 +187,23 @@ static bool isSearch(ir::ForOp loop) {
          llvm::any_of(loop.getBody().front(), [](Operation &op) { return loads(&op, /*orShared=*/true); });
 }
 
+/// Number of mathematical functions in a loop, random numbers included.
+static int64_t countMath(ir::ForOp loop) {
+  int64_t count = 0;
+  loop->walk([&](Operation *op) {
+    if (auto unary = dyn_cast<ir::UnaryOp>(op)) count += isMath(unary.getUnaryKind());
+    if (auto binary = dyn_cast<ir::BinaryOp>(op)) count += isMath(binary.getBinaryKind());
+    count += isa<ir::RandomOp>(op);
+  });
+  return count;
+}
+
 /// Number of iterations of an inner loop to unroll; 0: LLVM decides. Loops with a short body are unrolled on targets whose threads have no
 /// other work while they wait: completely, if they have a small constant number of iterations, which LLVM's own limits would reject. Loads
 /// in branches do not wait together: unrolling would only make such loops longer to begin and end, unless a thread without others beside it
 /// loads before it branches.
 unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
-  int64_t size = std::max<int64_t>(module.functions.getSize(op.getBody()), 1);
+  int64_t size = std::max<int64_t>(module.functions.getSize(op.getBody()) + kMathSize * countMath(op), 1);
   if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
   auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
   if (module.calls.contains(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;

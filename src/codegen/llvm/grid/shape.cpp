@@ -26,8 +26,9 @@ constexpr int64_t kFullGrid = 1 << 17;
 constexpr unsigned kMaxRows = 8;
 /// Maximum number of rows if a thread also takes several columns.
 constexpr unsigned kRowsOfColumns = 4;
-/// Larger bodies are not repeated for each column.
+/// Larger bodies are not repeated for each column, nor are those that reach more elements, which would take too many registers.
 constexpr int64_t kColumnBody = 48;
+constexpr size_t kColumnElements = 6;
 /// Cells of blocks whose axes are divided as those of a block.
 constexpr int64_t kLargestBlock = 1 << 13;
 /// Iterations that follow each other in memory, so that the threads of a subgroup reach whole sectors.
@@ -62,15 +63,18 @@ static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
   if (findStep(loop, last) != 1 || !findLower(loop, last)) return 1;
   if (findRounds(loop, last).value_or(kRowOfColumns) < kRowOfColumns) return 1;
   int64_t widest = 0;
+  llvm::SmallVector<ir::ElementOp, 8> reached;
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
     if (llvm::none_of(element.getIndices(), [&](Value part) { return dependsOn(part, index); })) continue;
     int64_t size = getContiguousSize(module, element);
     bool isAround = ir::isShifted(element.getIndices().back(), index) &&
                     llvm::none_of(element.getIndices().drop_back(), [&](Value part) { return dependsOn(part, index); });
     if (!size || !isAround) return 1;
+    if (llvm::none_of(reached, [&](ir::ElementOp other) { return other->getOperands() == element->getOperands(); }))
+      reached.push_back(element);
     widest = std::max(widest, size);
   }
-  return widest >= 4 ? unsigned(kBytesOfAccess / widest) : 1;
+  return widest >= 4 && reached.size() <= kColumnElements ? unsigned(kBytesOfAccess / widest) : 1;
 }
 
 /// The axis, other than the last, along which an access of the loop is contiguous while the last axis strides through memory: a transposed
