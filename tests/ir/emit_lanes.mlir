@@ -276,6 +276,39 @@ qd.kernel @clamped [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
+// A variable that a branch sets to the bound.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: free:
+// CHECK-NEXT: load <4 x float>
+// CHECK: free.else:
+// CHECK: ret void
+qd.kernel @clamped_variable [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [1001], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [1001], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 1001 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %left = qd.binary sub %i, %one : si32, si32 -> si32
+    %local = qd.local : !qd.ref<si32>
+    qd.store %left, %local : !qd.ref<si32>
+    %is_outside = qd.binary lt %left, %zero : si32, si32 -> i1
+    qd.if %is_outside {
+      qd.store %zero, %local : !qd.ref<si32>
+      qd.yield
+    }
+    %at = qd.load %local : !qd.ref<si32>
+    %from = qd.element %x[%at] : !qd.tensor<f32, [1001], [4], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [1001], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %value, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
 // In a short row the clamped indices of each vector are constants: one wide load and a permutation.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: shufflevector <4 x float> {{.*}} <4 x i32> <i32 0, i32 0, i32 1, i32 2>

@@ -5,7 +5,9 @@
 #include "codegen/llvm/memory.h"
 #include "runtime/kernel_abi.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Analysis/VectorUtils.h"
+#include "llvm/IR/CFG.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/PatternMatch.h"
@@ -353,10 +355,40 @@ MemoryPlace Memory::locate(const Tensor &tensor, ArrayRef<Component> indices, Ty
   return place;
 }
 
-/// The operand that an index equals in most iterations: what a minimum, a maximum or a choice takes in place of a bound, or what a
-/// remainder is of. Null for other indices.
+/// Whether all ways to a block lead through another one in the same round of the loop that is being emitted; false if they are long.
+static bool isAlwaysBefore(llvm::BasicBlock *block, llvm::BasicBlock *other) {
+  constexpr size_t kMostBlocks = 64;
+  llvm::SetVector<llvm::BasicBlock *> seen;
+  seen.insert(other);
+  for (size_t k = 0; k < seen.size(); ++k) {
+    if (seen[k] == block) continue;
+    llvm::BasicBlock *only = seen[k]->getSinglePredecessor();
+    const bool mayBegin = only && only->getSingleSuccessor(); // a loop, to which no branch leads back yet
+    if (mayBegin || llvm::pred_empty(seen[k]) || seen.size() > kMostBlocks) return false;
+    seen.insert_range(llvm::predecessors(seen[k]));
+  }
+  return true;
+}
+
+/// The value that a local had, as the last store before the load tells; null if that is not known.
+static llvm::Value *findStored(llvm::LoadInst *load) {
+  if (!isa<llvm::AllocaInst>(load->getPointerOperand())) return nullptr;
+  bool isEarlier = false; // the latest use is the first one of the list
+  for (llvm::User *user : load->getPointerOperand()->users()) {
+    if (auto *store = dyn_cast<llvm::StoreInst>(user); store && isEarlier) {
+      llvm::Value *stored = store->getValueOperand();
+      return stored->getType() == load->getType() && isAlwaysBefore(store->getParent(), load->getParent()) ? stored : nullptr;
+    }
+    isEarlier |= user == load;
+  }
+  return nullptr;
+}
+
+/// The operand that an index equals in most iterations: what a minimum, a maximum or a choice takes in place of a bound, what a remainder
+/// is of, or what a variable holds. Null for other indices.
 static llvm::Value *findUsualOperand(llvm::Value *index) {
   using namespace llvm::PatternMatch;
+  if (auto *load = dyn_cast<llvm::LoadInst>(index)) return findStored(load);
   auto isBound = [](llvm::Value *operand) { return isa<llvm::Constant>(operand) || llvm::getSplatValue(operand); };
   llvm::Value *a = nullptr, *b = nullptr;
   if (auto *extremum = dyn_cast<llvm::MinMaxIntrinsic>(index)) std::tie(a, b) = std::pair(extremum->getLHS(), extremum->getRHS());
@@ -369,9 +401,17 @@ static llvm::Value *findUsualOperand(llvm::Value *index) {
 
 /// What an index is where it is not clamped; itself if nothing clamps it. A scalar that changes by a constant from lane to lane is linear.
 Component Memory::removeClamps(const Component &index) {
+  constexpr int kMostClamps = 8;
   llvm::Value *value = index.value;
-  while (llvm::Value *operand = findUsualOperand(value)) value = operand;
-  if (value == index.value || index.kind.isScalar()) return {value, index.kind};
+  bool isClamped = false; // a variable that nothing clamps is what it is
+  for (int step = 0; step < kMostClamps; ++step) {
+    llvm::Value *operand = findUsualOperand(value);
+    if (!operand) break;
+    isClamped |= !isa<llvm::LoadInst>(value);
+    value = operand;
+  }
+  if (!isClamped) return index;
+  if (index.kind.isScalar()) return {value, index.kind};
   SplitLanes parts = splitLanes(builder, value);
   if (!parts.scalar) return index;
   auto getLane = [&](unsigned lane) { return cast<llvm::ConstantInt>(parts.lanes->getAggregateElement(lane))->getSExtValue(); };

@@ -19,6 +19,7 @@ FORMS = {
     "clamp": lambda at, n: np.clip(at, 0, n - 1),
     "wrap": lambda at, n: np.mod(at, n),
     "choose": lambda at, n: np.where(at < 0, 0, np.where(at >= n, n - 1, at)),
+    "assign": lambda at, n: np.clip(at, 0, n - 1),
     "mirror": lambda at, n: np.where(at < 0, -at, np.where(at >= n, 2 * n - 2 - at, at)),
 }
 
@@ -40,6 +41,13 @@ def test_elements_at_indices_that_stay_inside(dtype, form, columns):
             return at % n
         elif qd.static(form == "choose"):
             return 0 if at < 0 else n - 1 if at >= n else at
+        elif qd.static(form == "assign"):
+            kept = at
+            if kept < 0:
+                kept = 0
+            if kept > n - 1:
+                kept = n - 1
+            return kept
         else:
             return -at if at < 0 else 2 * n - 2 - at if at >= n else at
 
