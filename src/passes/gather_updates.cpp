@@ -40,7 +40,8 @@ constexpr int64_t kManySums = 4096;
 /// Each loop repeats what its updates need.
 constexpr size_t kMaxLoops = 4;
 
-/// Grids: so many threads keep a large device busy; with less than the fewest, the launch of another loop would cost more than it saves.
+/// Grids: so many threads keep a large device busy. With less than the fewest, the launch of another loop would cost more than it saves,
+/// unless the loop has no more threads as it is.
 constexpr int64_t kManyThreads = 1 << 17, kFewestThreads = 1 << 14;
 /// Grids: a sum is split into at most so many parts, of at least so many terms. A sum along a row gets the threads of a subgroup
 /// (distribute_rows.cpp) instead, which count as so many parts.
@@ -208,8 +209,9 @@ private:
     SmallVector<ForOp> parts = llvm::map_to_vector(groups, [&](const Group &group) { return addPart(loop, group.updates); });
     removeDead(module);
     for (auto [part, group] : llvm::zip(parts, groups)) {
+      unsigned rank = part.getRank();
       ForOp nest = mergeAll(part);
-      if (!addSums(nest)) {
+      if (!addSums(nest, rank)) {
         nest.erase();
         continue;
       }
@@ -288,8 +290,9 @@ private:
     return loop;
   }
 
-  /// Replaces a loop that updates one element for some of its axes by one that adds a sum over the others.
-  bool addSums(ForOp nest) {
+  /// Replaces a loop that updates one element for some of its axes by one that adds a sum over the others. Without it, the first `rank`
+  /// axes would have threads.
+  bool addSums(ForOp nest, unsigned rank) {
     Elements elements;
     nest.walk([&](AtomicOp update) {
       if (ElementOp element = findElement(update.getRef())) elements[element].push_back(update);
@@ -300,7 +303,7 @@ private:
     bool areApart = llvm::all_of(elements, [&](auto &pair) { return listAxes(nest, cast<ElementOp>(pair.first)).size() == own.size(); });
     if (own.empty() || summed.empty() || !areApart || readsFarApart(nest, onGrid ? own.back() : summed.back())) return false;
     Parts parts;
-    std::optional<Value> isWorthwhile = onGrid ? compareThreads(nest, own, summed, parts) : compareLengths(nest, own, summed);
+    std::optional<Value> isWorthwhile = onGrid ? compareThreads(nest, rank, own, summed, parts) : compareLengths(nest, own, summed);
     if (!isWorthwhile) return false;
     if (*isWorthwhile) limit(cast<ForOp>(OpBuilder(nest).clone(*nest)), *isWorthwhile, /*unless=*/true);
     ForOp sums = interchange(nest, own, summed, elements, parts);
@@ -345,14 +348,16 @@ private:
   }
 
   /// The same for grids. Sets the number of parts that a sum is split into, unless it is one.
-  static std::optional<Value> compareThreads(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed, Parts &parts) {
+  static std::optional<Value> compareThreads(ForOp nest, unsigned rank, ArrayRef<unsigned> own, ArrayRef<unsigned> summed, Parts &parts) {
     OpBuilder builder(nest);
     Lengths lengths(builder, nest);
     Value sums = lengths.multiply(own), most = lengths.divide(lengths.multiply(summed), kFewestTerms);
     if (summed.size() > 1) most = lengths.binary(BinaryKind::min, most, lengths.multiply(summed.front()));
     bool isOfRows = readsRows(nest, own, summed);
     most = lengths.min(most, isOfRows ? kPartsOfRow : kMostParts);
-    Value isWorthwhile = lengths.fold(lengths.min(lengths.divide(lengths.binary(BinaryKind::mul, sums, most), kFewestThreads), 1));
+    Value least = lengths.max(lengths.min(lengths.multiply(llvm::to_vector(llvm::seq(rank))), kFewestThreads), 1);
+    Value threads = lengths.binary(BinaryKind::mul, sums, most);
+    Value isWorthwhile = lengths.fold(lengths.min(lengths.binary(BinaryKind::raw_div, threads, least), 1));
     if (findInteger(isWorthwhile) == 0 || !findLaunchExpr(isWorthwhile).isKnown())
       return std::nullopt; // or each launch would run both loops
     if (!isOfRows) {

@@ -48,6 +48,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // Before tasks are split and privatized: every write is still an access of its own.
   if (options.specialize && traits.hasGrids) {
+    pipeline.addPass(createGatherUpdates({options.reassociate, /*onGrid=*/true}));
     pipeline.addPass(createMergeNestedLoops({options.reassociate}));
     pipeline.addPass(createAssumeUnaliased());
   } else if (options.specialize) {

@@ -118,6 +118,38 @@ qd.kernel @lengths [] attributes {argument_bytes = 40 : i32} {
 
 // -----
 
+// With few threads as it is, a loop becomes sums although they have not many: 256 threads before, 16 for each of 256 sums now.
+// CHECK-LABEL: qd.kernel @few_threads
+// CHECK-DAG: %[[COUNT:.*]] = qd.constant 16 : si64
+// CHECK: %[[THREADS:.*]] = qd.cast %[[COUNT]]
+// CHECK: qd.for parallel (%{{.*}}, %{{.*}}) to (%[[THREADS]], %{{.*}}) {{.*}}qd.adds_parts
+// CHECK: qd.for (
+// CHECK-NOT: qd.for parallel
+qd.kernel @few_threads [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [256], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 : !qd.tensor<f32, [256], [4], 4>
+  %z = qd.tensor_argument field "z" at 16 position 0 : !qd.tensor<f32, [256], [4], 4>
+  %zero = qd.constant 0 : si32
+  %n = qd.constant 256 : si32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    %left = qd.element %y[%i] : !qd.tensor<f32, [256], [4], 4>, si32 -> !qd.ref<f32>
+    %a = qd.load %left : !qd.ref<f32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^inner(%j: si32):
+      %right = qd.element %z[%j] : !qd.tensor<f32, [256], [4], 4>, si32 -> !qd.ref<f32>
+      %b = qd.load %right : !qd.ref<f32>
+      %product = qd.binary mul %a, %b : f32, f32 -> f32
+      %to = qd.element %x[%j] : !qd.tensor<f32, [256], [4], 4>, si32 -> !qd.ref<f32>
+      %old = qd.atomic add %to, %product : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
 // As they were: few sums; few terms; threads that read neighbors now, and would not; a grid that someone chose; a length that only the
 // device knows.
 // CHECK-LABEL: qd.kernel @kept

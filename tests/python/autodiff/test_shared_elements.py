@@ -1,11 +1,11 @@
-"""Gradients of elements that many iterations read: on processors they are summed up in loops of their own (passes/gather_updates.cpp)."""
+"""Gradients of elements that many iterations read: they are summed up in loops of their own (passes/gather_updates.cpp)."""
 
 import numpy as np
 import pytest
 
 import quadrants as qd
 
-SIZES = [(20, 30, 25), (40, 300, 7), (1, 3, 2)]
+SIZES = [(20, 30, 25), (40, 300, 7), (1, 3, 2), (150, 130, 120)]
 
 
 def draw(*shape: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_matrix_products_of_arrays(shape, on_every_backend):
     np.testing.assert_allclose(b.grad.to_numpy(), a.to_numpy().T @ inner, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n", [300, 12])
+@pytest.mark.parametrize("n", [300, 12, 1200])
 def test_pairs(n, on_every_backend):
     p, q = qd.Vector.field(3, qd.f64, n, needs_grad=True), qd.field(qd.f64, n, needs_grad=True)
     energy, most = qd.field(qd.f64, (), needs_grad=True), qd.field(qd.f64, n, needs_grad=True)
