@@ -93,9 +93,17 @@ class StructField(Shadows, Copies, ArrayOperands):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         entries = value.entries if isinstance(value, Struct) else getattr(value, "field_dict", value)
-        values = [entries[name] for name in self.field_dict]  # read all members first: a missing one must leave the element unchanged
-        for member, item in zip(self.field_dict.values(), values, strict=True):
+        for member, item in self._read_members(entries):
             member[index] = item
+
+    def _read_members(self, values: Any) -> Iterator[tuple[Any, Any]]:
+        """Pairs each member with its value; all are read before the first is assigned, so that a missing one changes nothing."""
+        try:
+            parts = [values[name] for name in self.field_dict]
+        except (KeyError, ValueError, IndexError, TypeError):
+            got = f"members {[*values]}" if isinstance(values, dict) else type(values).__name__
+            raise KeyError(f"a dict or structured array with the members {self.keys} is expected, got {got}") from None
+        return zip(self.field_dict.values(), parts, strict=True)
 
     def __iter__(self) -> Any:
         raise NotImplementedError("Struct for is only available in Quadrants scope. In Python, loop over np.ndindex(x.shape)")
@@ -130,8 +138,8 @@ class StructField(Shadows, Copies, ArrayOperands):
 
     def from_numpy(self, array_dict: dict[str, Any]) -> None:
         """Copy from `array_dict`, a (nested) dict with an array for every member, or a structured array, both of shape `shape`."""
-        for name, array in [(name, array_dict[name]) for name in self.field_dict]:
-            self.field_dict[name].from_numpy(array)
+        for member, array in self._read_members(array_dict):
+            member.from_numpy(array)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
         """Return a (nested) dict of torch tensors by member name; `device` and `copy` as for `qd.Field.to_torch`."""

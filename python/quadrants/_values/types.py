@@ -219,6 +219,8 @@ class NdarrayType(Annotation):
         shape: Iterable[int | None] | None = None,
     ):
         self.shape = None if shape is None else tuple(shape)
+        if ndim is not None and (not isinstance(ndim, int) or ndim < 0):
+            raise ValueError(f"ndim of an ndarray annotation is a number of axes, got {ndim!r}")
         if self.shape is not None:
             if any(extent is not None and (not isinstance(extent, int) or extent < 0) for extent in self.shape):
                 raise ValueError(f"the shape of an ndarray annotation has a number or None for each axis, got {self.shape}")

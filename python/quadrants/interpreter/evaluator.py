@@ -387,9 +387,10 @@ class Evaluator(Loops):
         braces = "%".join(re.sub(pattern, r"{:\1\2}", part) for part in escaped)
         return intrinsics.format_text(braces, *(value if isinstance(value, tuple) else (value,)))
 
-    def assertion_failed(self, message: Any) -> None:
-        """Raises the error of an `assert`."""
-        raise QuadrantsAssertionError(message)
+    def assertion_failed(self, message: Any, *indices: Any) -> None:
+        """Raises the error of an `assert`; `indices`: names of the enclosing loops' indices, each before its value."""
+        shown = intrinsics.format_text(", ".join(["{} = {}"] * (len(indices) // 2)), *indices)
+        raise QuadrantsAssertionError(f"{message} ({shown})" if shown else message)
 
 
 class _PlaceAndValue(NamedTuple):

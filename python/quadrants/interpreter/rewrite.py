@@ -36,6 +36,7 @@ class Rewriter(ExpressionRewriter):
         self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
         self.local_results: list[ast.expr | None] = []  # return annotations of the enclosing functions inside this one
         self.is_gated = HIDDEN in given[1] and not self.wanted  # statements of the kernel's top level, which a resumed launch may skip
+        self.indices: list[str] = []  # of the enclosing loops
         self.alternatives = 0  # in code that runs for types: number of enclosing run-time branches and loops
         self.is_nested = False  # in a run-time branch or loop that has told the evaluator
 
@@ -257,7 +258,9 @@ class Rewriter(ExpressionRewriter):
         if not unrolled:  # variables of an ndrange can be assigned
             names = {name: "place" if name in self.references else "value" for name in names}
         placed = [name for name, role in names.items() if role == "place"]
+        self.indices += names
         body = self.looped(node.body, names, unrolled)
+        del self.indices[len(self.indices) - len(names) :]
         body = [*(set_name(name, helper("place_of", load(name), at=node.target), node.target) for name in placed), *body]
         return place(ast.For(node.target, items, body, self.block(node.orelse)[0]), node)
 
@@ -267,7 +270,8 @@ class Rewriter(ExpressionRewriter):
         test = ast.BoolOp(
             ast.Or(), [helper("truth", self.visit(node.test), at=node.test), helper("skips_assertions", literal(is_checked), at=node)]
         )
-        return place(ast.Assert(place(test, node), helper("assertion_failed", message, at=node)), node)
+        indices = [part for name in self.indices for part in (literal(name), load(name))]
+        return place(ast.Assert(place(test, node), helper("assertion_failed", message, *indices, at=node)), node)
 
     def visit_With(self, node: ast.With) -> ast.stmt | list[ast.stmt]:
         """Rewrites `with qd.stream_parallel():` and sections of graphs, which run one after the other, and checkpoints."""

@@ -37,6 +37,8 @@ MISTAKES = [
     (TypeError, "integers", lambda: qd.field(qd.f32, shape=1.5)),
     (RUNTIME, "Too many dimensions", lambda: f32(*[1] * 13)),
     (ValueError, "Invalid data type", lambda: qd.field(object, shape=1)),
+    (ValueError, "ndim of an ndarray annotation is a number of axes, got 'a'", lambda: qd.types.NDArray[qd.f32, "a"]),
+    (ValueError, "ndim of an ndarray annotation is a number of axes, got -1", lambda: qd.types.ndarray(dtype=qd.f32, ndim=-1)),
     (RUNTIME, "is not supported as ndarray element type", lambda: qd.ndarray(object, 1)),
     (RUNTIME, "is not a valid shape for ndarray", lambda: qd.ndarray(qd.f32, -1)),
     (RUNTIME, "is not a valid shape for ndarray", lambda: qd.ndarray(qd.f32, 2**31)),

@@ -68,8 +68,10 @@ def test_arrays_go_in_and_out_as_dicts():
     data["inner"]["mass"][:] = 3
     s.from_numpy(data)
     assert s[1, 1].position.to_list() == [1, 2, 3] and s[0, 0].inner.mass == 3
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"with the members .*'position', .* is expected, got members \['tag'\]"):
         s.from_numpy({"tag": data["tag"]})
+    with pytest.raises(KeyError, match="is expected, got ndarray"):
+        s.from_numpy(data["tag"])
     twin = particle().field(shape=(2, 2))
     twin.copy_from(s)
     assert np.array_equal(twin.position.to_numpy(), data["position"])

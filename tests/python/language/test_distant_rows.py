@@ -12,7 +12,8 @@ F32 = qd.types.ndarray(dtype=qd.f32, ndim=2)
 
 
 @pytest.fixture(autouse=True, params=["cpu", "python"])
-def runtime(request):
+def runtime(request, monkeypatch):
+    monkeypatch.delenv("QD_ARCH", raising=False)
     qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
     yield request.param
     qd.reset()

@@ -80,8 +80,8 @@ def test_assert_raises_in_debug_mode(on_every_backend, message, text):
     assert run("return 7") == 7
 
 
-def test_failed_assertions_name_the_iteration():
-    qd.init(arch=qd.cpu, debug=True, offline_cache=False, log_level="error")
+def test_failed_assertions_name_the_iteration(on_every_backend):
+    on_every_backend(debug=True)
     with pytest.raises(qd.QuadrantsAssertionError, match=r"j != n \(i = 2, j = 3\)"):
         run("for i in range(2, 3):\n    for j in range(9):\n        assert j != n", None, n=("qd.i32", 3))
 
