@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_102, "python": 18_960}
+TOTALS = {"src": 52_102, "python": 18_973}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -39,8 +39,8 @@ BUDGETS = {
     "src/tools": 201,
     "python/quadrants": 995,  # modules directly in the package
     "python/quadrants/_base": 1_207,
-    "python/quadrants/_values": 775,
-    "python/quadrants/_containers": 2_348,
+    "python/quadrants/_values": 777,
+    "python/quadrants/_containers": 2_354,
     "python/quadrants/_language": 943,
     "python/quadrants/_session": 1_170,
     "python/quadrants/_library": 563,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_898,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_235,
+    "python/quadrants/interpreter": 3_240,
     "python/quadrants/lang": 322,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,
