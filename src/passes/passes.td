@@ -132,6 +132,13 @@ def DemoteAtomics : QdPass<"qd-demote-atomics"> {
   }];
 }
 
+def HoldElements : QdPass<"qd-hold-elements"> {
+  let summary = "store(a, x[i]); load(x[i]) => v = x[i]; v = a; v; x[i] = v, for elements that one iteration of a parallel loop accesses.";
+  let description = [{
+    For processors. Applies to elements that every iteration stores and that one may read after a store. Arrays are assumed to be unaliased.
+  }];
+}
+
 def DistributeRows : QdPass<"qd-distribute-rows"> {
   let summary = "for parallel i { for j } => for parallel i, thread { for j = thread, thread + n, … }, for marked loops.";
   let description = [{

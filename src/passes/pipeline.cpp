@@ -72,6 +72,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
 
   // Before reductions: updates that need no atomics need no privatization either.
   pipeline.addPass(createDemoteAtomics());
+  // After updates of own elements are loads and stores.
+  if (options.specialize && !traits.hasGrids && !options.checkRaces) pipeline.addPass(createHoldElements());
   // Then threads can share iterations: which of them owns an element does not show any more.
   if (options.specialize && traits.hasGrids) pipeline.addPass(createDistributeRows({int64_t(traits.subgroupSize), options.reassociate}));
   if (options.privatize) pipeline.addPass(createPrivatizeReductions());
