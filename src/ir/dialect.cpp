@@ -68,6 +68,27 @@ std::optional<int64_t> findLength(ForOp loop, unsigned axis) {
   return std::max<int64_t>(length, 0);
 }
 
+std::optional<double> findIterations(ForOp loop, ArrayRef<unsigned> axes) {
+  double count = 1;
+  for (unsigned axis : axes) {
+    std::optional<int64_t> length = findLength(loop, axis);
+    if (!length) return std::nullopt;
+    count *= double(*length);
+  }
+  return count;
+}
+
+std::optional<double> findIterations(ForOp loop) { return findIterations(loop, llvm::to_vector(llvm::seq(loop.getRank()))); }
+
+double estimateIterations(ForOp loop, double unknownLength) {
+  double count = 1;
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+    std::optional<int64_t> length = findLength(loop, axis);
+    count *= length ? double(*length) : unknownLength;
+  }
+  return count;
+}
+
 Value skipWidening(Value value) {
   while (auto cast = value.getDefiningOp<CastOp>()) {
     auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());

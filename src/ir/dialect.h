@@ -63,6 +63,11 @@ namespace qd::ir {
 
 /// The number of iterations along an axis if they count up by one and the bounds are constants. Steps are ignored.
 std::optional<int64_t> findLength(ForOp loop, unsigned axis);
+/// The number of iterations along some axes, or along all; nothing if the length of one is unknown.
+std::optional<double> findIterations(ForOp loop, llvm::ArrayRef<unsigned> axes);
+std::optional<double> findIterations(ForOp loop);
+/// The number of iterations, if axes of unknown length had this one.
+double estimateIterations(ForOp loop, double unknownLength);
 
 /// Whether the operation is a barrier for all threads of the loop.
 inline bool isGridBarrier(mlir::Operation *op) {

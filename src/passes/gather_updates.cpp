@@ -333,7 +333,7 @@ private:
   /// Null if there are enough sums for all threads; else 1 if there are and 0 if not, where that is not known yet; nothing if there are
   /// not.
   static std::optional<Value> compareLengths(ForOp nest, ArrayRef<unsigned> own, ArrayRef<unsigned> summed) {
-    std::optional<double> sums = countIterations(nest, own), terms = countIterations(nest, summed);
+    std::optional<double> sums = findIterations(nest, own), terms = findIterations(nest, summed);
     if (sums && *sums < double(kFewestSums)) return std::nullopt;
     if (sums && (*sums >= double(kManySums) || terms)) {
       bool areMany = *sums >= std::clamp(terms.value_or(0) / 4, double(kFewestSums), double(kManySums));
@@ -377,16 +377,6 @@ private:
       return element && !element.getIndices().empty() && isShifted(skipWidening(element.getIndices().back()), term) &&
              llvm::any_of(element.getIndices(), [&](Value index) { return isShifted(skipWidening(index), neighbor); });
     });
-  }
-
-  static std::optional<double> countIterations(ForOp nest, ArrayRef<unsigned> axes) {
-    double count = 1;
-    for (unsigned axis : axes) {
-      std::optional<int64_t> length = findLength(nest, axis);
-      if (!length) return std::nullopt;
-      count *= double(*length);
-    }
-    return count;
   }
 
   /// Gives a loop no iterations unless the condition is 1, or if it is. The host can compute their number.
@@ -489,7 +479,7 @@ private:
         return [&](unsigned axis) { return group.indices.contains(loop.getBody().getArgument(axis)); };
       };
       bool isOwn = llvm::any_of(groups, [&](const Group &group) { return llvm::all_of(leading, has(group)); });
-      if (!isOwn || countIterations(loop, leading).value_or(0) < double(kFewestSums)) continue;
+      if (!isOwn || findIterations(loop, leading).value_or(0) < double(kFewestSums)) continue;
       OpBuilder builder(loop);
       Code code(builder, loop.getLoc());
       IRMapping map;

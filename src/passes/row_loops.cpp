@@ -93,17 +93,6 @@ public:
   llvm::DenseSet<uint64_t> written;
 
 private:
-  /// The number of a loop's iterations; nothing if it is unknown.
-  static std::optional<double> countRounds(ForOp loop) {
-    double rounds = 1;
-    for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-      std::optional<int64_t> length = findLength(loop, axis);
-      if (!length) return std::nullopt;
-      rounds *= double(*length);
-    }
-    return rounds;
-  }
-
   /// Whether a value may differ between iterations of a loop's last axis.
   bool dependsOn(Value value, ForOp loop) {
     if (auto argument = dyn_cast<BlockArgument>(value))
@@ -191,7 +180,7 @@ private:
       if (auto loop = dyn_cast<ForOp>(op)) {
         if (isRow(loop, weight)) continue;
         size_t before = rows.size();
-        std::optional<double> rounds = countRounds(loop);
+        std::optional<double> rounds = findIterations(loop);
         if (!visit(loop.getBody(), weight * rounds.value_or(kShortLoop))) return false;
         if (rows.size() == before && rounds.value_or(kShortLoop + 1) > kShortLoop) return false;
       } else if (auto branches = dyn_cast<IfOp>(op)) {

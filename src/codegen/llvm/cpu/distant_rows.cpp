@@ -95,8 +95,7 @@ private:
 
   bool visitLoop(ir::ForOp inner, double rounds) {
     if (inner->hasAttr(ir::kLanes)) return false;
-    double length = 1;
-    for (unsigned axis = 0; axis < inner.getRank(); ++axis) length *= double(ir::findLength(inner, axis).value_or(int64_t(kUnknownRounds)));
+    const double length = ir::estimateIterations(inner, kUnknownRounds);
     llvm::append_range(counters, inner.getBody().getArguments());
     const double before = ofOneLane;
     if (!visit(inner.getBody(), rounds * length)) return false;

@@ -32,7 +32,7 @@ public:
     if (region.empty()) return cost;
     for (Operation &op : region.front()) {
       if (auto loop = dyn_cast<ir::ForOp>(op)) {
-        if (!skipsLanes || !loop->hasAttr(ir::kLanes)) cost += getRounds(loop) * (getCost(loop.getBody()) + 2);
+        if (!skipsLanes || !loop->hasAttr(ir::kLanes)) cost += ir::estimateIterations(loop, kUnknownRounds) * (getCost(loop.getBody()) + 2);
       } else if (auto loop = dyn_cast<ir::WhileOp>(op)) {
         cost += kUnknownRounds * (getCost(loop.getConditionRegion()) + getCost(loop.getBody()) + 2);
       } else if (auto branch = dyn_cast<ir::IfOp>(op)) {
@@ -48,15 +48,6 @@ public:
       }
     }
     return cost;
-  }
-
-  static double getRounds(ir::ForOp loop) {
-    double rounds = 1;
-    for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-      std::optional<int64_t> length = ir::findLength(loop, axis);
-      rounds *= length ? double(*length) : kUnknownRounds;
-    }
-    return rounds;
   }
 
   static double getOpCost(Operation *op) {
@@ -133,7 +124,7 @@ bool dependsOnElement(mlir::Value value) {
 /// How often the body of an inner loop with an unknown end runs for each iteration of the parallel loop.
 double countRounds(Operation *inner, ir::ForOp loop, double rounds = kUnknownRounds) {
   for (Operation *outer = inner->getParentOp(); outer != loop; outer = outer->getParentOp())
-    if (auto around = dyn_cast<ir::ForOp>(outer)) rounds *= CostModel::getRounds(around);
+    if (auto around = dyn_cast<ir::ForOp>(outer)) rounds *= ir::estimateIterations(around, kUnknownRounds);
   return rounds;
 }
 
@@ -400,11 +391,7 @@ LoopSchedule scheduleRows(ModuleEmitter &module, ir::ForOp loop, const LoopSched
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
   LoopSchedule schedule;
   Region &body = loop.getBody();
-  std::optional<double> total = 1;
-  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-    std::optional<int64_t> length = ir::findLength(loop, axis);
-    total = total && length ? std::optional(*total * double(*length)) : std::nullopt;
-  }
+  const std::optional<double> total = ir::findIterations(loop);
   // The uniformity analysis is incomplete for recursive functions.
   bool isRecursive = module.calls.contains(body, [&](Operation *op) {
     ir::FuncOp callee = module.calls.lookup(op);
