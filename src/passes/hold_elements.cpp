@@ -1,8 +1,7 @@
 // hold_elements.cpp: elements that an iteration stores and reads again become variables of it
 //
 // In:   tasks for processors. Each iteration of a parallel loop has elements of its own: all elements of the container that the loop
-// accesses
-//       have its indices, and in other places the same values or constants.
+//       accesses have its indices, and in other places the same values or constants.
 // Out:  x[i] = …; … x[i] …  =>  v = x[i]; v = …; … v …; x[i] = v.
 // Here: after atomics on own elements are plain loads and stores. Lanes store components with gaps between them under masks, and a load
 //       of such memory waits until the store is done; vectors and structs of which every component is stored have no gaps.
@@ -181,7 +180,9 @@ struct HoldElementsPass : impl::HoldElementsBase<HoldElementsPass> {
       const bool isAlone = !loop->getParentOp()->hasAttr(kStreamBlock);
       if (isAlone && !loop->getParentOfType<KernelOp>()->hasAttr(kDerivative)) ElementHolder(loop, unaliased).run(written);
     });
-    unaliased.require(written);
+    llvm::DenseSet<uint64_t> containers;
+    getOperation().walk([&](TensorArgumentOp argument) { containers.insert(argument.getOffset()); });
+    if (containers.size() > 1) unaliased.require(written);
     for (KernelOp kernel : getOperation().getOps<KernelOp>()) unaliased.addTo(kernel);
   }
 };

@@ -1,6 +1,7 @@
 // RUN: qd-opt %s --qd-hold-elements --split-input-file | FileCheck %s
 
-// A component that is read after its store, and another one that a branch stores. Only these two go back.
+// A component that is read after its store, and another one that a branch stores. Only these two go back. The array shares no memory with
+// the other one.
 // CHECK-LABEL: qd.kernel @own
 // CHECK-SAME: qd.unaliased = array<i32: 0>
 // CHECK: ^bb0(%[[I:.*]]: si32):
@@ -15,9 +16,10 @@
 // CHECK-COUNT-2: qd.component %[[TO]]
 // CHECK-NOT: qd.component
 // CHECK: qd.yield
-qd.kernel @own [] attributes {argument_bytes = 32 : i32} {
+qd.kernel @own [] attributes {argument_bytes = 56 : i32} {
   qd.task parallel {
     %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<vector<3xf32>, [?], [], 4>
+    %y = qd.tensor_argument "y" at 32 position 1 : !qd.tensor<f32, [?], [], 4>
     %n = qd.argument 24 : si32
     %zero = qd.constant 0 : si32
     %one = qd.constant 1 : si32

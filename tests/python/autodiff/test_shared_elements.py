@@ -17,9 +17,16 @@ def fill(container, values: np.ndarray):
     return container
 
 
+def leave_out_long(iterations):
+    """Skips what the interpreter would take minutes for."""
+    if qd.cfg is None and iterations > 50_000:  # interpreted
+        pytest.skip("takes the interpreter long")
+
+
 @pytest.mark.parametrize("shape", SIZES)
 def test_matrix_products(shape, on_every_backend):
     n, m, k = shape
+    leave_out_long(n * m * k)
     a, b, c, d = (qd.field(qd.f64, size, needs_grad=True) for size in ((n, k), (k, m), (n, m), (n, m)))
 
     @qd.kernel
@@ -47,6 +54,7 @@ def test_matrix_products(shape, on_every_backend):
 @pytest.mark.parametrize("shape", SIZES)
 def test_matrix_products_of_arrays(shape, on_every_backend):
     n, m, k = shape
+    leave_out_long(n * m * k)
     a, b, c = (qd.ndarray(qd.f64, size, needs_grad=True) for size in ((n, k), (k, m), (n, m)))
 
     @qd.kernel
@@ -69,6 +77,7 @@ def test_matrix_products_of_arrays(shape, on_every_backend):
 
 @pytest.mark.parametrize("n", [300, 12, 1200])
 def test_pairs(n, on_every_backend):
+    leave_out_long(n * n)
     p, q = qd.Vector.field(3, qd.f64, n, needs_grad=True), qd.field(qd.f64, n, needs_grad=True)
     energy, most = qd.field(qd.f64, (), needs_grad=True), qd.field(qd.f64, n, needs_grad=True)
 

@@ -210,10 +210,17 @@ MANY_TERMS = {
 }
 
 
+def leave_out_long(iterations):
+    """Skips what the interpreter would take minutes for."""
+    if qd.cfg is None and iterations > 300_000:  # interpreted
+        pytest.skip("takes the interpreter long")
+
+
 @pytest.mark.parametrize("kind", ["arrays", "fields"])
 @pytest.mark.parametrize("shape", [(1000, 700), (260, 5000), (70000, 3), (7, 70000)])
 @pytest.mark.parametrize("update", MANY_TERMS)
 def test_many_updates(update, shape, kind, on_every_backend):
+    leave_out_long(shape[0] * shape[1])
     extents = dict(zip("xyzw", (shape[1:], shape[:1], shape[1:], shape), strict=True))
     nest = f"for i in range(n):\n    for j in range(m):\n{indent(indent(update))}"
     arrays = make_arrays(*shape)
