@@ -30,7 +30,8 @@ function(qd_find_link_options system prefix)
     set(replaces FALSE)
   elseif(system STREQUAL "Linux")
     # The modules contain their own C++ runtime, so that no symbol collides with other libraries.
-    set(common -fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,--exclude-libs,ALL)
+    # -O2: strings share their ends, which saves 100 KB of a wheel.
+    set(common -fuse-ld=lld -Wl,-O2 -Wl,--gc-sections -Wl,--icf=all -Wl,--exclude-libs,ALL)
     if(arg_PACKED_RELOCATIONS)
       list(APPEND common -Wl,-z,pack-relative-relocs)
     endif()

@@ -57,7 +57,7 @@ def test_a_block_of_thousands_of_operations_is_cut_without_a_trace() -> None:
 
 def test_functions_stay_short_when_an_unrolled_kernel_doubles(tmp_path: Path) -> None:
     lengths = {}
-    for stages in (200, 400):
+    for stages in (400, 800):
         folder = tmp_path / str(stages)
         qd.init(arch=qd.cpu, offline_cache=False, unrolling_limit=0, piece_size=500, dump=str(folder))
         x = qd.field(qd.f32, shape=8)
@@ -65,8 +65,8 @@ def test_functions_stay_short_when_an_unrolled_kernel_doubles(tmp_path: Path) ->
         define("unrolled", body, x=x, stages=stages)()
         text = next(folder.rglob("3_llvm.ll")).read_text()
         lengths[stages] = [function.count("\n") for function in text.split("\ndefine ")[1:]]
-    assert max(lengths[400]) < 1.1 * max(lengths[200])
-    assert len(lengths[400]) > 1.5 * len(lengths[200])
+    assert max(lengths[800]) < 1.1 * max(lengths[400])
+    assert len(lengths[800]) > 1.5 * len(lengths[400])
 
 
 def test_pieces_give_what_one_function_gives() -> None:
