@@ -263,12 +263,13 @@ private:
   }
 
   void storeLocal(Operation *op, const PlaceState &place, ArrayRef<LaneKind> stored) {
-    LocalState state = localStates[place.local];
+    const LocalState state = localStates.lookup(place.local);
     bool masked = !hasAllLanes(state.laneSet, state.depth);
     if (masked) markDivergent(op);
-    // An index that differs between lanes is valid in active lanes only.
-    const bool byCondition =
-        masked && (place.component || place.wholeLocal) && hasAllLanes(state.laneSet, state.depth, /*orInBranch=*/true);
+    // An index that differs between lanes is valid in active lanes only. Lanes behind the end of a row must not change what the row adds
+    // up, which is declared around it.
+    const bool byCondition = masked && localStates.contains(place.local) && (place.component || place.wholeLocal) &&
+                             hasAllLanes(state.laneSet, state.depth, /*orInBranch=*/true);
     byCondition ? void(facts.masksByCondition.insert(op)) : void(facts.masksByCondition.erase(op));
     MutableArrayRef<LaneKind> touched = getStoredComponents(place);
     bool chosenAtRunTime = !place.component && !place.wholeLocal;

@@ -563,3 +563,22 @@ def test_random_nests_give_what_python_gives(first, on_every_backend):
         run_in_python(nest, "xyzw", expected)
         for ours, theirs in zip(arrays, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=nest)
+
+
+@pytest.mark.parametrize("length", [20, 30, 301])
+@pytest.mark.parametrize("inner", ["if j > 3:\n    s += 1", "for k in range(7):\n    if j > 3:\n        s += 1"])
+def test_lanes_behind_the_end_of_a_row_add_nothing(inner, length, on_every_backend):
+    """Their conditions may hold, too."""
+    module = define(f"""\
+@qd.kernel
+def sums(v: {ANY}, w: {ANY}):
+    for i in range(20):
+        s = 0
+        for j in range(w.shape[1]):
+{indent(indent(indent(inner)))}
+            w[i, j] += 1
+        v[i] = s
+""")
+    v, w = np.zeros(20, np.int32), np.zeros((20, length), np.int32)
+    module["sums"](v, w)
+    assert v.tolist() == [(length - 4) * (7 if "for" in inner else 1)] * 20
