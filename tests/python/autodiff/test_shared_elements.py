@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from language_support import leave_out_long
 
 import quadrants as qd
 
@@ -15,12 +16,6 @@ def draw(*shape: int) -> np.ndarray:
 def fill(container, values: np.ndarray):
     container.from_numpy(values)
     return container
-
-
-def leave_out_long(iterations):
-    """Skips what the interpreter would take minutes for."""
-    if qd.cfg is None and iterations > 50_000:  # interpreted
-        pytest.skip("takes the interpreter long")
 
 
 @pytest.mark.parametrize("shape", SIZES)

@@ -5,6 +5,7 @@ import linecache
 from typing import Any
 
 import numpy as np
+import pytest
 
 import quadrants as qd
 
@@ -23,6 +24,12 @@ def define(source: str, **names: Any) -> dict[str, Any]:
     module = {"qd": qd, "np": np, "__name__": "language_test", **names}
     exec(compile(source, file, "exec"), module)
     return module
+
+
+def leave_out_long(iterations: int) -> None:
+    """Skips a test whose loops the interpreter would take minutes for."""
+    if qd.cfg is None and iterations > 300_000:  # interpreted
+        pytest.skip("takes the interpreter long")
 
 
 def run(body: str, returns: str | None = "qd.i32", preamble: str = "", **arguments: tuple[str, Any]) -> Any:

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from language_support import define
+from language_support import define, leave_out_long
 from random_loops import ANY, indent, integers, run_in_python
 
 import quadrants as qd
@@ -208,12 +208,6 @@ MANY_TERMS = {
     "if y[i] > z[j]:\n    x[j] += y[i]": lambda y, z, w: (y > z) * y,
     "for k in range(z[j]):\n    x[j] += y[i] * k + w[i, j]": lambda y, z, w: y * z * (z - 1) // 2 + z * w,
 }
-
-
-def leave_out_long(iterations):
-    """Skips what the interpreter would take minutes for."""
-    if qd.cfg is None and iterations > 300_000:  # interpreted
-        pytest.skip("takes the interpreter long")
 
 
 @pytest.mark.parametrize("kind", ["arrays", "fields"])
