@@ -105,7 +105,7 @@ def test_other_python_threads_run_during_a_long_kernel(running: Any) -> None:
 
     def tick() -> None:
         nonlocal ticks
-        while not stop.wait(0.01):
+        while not stop.wait(0.001):
             ticks += 1
 
     thread = threading.Thread(target=tick)
