@@ -227,7 +227,7 @@ public:
         upper(values.getScalar(op.getUpper()[axis])), builder(in.builder), operators(operators) {
     step = op.getStep().empty() ? Component{llvm::ConstantInt::get(llvmType, 1)} : values.getScalar(op.getStep()[axis]);
     kind = getIndexKind(lower.kind, step.kind, op.getStep().empty() ? 1 : ir::findInteger(op.getStep()[axis]));
-    constantStep = dyn_cast<llvm::ConstantInt>(step.value);
+    constantStep = step.kind.isUniform() ? dyn_cast<llvm::ConstantInt>(step.value) : nullptr;
     isUnsigned = type.isUnsignedInteger();
     isDown = constantStep && !isUnsigned && constantStep->isNegative();
     isUnitStep = constantStep && (constantStep->isOne() || (isDown && constantStep->isMinusOne()));

@@ -34,9 +34,10 @@ Components Operators::emitConstant(TypedAttr value) {
   return components;
 }
 
+/// Of a linear component, a constant is the value of lane 0 only.
 static std::optional<int64_t> getConstant(const Component &component) {
   auto constant = dyn_cast<llvm::ConstantInt>(component.value);
-  if (!constant || component.kind.isVarying() || constant->getBitWidth() > 64) return std::nullopt;
+  if (!constant || !component.kind.isUniform() || constant->getBitWidth() > 64) return std::nullopt;
   return constant->getSExtValue();
 }
 

@@ -582,3 +582,23 @@ def sums(v: {ANY}, w: {ANY}):
     v, w = np.zeros(20, np.int32), np.zeros((20, length), np.int32)
     module["sums"](v, w)
     assert v.tolist() == [(length - 4) * (7 if "for" in inner else 1)] * 20
+
+
+@pytest.mark.parametrize("columns", [8, 16, 32, 64])
+def test_indices_in_rows_of_one_vector_are_not_constants(columns, on_every_backend):
+    """The index of lane 0 is a constant where a row is one vector: products and steps are those of each lane."""
+    module = define(f"""\
+x = qd.field(qd.i32, (5, {columns}))
+
+@qd.kernel
+def k():
+    for i, j in x:
+        s = (j - 8) * (j - 8) + (3 - j) * (2 * j + i) - (j >> 1) * (j & 3)
+        for t in range(0, 20, j + 1):
+            s += t
+        x[i, j] = s
+""")
+    module["k"]()
+    i, j = np.indices((5, columns))
+    steps = np.array([sum(range(0, 20, step + 1)) for step in range(columns)])
+    np.testing.assert_array_equal(module["x"].to_numpy(), (j - 8) ** 2 + (3 - j) * (2 * j + i) - (j >> 1) * (j & 3) + steps)
