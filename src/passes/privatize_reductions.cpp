@@ -36,13 +36,13 @@ public:
     for (auto &[root, atomics] : accesses.atomics) {
       bool isKnown = root.kind == Root::Kind::Scratch || root.kind == Root::Kind::Tensor;
       if (!isKnown || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !canCombine(atomics)) continue;
-      // Containers that may overlap have one root. Equal indices in two of them select different places.
-      llvm::MapVector<uint64_t, SmallVector<AtomicOp, 2>> containers;
+      // Containers that may overlap have one root. Equal indices in two of them, or in two layouts of one, select different places.
+      llvm::MapVector<std::pair<uint64_t, Type>, SmallVector<AtomicOp, 2>> containers;
       for (AtomicOp atomic : atomics) {
         auto container = findBase(atomic.getRef()).getDefiningOp<TensorArgumentOp>();
-        containers[container ? container.getOffset() : 0].push_back(atomic);
+        containers[{container ? container.getOffset() : 0, findBase(atomic.getRef()).getType()}].push_back(atomic);
       }
-      for (auto &[offset, updates] : containers)
+      for (auto &[container, updates] : containers)
         if (llvm::all_of(updates, [&](AtomicOp atomic) { return isInvariant(atomic.getRef(), 0); }))
           useAccumulators(updates);
         else if (root.kind == Root::Kind::Tensor && !loop->hasAttr(kAddsParts))

@@ -290,3 +290,39 @@ def test_random_stencils_on_blocks(seed):
     for place in np.argwhere(case.expected()[0]):
         wanted[tuple(place + shifts[0])] += case.numbers[0][tuple(place)] + 1
     np.testing.assert_array_equal(sums.to_numpy(), wanted)
+
+
+@pytest.mark.parametrize("sizes", [(4, 8), (6, 5)])
+def test_updates_of_the_own_cell_and_its_neighbors(sizes):
+    """The own cell is addressed by its block and its position, neighbors by their indices: copies for one are none for the other."""
+    qd.init()
+    blocks, cells = sizes
+    x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, needs_grad=True)
+    qd.root.pointer(qd.ij, blocks).dense(qd.ij, cells).place(x, y, x.grad, y.grad)
+    ends = (cells, blocks * cells - cells)
+
+    @qd.kernel
+    def fill():
+        for i, j in qd.ndrange(ends, ends):
+            y[i, j] = i * 10 + j
+            y.grad[i, j] = i * 10 + j
+
+    @qd.kernel
+    def scatter():
+        for i, j in y:
+            x[i, j] += y[i, j]
+            x[i + 1, j] += 2 * y[i, j]
+            x[i, j - 1] += 3 * y[i, j]
+
+    @qd.kernel
+    def gather():
+        for i, j in y:
+            y[i, j] = x[i, j] + 2 * x[i + 1, j] + 3 * x[i, j - 1]
+
+    fill()
+    start = y.to_numpy()
+    expected = start + 2 * np.roll(start, 1, 0) + 3 * np.roll(start, -1, 1)
+    scatter()
+    np.testing.assert_array_equal(x.to_numpy(), expected)
+    gather.grad()  # the loop of scatter has listed the cells
+    np.testing.assert_array_equal(x.grad.to_numpy(), expected)
