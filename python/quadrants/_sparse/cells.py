@@ -53,6 +53,7 @@ class Cells:
 
     scanned: int  # cells that one candidate of `refresh` covers
     listed: int  # cells of one block of the list
+    has_chunks = False  # a block of the list is a chunk
 
     def __init__(self, node: Any, above: Cells | None, total: int, per_above: int):
         self.serial = next(_serials)  # the same in each process that makes the same trees
@@ -191,24 +192,18 @@ class Cells:
         return [self, *(one for inner in self.inner for one in inner.list_below())]
 
     def observe(self) -> int:
-        """Returns the number of active cells, and notes it if it is the largest so far."""
-        count = self.count_active()
-        self.peak = max(self.peak, self.count_allocated())
+        """Returns the number of active cells, or elements of lists, and notes what is allocated if it is the most so far."""
+        count = _count(self)
+        self.peak = max(self.peak, int(self.state[_LISTED]) if self.has_chunks else count)
         return count
-
-    def count_active(self) -> int:
-        """Returns the number of active cells."""
-        raise NotImplementedError
-
-    def count_allocated(self) -> int:
-        """Returns the number of active cells, or chunks of lists."""
-        return self.count_active()
-
-    def complete_list(self) -> None:
-        """Rebuilds the list if it is not complete."""
-        _refresh(self)
 
 
 @qd.kernel
-def _refresh(cells: qd.Template):
+def _count(cells: qd.Template) -> qd.i64:
     cells.refresh()
+    count = qd.cast(cells.state[_LISTED], qd.i64)
+    if qd.static(cells.listed > 1 or cells.has_chunks):
+        count = 0
+        for t in range(cells.state[_LISTED]):
+            count += cells.count_in(cells.blocks[t])
+    return count

@@ -16,6 +16,8 @@ class Lists(Cells):
     chunk, and the chunks with the same position in their lists follow each other.
     """
 
+    has_chunks = True
+
     def __init__(self, node: Any, above: Cells | None, lists: int, capacity: int, chunk: int, per_above: int):
         super().__init__(node, above, lists * capacity, per_above)
         self.own_counter = choose_counter(lists)
@@ -117,6 +119,11 @@ class Lists(Cells):
         return place + self.count_blocks(a)
 
     @qd.func
+    def count_in(self, block):
+        """Number of elements of the list that a block belongs to, counted at its first block."""
+        return self.length(block) if block < qd.static(self.lists) else 0
+
+    @qd.func
     def clear_within(self, n):
         """Empties the lists in a cell of the node above."""
         for a in range(n * qd.static(self.per_above), (n + 1) * qd.static(self.per_above)):
@@ -127,15 +134,6 @@ class Lists(Cells):
         """Empties the list that a block belongs to; its first block does so."""
         if block < qd.static(self.lists):
             self.remove_list(block)
-
-    def count_active(self) -> int:
-        """Returns the number of elements of all lists."""
-        return int(self.lengths.to_numpy().sum(dtype=np.int64))
-
-    def count_allocated(self) -> int:
-        """Returns the number of chunks of all lists."""
-        self.complete_list()
-        return int(self.state[1])
 
     def list_numbers(self) -> np.ndarray:
         """Returns the numbers of all elements, for the interpreter."""

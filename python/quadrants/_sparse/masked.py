@@ -89,6 +89,11 @@ class Masked(Cells):
         return place
 
     @qd.func
+    def count_in(self, unit):
+        """Number of active cells of a block of the list."""
+        return qd.math.popcnt(self.read_unit(unit))
+
+    @qd.func
     def clear_within(self, n):
         """Deactivates the cells in a cell of the node above."""
         units = qd.static(self.per_above // self.scanned)
@@ -103,11 +108,6 @@ class Masked(Cells):
         """Deactivates the cells of a block of the list."""
         for k in range(qd.static(self.listed)):
             self.remove(block * qd.static(self.listed) + k)
-
-    def count_active(self) -> int:
-        """Returns the number of active cells."""
-        self.complete_list()
-        return int(self.state[1] if self.listed == 1 else np.unpackbits(self.bits.to_numpy().view(np.uint8)).sum(dtype=np.int64))
 
     def list_numbers(self) -> np.ndarray:
         """Returns the numbers of the active cells, for the interpreter."""
