@@ -89,6 +89,19 @@ double estimateIterations(ForOp loop, double unknownLength) {
   return count;
 }
 
+int getOperatorCost(Operation *op) {
+  if (auto unary = dyn_cast<UnaryOp>(op)) return getOpInfo(unary.getUnaryKind()).cost;
+  auto binary = dyn_cast<BinaryOp>(op);
+  return binary ? getOpInfo(binary.getBinaryKind()).cost : 0;
+}
+
+bool isLongFunction(Operation *op) {
+  constexpr int kLong = 20;
+  auto unary = dyn_cast<UnaryOp>(op);
+  const bool isOfBits = unary && getOpInfo(unary.getUnaryKind()).operand == OperandClass::Integer;
+  return getOperatorCost(op) >= kLong && !isOfBits;
+}
+
 Value skipWidening(Value value) {
   while (auto cast = value.getDefiningOp<CastOp>()) {
     auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());

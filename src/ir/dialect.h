@@ -82,4 +82,9 @@ inline bool isOfBlock(mlir::Operation *op) {
          llvm::any_of(op->getOperands(), isShared);
 }
 
+/// Approximate cycles of a vector operation for each component; 0 for all but unary and binary operations.
+int getOperatorCost(mlir::Operation *op);
+/// Whether an operation is a function of numbers with a long routine. Functions of bits are short on most processors.
+bool isLongFunction(mlir::Operation *op);
+
 } // namespace qd::ir

@@ -70,4 +70,12 @@ bool isShifted(Value value, llvm::function_ref<bool(Value)> isBase, llvm::functi
   return isSum && isFixed(op.getLhs()) && isShifted(op.getRhs(), isBase, isFixed);
 }
 
+bool dependsOn(Value value, Value index, llvm::function_ref<bool(LocalOp)> varies) {
+  if (value == index) return true;
+  Operation *op = value.getDefiningOp();
+  if (auto local = dyn_cast_or_null<LocalOp>(op)) return varies && varies(local);
+  return op && index.getParentRegion()->isAncestor(op->getParentRegion()) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, index, varies); });
+}
+
 } // namespace qd::ir

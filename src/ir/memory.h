@@ -42,5 +42,7 @@ bool isShifted(mlir::Value value, llvm::function_ref<bool(mlir::Value)> isBase, 
 inline bool isShifted(mlir::Value value, mlir::Value base) {
   return isShifted(value, [&](mlir::Value part) { return part == base; }, [](mlir::Value part) { return findInteger(part).has_value(); });
 }
+/// Whether a value is computed from another one, an index of a loop, or from a variable that `varies`.
+bool dependsOn(mlir::Value value, mlir::Value index, llvm::function_ref<bool(LocalOp)> varies = nullptr);
 
 } // namespace qd::ir

@@ -95,11 +95,8 @@ public:
 private:
   /// Whether a value may differ between iterations of a loop's last axis.
   bool dependsOn(Value value, ForOp loop) {
-    if (auto argument = dyn_cast<BlockArgument>(value))
-      return argument.getOwner() == &loop.getBody().front() && argument.getArgNumber() + 1 == loop.getRank();
-    Operation *op = value.getDefiningOp();
-    if (isa<LocalOp>(op)) return loop->isAncestor(op) || loop != outer;
-    return loop->isAncestor(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, loop); });
+    auto varies = [&](LocalOp local) { return loop != outer || loop->isAncestor(local); };
+    return ir::dependsOn(value, loop.getBody().getArguments().back(), varies);
   }
 
   /// Whether neighboring iterations of a loop have neighboring values of an index.
@@ -139,8 +136,7 @@ private:
       return false;
     double cost = 0;
     return !containsOp(loop, [&](Operation *op) {
-      if (auto unary = dyn_cast<UnaryOp>(op)) cost += getOpInfo(unary.getUnaryKind()).cost;
-      if (auto binary = dyn_cast<BinaryOp>(op)) cost += getOpInfo(binary.getBinaryKind()).cost;
+      cost += getOperatorCost(op);
       auto element = dyn_cast<ElementOp>(op);
       const bool isInStruct = element && element.getIndices().size() > 1 && length <= kLongestStruct &&
                               isAlong(element.getIndices().back(), loop) && dependsOn(element.getIndices().drop_back().back(), outer);

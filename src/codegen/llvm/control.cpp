@@ -60,10 +60,8 @@ bool ControlFlow::isCheap(Region &region) {
   if (region.empty()) return true;
   int64_t cost = 0;
   for (Operation &op : region.front()) {
-    if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
-      if (ir::getOpInfo(unary.getUnaryKind()).cost > 1) return false;
-    } else if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-      if (ir::getOpInfo(binary.getBinaryKind()).cost > 1) return false;
+    if (isa<ir::UnaryOp, ir::BinaryOp>(op)) {
+      if (ir::getOperatorCost(&op) > 1) return false;
     } else if (body.compacts && op.hasAttr(ir::kCompacts)) {
       ++cost; // lanes that are not active store nothing
     } else if (isa<ir::LoadOp, ir::StoreOp>(op)) {

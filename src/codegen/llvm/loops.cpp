@@ -37,8 +37,6 @@ constexpr unsigned kSearchRounds = 4;
 
 /// Nests up to this size are emitted twice.
 constexpr double kVersionedSize = 64;
-/// Functions of this cost and more outweigh polls, and LLVM inlines them only where a loop is emitted once.
-constexpr int kMathCost = 20;
 
 void ControlFlow::emitFor(ir::ForOp op) {
   if (in.lanes == 1 && body.rowLanes > 1 && op->hasAttr(ir::kRows)) return emitRowLoop(op, body.rowLanes);
@@ -128,10 +126,9 @@ llvm::Value *ControlFlow::findLongNest(ir::ForOp op) {
   llvm::SmallVector<std::pair<ir::ForOp, unsigned>, 4> axes;
   double work = double(std::max<int64_t>(module.functions.getSize(op.getBody()), 1));
   if (work > kVersionedSize) return nullptr;
-  bool isKnown = !module.calls.contains(op.getBody(), [](Operation *inner) {
-    auto unary = dyn_cast<ir::UnaryOp>(inner);
-    return isa<ir::WhileOp, ir::CallOp>(inner) || (unary && ir::getOpInfo(unary.getUnaryKind()).cost >= kMathCost);
-  });
+  // Long functions outweigh polls, and LLVM inlines them only where a loop is emitted once.
+  bool isKnown = !module.calls.contains(op.getBody(),
+                                        [](Operation *inner) { return isa<ir::WhileOp, ir::CallOp>(inner) || ir::isLongFunction(inner); });
   op->walk<WalkOrder::PreOrder>([&](ir::ForOp loop) {
     for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
       std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
@@ -165,12 +162,6 @@ static bool loads(Operation *op, bool orShared) {
   });
 }
 
-/// Whether the kind is a function of real numbers with a long routine.
-template <typename Kind> static bool isMath(Kind kind) {
-  const auto &info = ir::getOpInfo(kind);
-  return info.operand == ir::OperandClass::Real && info.cost >= kMathCost;
-}
-
 /// Whether an operation runs on one thread of a grid: in a serial task, or in a parallel loop of one iteration.
 static bool isOfOneThread(Operation *op) {
   auto task = op->getParentOfType<ir::TaskOp>();
@@ -190,11 +181,7 @@ static bool isSearch(ir::ForOp loop) {
 /// Number of mathematical functions in a loop, random numbers included.
 static int64_t countMath(ir::ForOp loop) {
   int64_t count = 0;
-  loop->walk([&](Operation *op) {
-    if (auto unary = dyn_cast<ir::UnaryOp>(op)) count += isMath(unary.getUnaryKind());
-    if (auto binary = dyn_cast<ir::BinaryOp>(op)) count += isMath(binary.getBinaryKind());
-    count += isa<ir::RandomOp>(op);
-  });
+  loop->walk([&](Operation *op) { count += isa<ir::RandomOp>(op) || ir::isLongFunction(op); });
   return count;
 }
 

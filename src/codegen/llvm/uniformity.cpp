@@ -22,8 +22,6 @@ namespace qd::codegen {
 namespace {
 /// Locals whose kinds still change after this many passes over a body become varying.
 constexpr int kMaxPrecisePasses = 12;
-/// Functions of this cost and more test for rare operands, which lanes without a mask would have after they have left a loop.
-constexpr int kMathCost = 20;
 
 enum Departure : unsigned { kNone = 0, kContinue = 1, kBreak = 2, kReturn = 4 };
 } // namespace
@@ -238,15 +236,10 @@ private:
     return kinds;
   }
 
+  /// Long functions test for rare operands, which lanes without a mask would have after they have left a loop.
   bool callsFunctions(Operation *loop) {
     auto [known, isNew] = callers.try_emplace(loop, false);
-    if (isNew)
-      known->second = ir::containsOp(loop, [](Operation *op) {
-        auto unary = dyn_cast<ir::UnaryOp>(op);
-        auto binary = dyn_cast<ir::BinaryOp>(op);
-        return isa<ir::CallOp>(op) || (unary && ir::getOpInfo(unary.getUnaryKind()).cost >= kMathCost) ||
-               (binary && ir::getOpInfo(binary.getBinaryKind()).cost >= kMathCost);
-      });
+    if (isNew) known->second = ir::containsOp(loop, [](Operation *op) { return isa<ir::CallOp>(op) || ir::isLongFunction(op); });
     return known->second;
   }
 

@@ -33,12 +33,10 @@ constexpr int64_t kMostOperations = 300;
 
 /// Cycles of a vector operation; remainders and quotients by constants are multiplications.
 double getCost(Operation *op) {
-  const double components =
-      op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
-  if (auto unary = dyn_cast<ir::UnaryOp>(op)) return ir::getOpInfo(unary.getUnaryKind()).cost * components;
-  if (auto binary = dyn_cast<ir::BinaryOp>(op))
-    return std::min(ir::getOpInfo(binary.getBinaryKind()).cost, binary.getRhs().getDefiningOp<ir::ConstantOp>() ? 3 : 100) * components;
-  return isa<ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
+  auto binary = dyn_cast<ir::BinaryOp>(op);
+  const bool hasConstant = binary && binary.getRhs().getDefiningOp<ir::ConstantOp>();
+  const double cost = getArithmeticCost(op);
+  return hasConstant ? std::min(cost, 3 * double(ir::getComponentCount(binary.getType()))) : cost;
 }
 
 class RowWalks {

@@ -53,8 +53,6 @@ public:
   static double getOpCost(Operation *op) {
     double components =
         op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
-    if (auto unary = dyn_cast<ir::UnaryOp>(op)) return ir::getOpInfo(unary.getUnaryKind()).cost * components;
-    if (auto binary = dyn_cast<ir::BinaryOp>(op)) return ir::getOpInfo(binary.getBinaryKind()).cost * components;
     if (auto access = dyn_cast<ir::MemoryAccessOpInterface>(op)) {
       if (access.isAtomic()) return 64 * components;
       return ir::findWhole(access.getRef()).getDefiningOp<ir::LocalOp>() ? 0 : 4 * components;
@@ -62,7 +60,7 @@ public:
     if (auto matmul = dyn_cast<ir::MatmulOp>(op))
       return 2 * components * double(cast<VectorType>(matmul.getLhs().getType()).getShape().back());
     if (isa<ir::RandomOp>(op)) return 60;
-    return isa<ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
+    return getArithmeticCost(op);
   }
 
 private:
@@ -341,10 +339,7 @@ unsigned chooseRowLanes(ir::ForOp loop, int64_t length, unsigned lanes) {
   double arithmetic = 0, along = 0, scattered = 0, shared = 0;
   bool isPlain = true;
   mlir::Value last = loop.getBody().getArguments().back();
-  std::function<bool(mlir::Value)> varies = [&](mlir::Value value) {
-    Operation *op = value.getDefiningOp();
-    return value == last || (op && loop->isAncestor(op) && llvm::any_of(op->getOperands(), varies));
-  };
+  auto varies = [&](mlir::Value value) { return ir::dependsOn(value, last); };
   loop.getBody().walk([&](Operation *op) {
     isPlain &= !isa<ir::CallOp, ir::WhileOp, ir::RandomOp>(op);
     const double rounds = countRounds(op, loop, 1);
@@ -369,6 +364,11 @@ bool mustRunAlone(Operation *op) {
 }
 
 } // namespace
+
+double getArithmeticCost(Operation *op) {
+  const int cost = isa<ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ReduceOp>(op) ? 1 : ir::getOperatorCost(op);
+  return cost == 0 ? 0 : cost * double(ir::getComponentCount(op->getResult(0).getType()));
+}
 
 unsigned chooseLanes(ModuleEmitter &module, Region &body) {
   return unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));

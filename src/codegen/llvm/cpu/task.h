@@ -44,6 +44,8 @@ inline constexpr int64_t kMaxUnrolledRows = 4096;
 inline constexpr double kUnknownRounds = 16;
 
 LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
+/// Cycles of arithmetic with vectors; 0 for other operations.
+double getArithmeticCost(mlir::Operation *op);
 /// Whether one lane takes less time than several, which would walk along rows that lie apart (whyScalar). Lists the rows if it does when
 /// they are congested (distantRows).
 bool chooseForDistantRows(ModuleEmitter &module, ir::ForOp loop, LoopSchedule &schedule);

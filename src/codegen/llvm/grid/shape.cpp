@@ -36,13 +36,6 @@ constexpr int64_t kShortestRun = 16;
 /// Shorter rows would leave too many threads without a column.
 constexpr int64_t kRowOfColumns = 1024;
 
-/// Whether a value in the loop's body is computed from an index.
-static bool dependsOn(Value value, BlockArgument index) {
-  if (value == index) return true;
-  Operation *op = value.getDefiningOp();
-  return op && op->getBlock() == index.getOwner() && llvm::any_of(op->getOperands(), [&](Value part) { return dependsOn(part, index); });
-}
-
 /// Size of a scalar if elements along the last axis are contiguous and rows may all be aligned; 0 otherwise.
 int64_t getContiguousSize(ModuleEmitter &module, ir::ElementOp element) {
   auto type = cast<ir::TensorType>(element.getTensor().getType());
@@ -65,10 +58,10 @@ static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
   int64_t widest = 0;
   llvm::SmallVector<ir::ElementOp, 8> reached;
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
-    if (llvm::none_of(element.getIndices(), [&](Value part) { return dependsOn(part, index); })) continue;
+    if (llvm::none_of(element.getIndices(), [&](Value part) { return ir::dependsOn(part, index); })) continue;
     int64_t size = getContiguousSize(module, element);
     bool isAround = ir::isShifted(element.getIndices().back(), index) &&
-                    llvm::none_of(element.getIndices().drop_back(), [&](Value part) { return dependsOn(part, index); });
+                    llvm::none_of(element.getIndices().drop_back(), [&](Value part) { return ir::dependsOn(part, index); });
     if (!size || !isAround) return 1;
     if (llvm::none_of(reached, [&](ir::ElementOp other) { return other->getOperands() == element->getOperands(); }))
       reached.push_back(element);
@@ -81,7 +74,7 @@ static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
 /// access. Nothing if there is none.
 static std::optional<unsigned> findTransposedAxis(ir::ForOp loop) {
   unsigned last = loop.getRank() - 1;
-  auto depends = [&](Value part, unsigned axis) { return dependsOn(part, loop.getBody().getArgument(axis)); };
+  auto depends = [&](Value part, unsigned axis) { return ir::dependsOn(part, loop.getBody().getArgument(axis)); };
   for (ir::ElementOp element : loop.getBody().getOps<ir::ElementOp>()) {
     OperandRange indices = element.getIndices();
     if (indices.size() < 2 || !element.getTensor().getDefiningOp<ir::TensorArgumentOp>()) continue;
