@@ -29,13 +29,11 @@ bool isCheckable(TensorArgumentOp argument) {
 
 struct AssumeUnaliasedPass : impl::AssumeUnaliasedBase<AssumeUnaliasedPass> {
   void runOnOperation() override {
-    llvm::DenseSet<uint64_t> arrays, written;
+    llvm::DenseSet<uint64_t> written;
     getOperation().walk([&](Operation *op) {
-      if (auto argument = dyn_cast<TensorArgumentOp>(op); argument && !argument.getField()) arrays.insert(argument.getOffset());
       for (TensorArgumentOp argument : listWrittenContainers(op))
         if (isCheckable(argument)) written.insert(argument.getOffset());
     });
-    if (arrays.size() < 2) return;
     UnaliasedArrays unaliased(getOperation());
     unaliased.require(written);
     for (KernelOp kernel : getOperation().getOps<KernelOp>())

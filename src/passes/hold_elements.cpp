@@ -180,9 +180,7 @@ struct HoldElementsPass : impl::HoldElementsBase<HoldElementsPass> {
       const bool isAlone = !loop->getParentOp()->hasAttr(kStreamBlock);
       if (isAlone && !loop->getParentOfType<KernelOp>()->hasAttr(kDerivative)) ElementHolder(loop, unaliased).run(written);
     });
-    llvm::DenseSet<uint64_t> containers;
-    getOperation().walk([&](TensorArgumentOp argument) { containers.insert(argument.getOffset()); });
-    if (containers.size() > 1) unaliased.require(written);
+    unaliased.require(written);
     for (KernelOp kernel : getOperation().getOps<KernelOp>()) unaliased.addTo(kernel);
   }
 };

@@ -16,10 +16,15 @@ using namespace qd::ir;
 namespace qd::passes {
 
 UnaliasedArrays::UnaliasedArrays(ModuleOp module) {
+  bool arePacked = true;
   module.walk([&](TensorArgumentOp argument) {
     if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
-    if (!argument.getField()) arrays.insert(argument.getOffset());
+    if (argument.getField()) return;
+    arrays.insert(argument.getOffset());
+    arePacked &= cast<ir::TensorType>(argument.getType()).isPacked();
   });
+  // A field shares memory with none, so the only array shares none either. With strides, two of its indices may mean one element.
+  if (arrays.size() == 1 && arePacked) arrays.clear();
 }
 
 void UnaliasedArrays::require(const llvm::DenseSet<uint64_t> &containers) {

@@ -15,7 +15,7 @@ public:
 
   /// Offsets of the containers that share memory at the launch that is compiled for: passes may assume nothing about them.
   const llvm::DenseSet<uint64_t> &getAliased() const { return aliased; }
-  /// Assumes that these containers share no memory; fields never do.
+  /// Assumes that these containers share no memory; fields never do, nor does the only array of a kernel.
   void require(const llvm::DenseSet<uint64_t> &containers);
   /// Adds the assumptions to those that the kernel lists already.
   void addTo(ir::KernelOp kernel) const;

@@ -53,8 +53,9 @@ qd.kernel @columns [] attributes {argument_bytes = 32 : i32} {
 // CHECK: qd.if %[[ANY]]
 // CHECK: qd.atomic add
 // CHECK-NOT: qd.for
-qd.kernel @guarded [] attributes {argument_bytes = 16 : i32} {
+qd.kernel @guarded [] attributes {argument_bytes = 32 : i32} {
   %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?], [], 4>
+  %other = qd.tensor_argument "other" at 16 position 1 : !qd.tensor<f32, [?], [], 4>
   %one = qd.constant 1.0 : f32
   %zero = qd.constant 0 : si32
   %rows = qd.constant 100 : si32

@@ -6,8 +6,9 @@
 // CHECK-SAME: qd.unaliased = array<i32: 0>
 // CHECK: qd.for parallel (%{{.*}}, %{{.*}}) to (%{{.*}}, %{{.*}})
 // CHECK-NOT: qd.for
-qd.kernel @merged [] attributes {argument_bytes = 40 : i32} {
+qd.kernel @merged [] attributes {argument_bytes = 56 : i32} {
   %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?, ?, ?], [], 4>
+  %other = qd.tensor_argument "other" at 40 position 1 : !qd.tensor<f32, [?], [], 4>
   %n = qd.argument 32 : si32
   %zero = qd.constant 0 : si32
   %one = qd.constant 1.0 : f32

@@ -177,9 +177,27 @@ qd.func @put(%i: si32, %x: !qd.tensor<si32, [64], [4], 4>) {
 
 // -----
 
+// The only array shares memory with no other one. With strides two of its indices may mean one element, so launches check those.
+// CHECK-LABEL: qd.kernel @alone
+// CHECK-SAME: qd.unaliased = array<i32: 0>
+// CHECK: qd.for parallel
+qd.kernel @alone [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 1 : i32} : !qd.tensor<si32, [?], [?], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.extent %x 0 : !qd.tensor<si32, [?], [?], 4> -> si32
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %to = qd.element %x[%i] : !qd.tensor<si32, [?], [?], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %to : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
 // Loops under an `if` that contains nothing else become parallel; if the condition is false they have no iterations.
 // CHECK-LABEL: qd.kernel @under_an_if
-// CHECK-SAME: qd.unaliased = array<i32: 0>
+// CHECK-NOT: qd.unaliased
 // CHECK: %[[POSITIVE:.*]] = qd.binary gt
 // CHECK-NOT: qd.if
 // CHECK: %[[UPPER:.*]] = qd.select %[[POSITIVE]]
