@@ -61,15 +61,7 @@ void demoteOwnAtomics(ModuleOp module) {
   });
 }
 
-namespace {
-
-/// `loop index + constant`, possibly widened in between.
-struct ShiftedIndex {
-  BlockArgument index;
-  int64_t shift = 0;
-};
-
-std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
+std::optional<ShiftedIndex> findShiftedIndex(Value value, Block *body) {
   ShiftedIndex result;
   for (;;) {
     value = skipWidening(value);
@@ -89,12 +81,10 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
   }
 }
 
-} // namespace
-
 IndexPattern findPattern(ElementOp element, Block *body) {
   IndexPattern pattern(body->getNumArguments(), {~0u, 0});
   for (auto [axis, index] : llvm::enumerate(element.getIndices()))
-    if (auto shifted = matchShiftedIndex(index, body)) pattern[shifted->index.getArgNumber()] = {unsigned(axis), shifted->shift};
+    if (auto shifted = findShiftedIndex(index, body)) pattern[shifted->index.getArgNumber()] = {unsigned(axis), shifted->shift};
   if (llvm::any_of(pattern, [](auto place) { return place.first == ~0u; })) pattern.clear();
   return pattern;
 }
@@ -132,7 +122,7 @@ std::optional<ThreadIndex> findThreadIndex(ElementOp element, ForOp loop) {
     bool isMask = binary.getBinaryKind() == BinaryKind::bit_and && llvm::isPowerOf2_64(uint64_t(*number) + 1);
     if (!isMask && binary.getBinaryKind() != BinaryKind::mod) continue;
     int64_t modulus = isMask ? *number + 1 : *number;
-    std::optional<ShiftedIndex> shifted = matchShiftedIndex(binary.getLhs(), &loop.getBody().front());
+    std::optional<ShiftedIndex> shifted = findShiftedIndex(binary.getLhs(), &loop.getBody().front());
     if (shifted && modulus >= int64_t(*loop.getBlockDim())) return ThreadIndex{unsigned(axis), modulus, shifted->shift};
   }
   return std::nullopt;

@@ -15,6 +15,14 @@ void demoteOwnAtomics(mlir::ModuleOp module);
 /// `containers`: offsets of the containers to which this is restricted; null: all containers.
 void demoteOwnUpdates(mlir::ModuleOp module, const llvm::DenseSet<uint32_t> *containers = nullptr);
 
+/// `loop index + constant`, possibly widened in between.
+struct ShiftedIndex {
+  mlir::BlockArgument index;
+  int64_t shift = 0;
+};
+/// The index of a loop with this body that a value is, shifted by a constant; nothing for other values.
+std::optional<ShiftedIndex> findShiftedIndex(mlir::Value value, mlir::Block *body);
+
 /// For each index of a loop, the axis of an element that it selects, and the constant that is added to it.
 using IndexPattern = std::vector<std::pair<unsigned, int64_t>>;
 

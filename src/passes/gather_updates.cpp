@@ -180,8 +180,14 @@ public:
 private:
   void visitBlock(Block &block) {
     for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
+    SmallVector<Part> parts;
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
-      if (isPlain(loop)) gather(loop);
+      if (isPlain(loop)) addParts(loop, parts);
+    if (!parts.empty()) {
+      removeDead(module);
+      llvm::for_each(parts, [&](const Part &part) { gather(part); });
+      removeDead(module);
+    }
     if (onGrid) return; // of the threads that are left, each would do more
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
       if (isPlain(loop)) serializeTrailing(loop);
@@ -199,27 +205,31 @@ private:
     return loop.getParallel() && loop.getStep().empty() && !loop.getBlockDimAttr() && !loop.getMaxThreadsAttr() && canRepeat(loop);
   }
 
-  void gather(ForOp loop) {
+  /// A loop before another one, with one group of its updates.
+  struct Part {
+    ForOp loop;
+    SmallVector<Operation *> updates;
+    llvm::DenseSet<uint64_t> written; ///< containers
+  };
+
+  void addParts(ForOp loop, SmallVectorImpl<Part> &parts) {
     SmallVector<Group> groups = listGroups(loop);
     if (groups.empty() || groups.size() > kMaxLoops) return;
     llvm::DenseSet<Operation *> moved;
     for (const Group &group : groups) moved.insert(group.updates.begin(), group.updates.end());
     llvm::DenseSet<uint64_t> written = listWritten(loop);
     if (readsAfterWriting(loop, moved) || llvm::set_intersects(written, unaliased.getAliased())) return;
-    SmallVector<ForOp> parts = llvm::map_to_vector(groups, [&](const Group &group) { return addPart(loop, group.updates); });
-    removeDead(module);
-    for (auto [part, group] : llvm::zip(parts, groups)) {
-      unsigned rank = part.getRank();
-      ForOp nest = mergeAll(part);
-      if (!addSums(nest, rank)) {
-        nest.erase();
-        continue;
-      }
-      unaliased.require(written);
-      for (Operation *update : group.updates) update->erase();
-      isChanged = true;
-    }
-    removeDead(module);
+    for (const Group &group : groups) parts.push_back({addPart(loop, group.updates), group.updates, written});
+  }
+
+  void gather(const Part &part) {
+    ForOp loop = part.loop;
+    const unsigned rank = loop.getRank();
+    ForOp nest = mergeAll(loop);
+    if (!addSums(nest, rank)) return nest.erase();
+    unaliased.require(part.written);
+    for (Operation *update : part.updates) update->erase();
+    isChanged = true;
   }
 
   /// The updates of each element that are sums and not all of an iteration's own.
@@ -228,17 +238,13 @@ private:
     LoopAccesses accesses(loop, functions);
     for (auto &[root, updates] : accesses.atomics) {
       if (!accesses.isOnlyUpdated(root)) continue;
-      auto find = [&](AtomicOp update) {
+      auto all = llvm::map_to_vector(updates, [&](AtomicOp update) {
         ElementOp element = findElement(update.getRef());
         return element && canSum(update) ? findIndices(element, loop) : Indices();
-      };
+      });
       // On grids, updates that would be atomic beside others are as many sums as these.
-      bool areAtomic = onGrid && llvm::any_of(updates, [&](AtomicOp update) {
-                         Indices indices = find(update);
-                         return !indices.empty() && isShared(indices, loop);
-                       });
-      for (AtomicOp update : updates) {
-        Indices indices = find(update);
+      bool areAtomic = onGrid && llvm::any_of(all, [&](const Indices &indices) { return !indices.empty() && isShared(indices, loop); });
+      for (auto [update, indices] : llvm::zip(updates, all)) {
         bool isSum = isShared(indices, loop) || (areAtomic && update->getParentOfType<ForOp>() != loop);
         if (indices.empty() || (!isSum && !(reassociated && returnsTo(indices, update, loop)))) continue;
         auto known = llvm::find_if(groups, [&](const Group &group) { return group.indices == indices; });
@@ -315,8 +321,7 @@ private:
   static SmallVector<unsigned> listAxes(ForOp nest, ElementOp place) {
     SmallVector<unsigned> axes;
     for (Value index : place.getIndices())
-      for (BlockArgument own : nest.getBody().getArguments())
-        if (isShifted(skipWidening(index), own)) axes.push_back(own.getArgNumber());
+      if (auto own = findShiftedIndex(index, &nest.getBody().front())) axes.push_back(own->index.getArgNumber());
     return axes.size() == findIndices(place, nest).size() ? axes : SmallVector<unsigned>();
   }
 
