@@ -88,11 +88,6 @@ static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
 
 namespace {
 
-/// Registers analyses that have no arguments.
-template <typename... List, typename Manager> void add(Manager &manager) {
-  (manager.registerPass([] { return List(); }), ...);
-}
-
 /// The analyses that the passes use, by unit of code. llvm::PassBuilder would register more and link all of LLVM's passes. A new pass in
 /// the pipeline may need more analyses: `nm -C` of its object lists them as undefined `llvm::…Analysis::Key`.
 struct Analyses {
@@ -107,11 +102,12 @@ struct Analyses {
     modules.registerPass(instrumentation);
     functions.registerPass(instrumentation);
     loops.registerPass(instrumentation);
-    add<llvm::ProfileSummaryAnalysis>(modules);
-    add<llvm::ShouldRunExtraSimpleLoopUnswitch>(loops);
-    add<llvm::AssumptionAnalysis, llvm::BasicAA, llvm::BlockFrequencyAnalysis, llvm::BranchProbabilityAnalysis, llvm::DominatorTreeAnalysis,
-        llvm::LastRunTrackingAnalysis, llvm::LoopAnalysis, llvm::MemorySSAAnalysis, llvm::OptimizationRemarkEmitterAnalysis,
-        llvm::PostDominatorTreeAnalysis, llvm::ScalarEvolutionAnalysis, llvm::ScopedNoAliasAA, llvm::TargetLibraryAnalysis>(functions);
+    registerAnalyses<llvm::ProfileSummaryAnalysis>(modules);
+    registerAnalyses<llvm::ShouldRunExtraSimpleLoopUnswitch>(loops);
+    registerAnalyses<llvm::AssumptionAnalysis, llvm::BasicAA, llvm::BlockFrequencyAnalysis, llvm::BranchProbabilityAnalysis,
+                     llvm::DominatorTreeAnalysis, llvm::LastRunTrackingAnalysis, llvm::LoopAnalysis, llvm::MemorySSAAnalysis,
+                     llvm::OptimizationRemarkEmitterAnalysis, llvm::PostDominatorTreeAnalysis, llvm::ScalarEvolutionAnalysis,
+                     llvm::ScopedNoAliasAA, llvm::TargetLibraryAnalysis>(functions);
     functions.registerPass([&] { return costs; });
     functions.registerPass([] {
       llvm::AAManager aliases;
@@ -145,9 +141,7 @@ void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool is
 void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs) {
   llvm::FunctionAnalysisManager analyses;
   analyses.registerPass([&] { return costs; });
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
+  registerAnalyses<llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
   for (llvm::Function &function : module)
     if (!function.isDeclaration()) llvm::InferAddressSpacesPass(0).run(function, analyses);
 }

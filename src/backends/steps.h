@@ -63,6 +63,11 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 /// The same for a target without a code generator of LLVM. `isGpu`: loops whose length is not known are unrolled, too.
 void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool isGpu, int optLevel);
 
+/// Registers analyses of LLVM that have no arguments.
+template <typename... Analyses, typename Manager> void registerAnalyses(Manager &manager) {
+  (manager.registerPass([] { return Analyses(); }), ...);
+}
+
 /// Replaces generic pointers by those of the address space to which they point.
 void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs);
 

@@ -3,6 +3,7 @@
 // Runs after the shared pipeline (backends/optimize.cpp). Long functions get tables of literals and short blocks, because the code
 // generator is quadratic in both.
 #include "backends/cpu/steps.h"
+#include "backends/replace_instructions.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Analysis/VectorUtils.h"
@@ -159,22 +160,21 @@ static void estimateRoots(llvm::Function &function) {
 /// of the chain.
 static void compareExtrema(llvm::Function &function) {
   if (!function.getParent()->getTargetTriple().isX86()) return;
-  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+  replaceInstructions(function, [](llvm::Instruction &instruction) -> llvm::Value * {
     auto *extremum = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
     const llvm::Intrinsic::ID id = extremum ? extremum->getIntrinsicID() : llvm::Intrinsic::not_intrinsic;
-    if (id != llvm::Intrinsic::minimumnum && id != llvm::Intrinsic::maximumnum) continue;
+    if (id != llvm::Intrinsic::minimumnum && id != llvm::Intrinsic::maximumnum) return nullptr;
     llvm::Value *chain = extremum->getArgOperand(0), *other = extremum->getArgOperand(1);
     llvm::Type *scalar = extremum->getType()->getScalarType();
-    if (!extremum->hasNoSignedZeros() || !(scalar->isFloatTy() || scalar->isDoubleTy())) continue;
-    if (llvm::isa<llvm::Constant>(chain) || llvm::isa<llvm::Constant>(other)) continue; // LLVM needs no test
+    if (!extremum->hasNoSignedZeros() || !(scalar->isFloatTy() || scalar->isDoubleTy())) return nullptr;
+    if (llvm::isa<llvm::Constant>(chain) || llvm::isa<llvm::Constant>(other)) return nullptr; // LLVM needs no test
     if (llvm::isa<llvm::PHINode>(other)) std::swap(chain, other);
     llvm::IRBuilder<> builder(extremum);
     const bool isMinimum = id == llvm::Intrinsic::minimumnum;
     llvm::Value *isChain = isMinimum ? builder.CreateFCmpOLT(chain, other) : builder.CreateFCmpOGT(chain, other);
     llvm::Value *result = builder.CreateSelect(isChain, chain, other);
-    extremum->replaceAllUsesWith(builder.CreateSelect(builder.CreateFCmpUNO(other, other), chain, result));
-    extremum->eraseFromParent();
-  }
+    return builder.CreateSelect(builder.CreateFCmpUNO(other, other), chain, result);
+  });
 }
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {

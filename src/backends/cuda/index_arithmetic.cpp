@@ -4,12 +4,12 @@
 // Out:  the same addresses as `mul.wide.s32` and constant offsets of accesses. LLVM's code generator finds the product only where the index
 //       is extended in the product's block, and the offset only where the index has 64 bits.
 #include "backends/cuda/index_arithmetic.h"
+#include "backends/replace_instructions.h"
 
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
-#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/PatternMatch.h"
 
 #include <map>
@@ -44,23 +44,17 @@ static std::optional<IndexedBytes> findSummand(llvm::Value *bytes) {
 }
 
 void splitOffsets(llvm::Module &module) {
-  llvm::SmallVector<std::pair<llvm::GetElementPtrInst *, IndexedBytes>> addresses;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      auto *address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
-      if (!address || address->getType()->isVectorTy() || !address->getSourceElementType()->isIntegerTy(8)) continue;
-      llvm::Value *bytes = address->getOperand(1);
-      if (!bytes->getType()->isIntegerTy(64)) continue;
-      if (std::optional<IndexedBytes> found = findSummand(bytes)) addresses.emplace_back(address, *found);
-    }
-  for (auto &[address, bytes] : addresses) {
+  replaceInstructions(module, [](llvm::Instruction &instruction) -> llvm::Value * {
+    auto *address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
+    if (!address || address->getType()->isVectorTy() || !address->getSourceElementType()->isIntegerTy(8)) return nullptr;
+    llvm::Value *offset = address->getOperand(1);
+    std::optional<IndexedBytes> bytes = offset->getType()->isIntegerTy(64) ? findSummand(offset) : std::nullopt;
+    if (!bytes) return nullptr;
     llvm::IRBuilder<> builder(address);
-    llvm::Type *i64 = builder.getInt64Ty();
-    llvm::Value *index = bytes.isSigned ? builder.CreateSExt(bytes.index, i64) : builder.CreateZExt(bytes.index, i64);
-    llvm::Value *base = builder.CreatePtrAdd(address->getPointerOperand(), builder.CreateMul(index, builder.getInt64(bytes.stride)));
-    address->replaceAllUsesWith(builder.CreatePtrAdd(base, builder.getInt64(bytes.summand * bytes.stride)));
-    address->eraseFromParent();
-  }
+    llvm::Value *index = builder.CreateIntCast(bytes->index, builder.getInt64Ty(), bytes->isSigned);
+    llvm::Value *base = builder.CreatePtrAdd(address->getPointerOperand(), builder.CreateMul(index, builder.getInt64(bytes->stride)));
+    return builder.CreatePtrAdd(base, builder.getInt64(bytes->summand * bytes->stride));
+  });
 }
 
 /// The factors of a 64-bit product. Shifts of indices that are loaded count: LLVM would extend them where they are loaded, and would

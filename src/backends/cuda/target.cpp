@@ -5,6 +5,7 @@
 #include "backends/cuda/grid_target.h"
 #include "backends/cuda/index_arithmetic.h"
 #include "backends/cuda/limits.h"
+#include "backends/replace_instructions.h"
 #include "backends/steps.h"
 #include "codegen/llvm/grid/staged_stores.h"
 
@@ -61,19 +62,14 @@ llvm::Value *emitFastQuotient(llvm::IRBuilder<> &builder, llvm::Value *left, llv
 
 /// Uses the device's own instructions where approximate functions are allowed.
 void useFastInstructions(llvm::Module &module) {
-  auto isFast = [](const llvm::Instruction &instruction) {
-    bool isQuotient = instruction.getOpcode() == llvm::Instruction::FDiv;
-    return isQuotient && instruction.getType()->getScalarType()->isFloatTy() && instruction.hasApproxFunc();
-  };
-  llvm::SmallVector<llvm::Instruction *> quotients;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function))
-      if (isFast(instruction)) quotients.push_back(&instruction);
-  for (llvm::Instruction *quotient : quotients) {
-    llvm::IRBuilder<> builder(quotient);
-    llvm::Value *left = quotient->getOperand(0), *right = quotient->getOperand(1), *result = llvm::PoisonValue::get(quotient->getType());
-    auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(quotient->getType());
-    for (unsigned i = 0; vector && i < vector->getNumElements(); ++i) {
+  replaceInstructions(module, [](llvm::Instruction &quotient) -> llvm::Value * {
+    const bool isQuotient = quotient.getOpcode() == llvm::Instruction::FDiv && quotient.getType()->getScalarType()->isFloatTy();
+    if (!isQuotient || !quotient.hasApproxFunc()) return nullptr;
+    llvm::IRBuilder<> builder(&quotient);
+    llvm::Value *left = quotient.getOperand(0), *right = quotient.getOperand(1), *result = llvm::PoisonValue::get(quotient.getType());
+    auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(quotient.getType());
+    if (!vector) return emitFastQuotient(builder, left, right);
+    for (unsigned i = 0; i < vector->getNumElements(); ++i) {
       llvm::Value *a = builder.CreateExtractElement(left, i), *b = builder.CreateExtractElement(right, i), *radicand;
       using namespace llvm::PatternMatch;
       // Take the root per lane, so that emitFastQuotient recognizes it.
@@ -81,96 +77,76 @@ void useFastInstructions(llvm::Module &module) {
         b = builder.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, builder.CreateExtractElement(radicand, i));
       result = builder.CreateInsertElement(result, emitFastQuotient(builder, a, b), i);
     }
-    quotient->replaceAllUsesWith(vector ? result : emitFastQuotient(builder, left, right));
-    quotient->eraseFromParent();
-  }
+    return result;
+  });
 }
 
 /// The magnitude of integers as the smaller of the unsigned `x` and `-x`: ptxas takes the result of `abs.s32` for at least 0, which that of
 /// the smallest integer is not, and leaves out what a condition guards (CUDA 13.0).
 void wrapMagnitudes(llvm::Module &module) {
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
-      using namespace llvm::PatternMatch;
-      llvm::Value *value;
-      // The second argument is set where the smallest integer does not occur.
-      bool mayWrap = match(&instruction, m_Intrinsic<llvm::Intrinsic::abs>(m_Value(value), m_Zero()));
-      if (!mayWrap || instruction.getType()->getScalarSizeInBits() < 32) continue;
-      llvm::IRBuilder<> builder(&instruction);
-      instruction.replaceAllUsesWith(builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value, builder.CreateNeg(value)));
-      instruction.eraseFromParent();
-    }
+  replaceInstructions(module, [](llvm::Instruction &instruction) -> llvm::Value * {
+    using namespace llvm::PatternMatch;
+    llvm::Value *value;
+    // The second argument is set where the smallest integer does not occur.
+    bool mayWrap = match(&instruction, m_Intrinsic<llvm::Intrinsic::abs>(m_Value(value), m_Zero()));
+    if (!mayWrap || instruction.getType()->getScalarSizeInBits() < 32) return nullptr;
+    llvm::IRBuilder<> builder(&instruction);
+    return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value, builder.CreateNeg(value));
+  });
 }
 
 /// Negates 16-bit integers in 32 bits. ptxas merges the negation and a following conversion to 32 bits into a 32-bit negation, which is
 /// wrong for the smallest integer (CUDA 13.0; remove this function when ptxas is fixed).
 void widenNegations(llvm::Module &module) {
-  llvm::SmallVector<llvm::Instruction *> negations;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      auto *absolute = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
-      bool isAbsolute = absolute && absolute->getIntrinsicID() == llvm::Intrinsic::abs;
-      bool isNegation = llvm::PatternMatch::match(&instruction, llvm::PatternMatch::m_Neg(llvm::PatternMatch::m_Value()));
-      if ((isNegation || isAbsolute) && instruction.getType()->getScalarSizeInBits() <= 16) negations.push_back(&instruction);
-    }
-  for (llvm::Instruction *negation : negations) {
-    llvm::IRBuilder<> builder(negation);
-    llvm::Type *type = negation->getType();
-    bool isAbsolute = llvm::isa<llvm::IntrinsicInst>(negation);
-    llvm::Value *wide = builder.CreateSExt(negation->getOperand(isAbsolute ? 0 : 1), type->getWithNewBitWidth(32));
+  replaceInstructions(module, [](llvm::Instruction &instruction) -> llvm::Value * {
+    using namespace llvm::PatternMatch;
+    llvm::Value *value;
+    bool isAbsolute = match(&instruction, m_Intrinsic<llvm::Intrinsic::abs>(m_Value(value)));
+    if (!isAbsolute && !match(&instruction, m_Neg(m_Value(value)))) return nullptr;
+    llvm::Type *type = instruction.getType();
+    if (type->getScalarSizeInBits() > 16) return nullptr;
+    llvm::IRBuilder<> builder(&instruction);
+    llvm::Value *wide = builder.CreateSExt(value, type->getWithNewBitWidth(32));
     wide = isAbsolute ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, wide, builder.getTrue()) : builder.CreateNeg(wide);
-    negation->replaceAllUsesWith(builder.CreateTrunc(wide, type));
-    negation->eraseFromParent();
-  }
+    return builder.CreateTrunc(wide, type);
+  });
 }
 
 /// Whether any lane of a mask holds, which LLVM compares as an integer: NVPTX would shift the lanes together.
 void splitMaskTests(llvm::Module &module) {
-  using namespace llvm::PatternMatch;
-  llvm::SmallVector<std::pair<llvm::ICmpInst *, llvm::Value *>> tests;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      auto *test = llvm::dyn_cast<llvm::ICmpInst>(&instruction);
-      llvm::Value *mask;
-      if (test && test->isEquality() && match(test, m_ICmp(m_BitCast(m_Value(mask)), m_Zero())) && mask->getType()->isIntOrIntVectorTy(1) &&
-          llvm::isa<llvm::FixedVectorType>(mask->getType()))
-        tests.emplace_back(test, mask);
-    }
-  for (auto [test, mask] : tests) {
+  replaceInstructions(module, [](llvm::Instruction &instruction) -> llvm::Value * {
+    using namespace llvm::PatternMatch;
+    auto *test = llvm::dyn_cast<llvm::ICmpInst>(&instruction);
+    llvm::Value *mask;
+    if (!test || !test->isEquality() || !match(test, m_ICmp(m_BitCast(m_Value(mask)), m_Zero()))) return nullptr;
+    auto *type = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());
+    if (!type || !type->getElementType()->isIntegerTy(1)) return nullptr;
     llvm::IRBuilder<> builder(test);
     llvm::Value *any = builder.getFalse();
-    for (unsigned i = 0; i < llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements(); ++i)
-      any = builder.CreateOr(any, builder.CreateExtractElement(mask, i));
-    test->replaceAllUsesWith(test->getPredicate() == llvm::ICmpInst::ICMP_NE ? any : builder.CreateNot(any));
-    test->eraseFromParent();
-  }
+    for (unsigned i = 0; i < type->getNumElements(); ++i) any = builder.CreateOr(any, builder.CreateExtractElement(mask, i));
+    return test->getPredicate() == llvm::ICmpInst::ICMP_NE ? any : builder.CreateNot(any);
+  });
 }
 
 /// Adds and compares vectors of 16-bit integers one by one. The driver loses the upper half of a constant that is added to a pair of them
 /// (driver 580, H200; remove this function when that is fixed).
 void splitHalfwords(llvm::Module &module) {
-  llvm::SmallVector<llvm::Instruction *> vectors;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      bool isSum = instruction.getOpcode() == llvm::Instruction::Add || instruction.getOpcode() == llvm::Instruction::Sub;
-      if ((isSum || llvm::isa<llvm::MinMaxIntrinsic>(instruction)) && llvm::isa<llvm::FixedVectorType>(instruction.getType()) &&
-          instruction.getType()->getScalarSizeInBits() == 16)
-        vectors.push_back(&instruction);
-    }
-  for (llvm::Instruction *vector : vectors) {
-    llvm::IRBuilder<> builder(vector);
-    llvm::Value *result = llvm::PoisonValue::get(vector->getType());
-    for (unsigned i = 0; i < llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements(); ++i) {
-      llvm::Value *left = builder.CreateExtractElement(vector->getOperand(0), i);
-      llvm::Value *right = builder.CreateExtractElement(vector->getOperand(1), i);
-      auto *extremum = llvm::dyn_cast<llvm::MinMaxIntrinsic>(vector);
+  replaceInstructions(module, [](llvm::Instruction &instruction) -> llvm::Value * {
+    bool isSum = instruction.getOpcode() == llvm::Instruction::Add || instruction.getOpcode() == llvm::Instruction::Sub;
+    auto *extremum = llvm::dyn_cast<llvm::MinMaxIntrinsic>(&instruction);
+    auto *type = llvm::dyn_cast<llvm::FixedVectorType>(instruction.getType());
+    if ((!isSum && !extremum) || !type || type->getScalarSizeInBits() != 16) return nullptr;
+    llvm::IRBuilder<> builder(&instruction);
+    llvm::Value *result = llvm::PoisonValue::get(type);
+    for (unsigned i = 0; i < type->getNumElements(); ++i) {
+      llvm::Value *left = builder.CreateExtractElement(instruction.getOperand(0), i);
+      llvm::Value *right = builder.CreateExtractElement(instruction.getOperand(1), i);
       llvm::Value *one = extremum ? builder.CreateBinaryIntrinsic(extremum->getIntrinsicID(), left, right)
-                                  : builder.CreateBinOp(llvm::Instruction::BinaryOps(vector->getOpcode()), left, right);
+                                  : builder.CreateBinOp(llvm::Instruction::BinaryOps(instruction.getOpcode()), left, right);
       result = builder.CreateInsertElement(result, one, i);
     }
-    vector->replaceAllUsesWith(result);
-    vector->eraseFromParent();
-  }
+    return result;
+  });
 }
 
 /// PTX's name of an atomic operation and its type on words of 32 or 64 bits; empty if a reduction has none.

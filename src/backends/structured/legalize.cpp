@@ -2,6 +2,7 @@
 //
 // In:   optimized IR; all calls are inlined.
 // Out:  scalars only; of LLVM's intrinsics those of `isWritten`. legalize_parts.h lists the operations.
+#include "backends/replace_instructions.h"
 #include "backends/structured/grid_target.h"
 #include "backends/structured/legalize_parts.h"
 #include "devlib/marks.h"
@@ -236,36 +237,27 @@ void expandIntrinsics(llvm::Function &function, const Abilities &device) {
 
 /// Leaves of f64's intrinsics only absolute values, roots and fused products.
 void expandDoubleIntrinsics(llvm::Module &module) {
-  auto isDouble = [](const llvm::Value *value) { return value->getType()->isDoubleTy(); };
-  llvm::SmallVector<llvm::IntrinsicInst *> calls;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function))
-      if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction); call && (isDouble(call) || llvm::any_of(call->args(), isDouble)))
-        calls.push_back(call);
   constexpr Abilities kNoRounding{.hasRounding64 = false};
-  for (llvm::IntrinsicInst *call : calls) {
-    if (isWritten(*call, kNoRounding)) continue;
+  replaceInstructions(module, [&](llvm::Instruction &instruction) -> llvm::Value * {
+    auto isDouble = [](const llvm::Value *value) { return value->getType()->isDoubleTy(); };
+    auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    if (!call || (!isDouble(call) && llvm::none_of(call->args(), isDouble)) || isWritten(*call, kNoRounding)) return nullptr;
     Builder at(call);
-    call->replaceAllUsesWith(expand(at, *call, kNoRounding));
-    call->eraseFromParent();
-  }
+    return expand(at, *call, kNoRounding);
+  });
 }
 
 /// Results of compare-exchanges are pairs, of which only the parts exist.
 void dropFrozenPairs(llvm::Function &function) {
-  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function)))
-    if (auto *frozen = llvm::dyn_cast<llvm::FreezeInst>(&instruction);
-        frozen && llvm::isa<llvm::AtomicCmpXchgInst>(frozen->getOperand(0))) {
-      frozen->replaceAllUsesWith(frozen->getOperand(0));
-      frozen->eraseFromParent();
-    }
+  replaceInstructions(function, [](llvm::Instruction &instruction) {
+    bool isFrozenPair = llvm::isa<llvm::FreezeInst>(instruction) && llvm::isa<llvm::AtomicCmpXchgInst>(instruction.getOperand(0));
+    return isFrozenPair ? instruction.getOperand(0) : nullptr;
+  });
 }
 
 void scalarize(llvm::Function &function) {
   llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
+  registerAnalyses<llvm::TargetIRAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
   llvm::ScalarizerPassOptions options;
   options.ScalarizeLoadStore = true;
   llvm::ScalarizerPass(options).run(function, analyses);
@@ -305,17 +297,16 @@ void splitCast(llvm::BitCastInst &cast) {
 
 /// Loads bits as the number that they are part of.
 void loadBitsAsNumbers(llvm::Function &function) {
-  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+  replaceInstructions(function, [](llvm::Instruction &instruction) -> llvm::Value * {
     auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
     auto *vector = load ? llvm::dyn_cast<llvm::FixedVectorType>(load->getType()) : nullptr;
-    if (!vector || vector->getScalarSizeInBits() % 8 == 0) continue;
+    if (!vector || vector->getScalarSizeInBits() % 8 == 0) return nullptr;
     Builder at(load);
     llvm::LoadInst *number = at.CreateAlignedLoad(at.getIntNTy(unsigned(vector->getPrimitiveSizeInBits())), load->getPointerOperand(),
                                                   load->getAlign(), load->isVolatile());
     number->copyMetadata(*load);
-    load->replaceAllUsesWith(at.CreateBitCast(number, vector));
-    load->eraseFromParent();
-  }
+    return at.CreateBitCast(number, vector);
+  });
 }
 
 void splitCasts(llvm::Function &function) {

@@ -2,6 +2,7 @@
 //
 // In:   operands of an intrinsic.
 // Out:  what LLVM's language reference says of it, also for NaN, infinities and zeros with a sign.
+#include "backends/replace_instructions.h"
 #include "backends/structured/legalize_parts.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -195,15 +196,12 @@ static llvm::Value *chooseResultOfZero(Builder &at, llvm::BinaryOperator &binary
 }
 
 void chooseResultsOfZeros(llvm::Function &function) {
-  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+  replaceInstructions(function, [](llvm::Instruction &instruction) -> llvm::Value * {
     auto *binary = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
-    if (!binary || !binary->getType()->isFloatingPointTy()) continue;
+    if (!binary || !binary->getType()->isFloatingPointTy()) return nullptr;
     Builder at(binary);
-    llvm::Value *result = chooseResultOfZero(at, *binary);
-    if (!result) continue;
-    binary->replaceAllUsesWith(result);
-    binary->eraseFromParent();
-  }
+    return chooseResultOfZero(at, *binary);
+  });
 }
 
 constexpr llvm::StringLiteral kExactCall = "exact.";
@@ -221,27 +219,24 @@ static bool mustBeExact(const llvm::Instruction &instruction, bool hasF64) {
 }
 
 void keepExactOperations(llvm::Module &module, bool hasF64, llvm::function_ref<bool(const llvm::Function &)> isChosen) {
-  llvm::SmallVector<llvm::Instruction *> exact;
-  for (llvm::Function &function : module)
-    if (isChosen(function))
-      for (llvm::Instruction &instruction : llvm::instructions(function))
-        if (mustBeExact(instruction, hasF64)) exact.push_back(&instruction);
-  for (llvm::Instruction *instruction : exact) {
-    llvm::Type *type = instruction->getType();
+  auto callInstead = [&](llvm::Instruction &instruction) -> llvm::Value * {
+    if (!mustBeExact(instruction, hasF64)) return nullptr;
+    llvm::Type *type = instruction.getType();
     bool isRoot = llvm::isa<llvm::IntrinsicInst>(instruction);
-    llvm::SmallVector<llvm::Value *> operands(llvm::drop_end(instruction->operand_values(), isRoot));
+    llvm::SmallVector<llvm::Value *> operands(llvm::drop_end(instruction.operand_values(), isRoot));
     std::string name;
     llvm::raw_string_ostream(name) << kExactCall << operands.size() << "." << *type;
     llvm::SmallVector<llvm::Type *> types(operands.size(), type);
     llvm::FunctionCallee callee = module.getOrInsertFunction(name, llvm::FunctionType::get(type, types, false));
-    llvm::CallInst *call = Builder(instruction).CreateCall(callee, operands);
+    llvm::CallInst *call = Builder(&instruction).CreateCall(callee, operands);
     call->setDoesNotAccessMemory();
     call->setDoesNotThrow();
     call->addFnAttr(llvm::Attribute::WillReturn);
     call->addFnAttr(llvm::Attribute::Speculatable);
-    instruction->replaceAllUsesWith(call);
-    instruction->eraseFromParent();
-  }
+    return call;
+  };
+  for (llvm::Function &function : module)
+    if (isChosen(function)) replaceInstructions(function, callInstead);
 }
 
 /// The nearest number that f16 has, in the type of `value`; an infinity above those.

@@ -2,6 +2,7 @@
 //
 // In:   operands of an intrinsic; functions with integers of up to 128 bits.
 // Out:  values of the same type. Bits are counted in words of 32 bits, which all of them can; wider integers are two halves.
+#include "backends/replace_instructions.h"
 #include "backends/structured/legalize_parts.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -279,21 +280,19 @@ llvm::Value *reverseBits(Builder &at, llvm::Value *value) {
 void splitWideIntegers(llvm::Function &function) { WideIntegers().expand(function); }
 
 void narrowComparisons(llvm::Function &function) {
-  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+  replaceInstructions(function, [](llvm::Instruction &instruction) -> llvm::Value * {
     auto *comparison = llvm::dyn_cast<llvm::ICmpInst>(&instruction);
-    if (!comparison) continue;
+    if (!comparison) return nullptr;
     auto *number = llvm::dyn_cast<llvm::ConstantInt>(comparison->getOperand(1));
     auto *widened = llvm::dyn_cast<llvm::CastInst>(comparison->getOperand(0));
-    if (!number || !widened || !llvm::isa<llvm::SExtInst, llvm::ZExtInst>(widened) || widened->getSrcTy()->isIntegerTy(1)) continue;
+    if (!number || !widened || !llvm::isa<llvm::SExtInst, llvm::ZExtInst>(widened) || widened->getSrcTy()->isIntegerTy(1)) return nullptr;
     bool isSigned = llvm::isa<llvm::SExtInst>(widened);
     const llvm::APInt &value = number->getValue();
     llvm::APInt narrow = value.trunc(widened->getSrcTy()->getIntegerBitWidth());
-    if ((isSigned ? narrow.sext(value.getBitWidth()) : narrow.zext(value.getBitWidth())) != value) continue;
+    if ((isSigned ? narrow.sext(value.getBitWidth()) : narrow.zext(value.getBitWidth())) != value) return nullptr;
     llvm::CmpInst::Predicate predicate = isSigned ? comparison->getPredicate() : comparison->getUnsignedPredicate();
-    Builder at(comparison);
-    comparison->replaceAllUsesWith(at.CreateICmp(predicate, widened->getOperand(0), llvm::ConstantInt::get(widened->getSrcTy(), narrow)));
-    comparison->eraseFromParent();
-  }
+    return Builder(comparison).CreateICmp(predicate, widened->getOperand(0), llvm::ConstantInt::get(widened->getSrcTy(), narrow));
+  });
 }
 
 } // namespace qd::backends::structured

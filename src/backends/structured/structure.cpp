@@ -52,16 +52,9 @@ void runPasses(llvm::Function &function) {
   llvm::FunctionAnalysisManager analyses;
   auto getCosts = [](const llvm::Function &of) { return llvm::TargetTransformInfo(std::make_unique<Costs>(of.getDataLayout())); };
   analyses.registerPass([&] { return llvm::TargetIRAnalysis(getCosts); });
-  analyses.registerPass([] { return llvm::TargetLibraryAnalysis(); });
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PostDominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::DominanceFrontierAnalysis(); });
-  analyses.registerPass([] { return llvm::RegionInfoAnalysis(); });
-  analyses.registerPass([] { return llvm::LoopAnalysis(); });
-  analyses.registerPass([] { return llvm::CycleAnalysis(); });
-  analyses.registerPass([] { return llvm::LazyValueAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
+  registerAnalyses<llvm::TargetLibraryAnalysis, llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PostDominatorTreeAnalysis,
+                   llvm::DominanceFrontierAnalysis, llvm::RegionInfoAnalysis, llvm::LoopAnalysis, llvm::CycleAnalysis,
+                   llvm::LazyValueAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::LowerSwitchPass());
   passes.addPass(llvm::UnifyFunctionExitNodesPass());
