@@ -21,6 +21,7 @@ public:
   mlir::Value integer(int64_t value) { return integer(type(), value); }
   mlir::Value integer(mlir::Type type, int64_t value) { return makeInteger(builder, loc, type, value); }
   mlir::Type type() { return builder.getIntegerType(32, /*isSigned=*/true); }
+  mlir::Value unary(ir::UnaryKind kind, mlir::Value x) { return ir::UnaryOp::create(builder, loc, kind, x); }
   mlir::Value binary(ir::BinaryKind kind, mlir::Value x, mlir::Value y) { return ir::BinaryOp::create(builder, loc, kind, x, y); }
   mlir::Value add(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::add, x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::sub, x, y); }

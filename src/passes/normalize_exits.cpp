@@ -31,9 +31,9 @@ struct Surroundings {
   SmallVector<Value> results;
 };
 
-class Normalizer {
+class Normalizer : Code {
 public:
-  explicit Normalizer(MLIRContext *ctx) : builder(ctx) {}
+  explicit Normalizer(OpBuilder &builder) : Code(builder, builder.getUnknownLoc()) {}
 
   void run(Block &body) {
     bool isEarly = false;
@@ -45,27 +45,23 @@ public:
       builder.setInsertionPointToStart(&body);
       around.returned = makeFlag(false);
       if (last)
-        for (Value value : last.getValues()) around.results.push_back(LocalOp::create(builder, loc, RefType::get(value.getType())));
+        for (Value value : last.getValues()) around.results.push_back(local(value.getType()));
     }
     lower(body, around);
     if (!isEarly || !isa<FuncOp>(body.getParentOp())) return;
     builder.setInsertionPointToEnd(&body);
-    SmallVector<Value> values;
-    for (Value place : around.results) values.push_back(load(place));
-    ReturnOp::create(builder, loc, values);
+    ReturnOp::create(builder, loc, llvm::map_to_vector(around.results, [&](Value place) { return load(place); }));
   }
 
 private:
   Value makeFlag(bool value) {
-    Type u1 = builder.getI1Type();
-    Value flag = LocalOp::create(builder, loc, RefType::get(u1));
+    Value flag = local(builder.getI1Type());
     set(flag, value);
     return flag;
   }
   void set(Value flag, bool value) {
-    if (flag) StoreOp::create(builder, loc, makeInteger(builder, loc, builder.getI1Type(), value), flag);
+    if (flag) store(integer(builder.getI1Type(), value), flag);
   }
-  Value load(Value place) { return LoadOp::create(builder, loc, cast<RefType>(place.getType()).getPointee(), place); }
 
   /// Creates an `if` and moves the insertion point into its branch.
   IfOp makeIf(Value condition) {
@@ -80,7 +76,7 @@ private:
     builder.setInsertionPoint(exit);
     loc = exit->getLoc();
     if (auto op = dyn_cast<ReturnOp>(exit)) {
-      for (auto [value, place] : llvm::zip(op.getValues(), around.results)) StoreOp::create(builder, loc, value, place);
+      for (auto [value, place] : llvm::zip(op.getValues(), around.results)) store(value, place);
       set(around.returned, true);
     }
     set(around.live, false);
@@ -122,7 +118,7 @@ private:
     loc = first->getLoc();
     builder.setInsertionPoint(first);
     Value condition = load(around.live ? around.live : around.returned);
-    if (!around.live) condition = UnaryOp::create(builder, loc, UnaryKind::logical_not, condition);
+    if (!around.live) condition = unary(UnaryKind::logical_not, condition);
     IfOp guard = makeIf(condition);
     Block &rest = guard.getThenRegion().front();
     rest.getOperations().splice(rest.end(), block->getOperations(), first->getIterator(), block->end());
@@ -140,7 +136,7 @@ private:
   }
 
   bool lowerLoop(Operation *op, const Surroundings &around) {
-    Block &body = isa<ForOp>(op) ? cast<ForOp>(op).getBody().front() : cast<WhileOp>(op).getBody().front();
+    Block &body = op->getRegions().back().front();
     bool breaks = false, continues = false, returns = false;
     body.walk([&](Operation *inner) {
       Operation *loop = inner->getParentOp();
@@ -180,14 +176,12 @@ private:
     }
     return true;
   }
-
-  OpBuilder builder;
-  Location loc = builder.getUnknownLoc();
 };
 
 struct NormalizeExitsPass : impl::NormalizeExitsBase<NormalizeExitsPass> {
   void runOnOperation() override {
-    Normalizer normalizer(&getContext());
+    OpBuilder builder(&getContext());
+    Normalizer normalizer(builder);
     for (KernelOp kernel : getOperation().getOps<KernelOp>()) normalizer.run(kernel.getBody().front());
     for (FuncOp function : getOperation().getOps<FuncOp>()) normalizer.run(function.getBody().front());
     demoteOwnAtomics(getOperation());

@@ -24,7 +24,6 @@ public:
   Formula(OpBuilder &builder, Location loc, Type result) : Code(builder, loc), result(result) {}
 
   Value constant(double value) { return makeFloat(builder, loc, result, value); }
-  Value unary(UnaryKind kind, Value x) { return UnaryOp::create(builder, loc, kind, x); }
   Value mul(Value x, Value y) { return binary(BinaryKind::mul, x, y); }
   Value div(Value x, Value y) { return binary(BinaryKind::div, x, y); }
   Value neg(Value x) { return unary(UnaryKind::neg, x); }

@@ -7,6 +7,7 @@
 //       and products of matrices, become the operations that they consist of.
 #include "passes/checks/assert_text.h"
 #include "passes/checks/index_range.h"
+#include "passes/code.h"
 #include "passes/source_locations.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -43,36 +44,38 @@ std::pair<StringRef, StringRef> getWords(BinaryKind kind) {
   }
 }
 
-class Checker {
+class Checker : Code {
 public:
-  Checker(ModuleOp module, bool checksOverflow, bool reports)
-      : module(module), checksOverflow(checksOverflow), reports(reports), builder(module.getContext()) {}
+  Checker(OpBuilder &builder, ModuleOp module, bool checksOverflow, bool reports)
+      : Code(builder, module.getLoc()), module(module), checksOverflow(checksOverflow), reports(reports) {}
 
   void run() {
-    if (checksOverflow) {
-      SmallVector<Operation *> compound;
-      module.walk([&](Operation *op) {
-        if (isa<ReduceOp, MatmulOp>(op) && hasIntegers(op)) compound.push_back(op);
-      });
-      for (Operation *op : compound) expand(op);
-    }
-    SmallVector<Operation *> found;
-    module.walk([&](Operation *op) {
-      if (isa<BinaryOp, UnaryOp, CastOp>(op) && hasIntegers(op)) found.push_back(op);
-    });
-    for (Operation *op : found) {
-      builder.setInsertionPoint(op);
+    if (checksOverflow) forEach<ReduceOp, MatmulOp>([&](Operation *op) { expand(op); });
+    forEach<BinaryOp, UnaryOp, CastOp>([&](Operation *op) {
       if (auto binary = dyn_cast<BinaryOp>(op))
         checkBinary(binary);
       else if (auto unary = dyn_cast<UnaryOp>(op))
         checkUnary(unary);
       else
-        checkCast(cast<CastOp>(op));
-    }
+        checkCast(mlir::cast<CastOp>(op));
+    });
   }
 
 private:
   using Kind = artifact::Site::Kind;
+
+  /// Visits the operations with results of integers, with the builder before them.
+  template <typename... Ops> void forEach(llvm::function_ref<void(Operation *)> visit) {
+    SmallVector<Operation *> found;
+    module.walk([&](Operation *op) {
+      if (isa<Ops...>(op) && hasIntegers(op)) found.push_back(op);
+    });
+    for (Operation *op : found) {
+      builder.setInsertionPoint(op);
+      loc = op->getLoc();
+      visit(op);
+    }
+  }
 
   static bool hasIntegers(Operation *op) {
     Type scalar = getScalar(op->getResult(0).getType());
@@ -80,20 +83,15 @@ private:
   }
 
   void expand(Operation *op) {
-    builder.setInsertionPoint(op);
-    Location loc = op->getLoc();
-    auto extract = [&](Value vector, int64_t component) {
-      return ExtractOp::create(builder, loc, getScalar(vector.getType()), vector, uint32_t(component)).getResult();
-    };
     Value result;
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
       result = extract(reduce.getOperand(), 0);
       for (int64_t i = 1; i < getComponentCount(reduce.getOperand().getType()); ++i)
-        result = BinaryOp::create(builder, loc, reduce.getBinaryKind(), result, extract(reduce.getOperand(), i));
+        result = binary(reduce.getBinaryKind(), result, extract(reduce.getOperand(), i));
     } else {
       // Sums all components of the result at once, one product of a row and a column after the other.
       Value lhs = op->getOperand(0), rhs = op->getOperand(1);
-      int64_t steps = cast<VectorType>(rhs.getType()).getShape()[0], rows = getComponentCount(lhs.getType()) / steps;
+      int64_t steps = mlir::cast<VectorType>(rhs.getType()).getShape()[0], rows = getComponentCount(lhs.getType()) / steps;
       int64_t columns = getComponentCount(rhs.getType()) / steps;
       for (int64_t step = 0; step < steps; ++step) {
         SmallVector<Value> left, right;
@@ -101,89 +99,79 @@ private:
           left.push_back(extract(lhs, i / columns * steps + step));
           right.push_back(extract(rhs, step * columns + i % columns));
         }
-        auto collect = [&](ArrayRef<Value> parts) { return VectorOp::create(builder, loc, op->getResult(0).getType(), parts).getResult(); };
-        Value product = BinaryOp::create(builder, loc, BinaryKind::mul, collect(left), collect(right));
-        result = result ? BinaryOp::create(builder, loc, BinaryKind::add, result, product).getResult() : product;
+        auto collect = [&](ArrayRef<Value> parts) { return VectorOp::create(builder, loc, op->getResult(0).getType(), parts); };
+        Value product = binary(BinaryKind::mul, collect(left), collect(right));
+        result = result ? add(result, product) : product;
       }
     }
     op->getResult(0).replaceAllUsesWith(result);
     op->erase();
   }
 
-  Value makeConstant(Location loc, Type type, Attribute scalar) {
-    auto vector = dyn_cast<VectorType>(type);
-    return ConstantOp::create(builder, loc, vector ? TypedAttr(DenseElementsAttr::get(vector, scalar)) : cast<TypedAttr>(scalar));
-  }
-  Value makeInteger(Location loc, Type type, const APInt &value) {
-    return makeConstant(loc, type, builder.getIntegerAttr(getScalar(type), value));
-  }
-  Value compare(Location loc, BinaryKind kind, Value lhs, Value rhs) { return BinaryOp::create(builder, loc, kind, lhs, rhs); }
-
+  Value isEqual(Value value, int64_t number) { return binary(BinaryKind::eq, value, integer(value.getType(), number)); }
+  Value isNot(Value value, int64_t number) { return binary(BinaryKind::ne, value, integer(value.getType(), number)); }
   /// Whether all components are good.
-  Value all(Location loc, Value isGood) {
+  Value all(Value isGood) {
     return isa<VectorType>(isGood.getType()) ? ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_and, isGood) : isGood;
   }
-  Value none(Location loc, Value isBad) { return all(loc, UnaryOp::create(builder, loc, UnaryKind::logical_not, isBad)); }
-  Value overflows(Location loc, BinaryKind kind, Value lhs, Value rhs) {
+  Value none(Value isBad) { return all(unary(UnaryKind::logical_not, isBad)); }
+  Value overflows(BinaryKind kind, Value lhs, Value rhs) {
     return OverflowsOp::create(builder, loc, withScalar(lhs.getType(), builder.getI1Type()), kind, lhs, rhs);
   }
+  /// The smallest number of a signed type.
+  static int64_t getLeast(unsigned bits) { return llvm::minIntN(bits); }
 
   void checkBinary(BinaryOp op) {
     BinaryKind kind = op.getBinaryKind();
     auto [sign, name] = getWords(kind);
     if (sign.empty()) return;
-    Location loc = op.getLoc();
     Value lhs = op.getLhs(), rhs = op.getRhs();
-    auto type = cast<IntegerType>(getScalar(lhs.getType()));
-    unsigned bits = type.getWidth();
+    auto type = mlir::cast<IntegerType>(getScalar(lhs.getType()));
     if (kind == BinaryKind::shl || kind == BinaryKind::shr || kind == BinaryKind::bit_shr) {
       checkCount(op, sign);
-      if (kind == BinaryKind::shl) addOverflow(loc, name, none(loc, overflows(loc, kind, lhs, rhs)), lhs, sign, rhs);
+      if (kind == BinaryKind::shl) addOverflow(name, none(overflows(kind, lhs, rhs)), lhs, sign, rhs);
     } else if (sign == "//" || sign == "%") {
       std::optional<int64_t> divisor = findInteger(rhs);
       if (!divisor || *divisor == 0) {
         AssertText text(builder.getContext());
         text << name + " by zero: " << lhs << " " + sign + " " << rhs;
-        Value isGood = all(loc, compare(loc, BinaryKind::ne, rhs, makeInteger(loc, rhs.getType(), APInt(bits, 0))));
-        text.addAssert(builder, loc, isGood, Kind::DivisionByZero);
+        text.addAssert(builder, loc, all(isNot(rhs, 0)), Kind::DivisionByZero);
       }
       if (sign == "%" || !type.isSigned() || (divisor && *divisor != -1)) return;
       // The negative of the smallest number does not fit the type.
-      Value isSmallest = compare(loc, BinaryKind::eq, lhs, makeInteger(loc, lhs.getType(), APInt::getSignedMinValue(bits)));
-      Value isMinusOne = compare(loc, BinaryKind::eq, rhs, makeInteger(loc, rhs.getType(), APInt::getAllOnes(bits)));
-      addOverflow(loc, name, none(loc, compare(loc, BinaryKind::bit_and, isSmallest, isMinusOne)), lhs, sign, rhs);
+      Value isSmallest = isEqual(lhs, getLeast(type.getWidth())), isMinusOne = isEqual(rhs, -1);
+      addOverflow(name, none(binary(BinaryKind::bit_and, isSmallest, isMinusOne)), lhs, sign, rhs);
     } else if (kind == BinaryKind::pow) {
       checkPower(op);
     } else if (!staysWithin(op.getResult())) {
-      addOverflow(loc, name, none(loc, overflows(loc, kind, lhs, rhs)), lhs, sign, rhs);
+      addOverflow(name, none(overflows(kind, lhs, rhs)), lhs, sign, rhs);
     }
   }
 
   void checkPower(BinaryOp op) {
-    Location loc = op.getLoc();
     Value base = op.getLhs(), exponent = op.getRhs();
-    auto type = cast<IntegerType>(getScalar(base.getType())), ofExponent = cast<IntegerType>(getScalar(exponent.getType()));
-    auto makeOfExponent = [&](uint64_t value) { return makeInteger(loc, exponent.getType(), APInt(ofExponent.getWidth(), value)); };
-    if (ofExponent.isSigned() && findInteger(exponent).value_or(-1) < 0) {
+    auto type = mlir::cast<IntegerType>(getScalar(base.getType()));
+    auto ofExponent = [&](int64_t value) { return integer(exponent.getType(), value); };
+    if (getScalar(exponent.getType()).isSignedInteger() && findInteger(exponent).value_or(-1) < 0) {
       AssertText text(builder.getContext());
       text << "Negative exponent in pow(int, int) is not allowed: " << base << " ** " << exponent;
-      text.addAssert(builder, loc, all(loc, compare(loc, BinaryKind::ge, exponent, makeOfExponent(0))), Kind::Assert);
+      text.addAssert(builder, loc, all(binary(BinaryKind::ge, exponent, ofExponent(0))), Kind::Assert);
     }
     // f64 suffices: powers of two are exact, and no other power of integers is within its rounding error of one.
     Type real = withScalar(base.getType(), builder.getF64Type());
-    auto toReal = [&](Value value) { return CastOp::create(builder, loc, real, value).getResult(); };
-    auto limit = [&](double value) { return makeConstant(loc, real, builder.getF64FloatAttr(value)); };
-    Value size = UnaryOp::create(builder, loc, UnaryKind::abs, toReal(base)), power = compare(loc, BinaryKind::pow, size, toReal(exponent));
+    auto limit = [&](double value) { return makeFloat(builder, loc, real, value); };
+    auto toReal = [&](Value value) { return CastOp::create(builder, loc, real, value); };
+    Value size = unary(UnaryKind::abs, toReal(base)), power = binary(BinaryKind::pow, size, toReal(exponent));
     double end = std::ldexp(1.0, int(type.getWidth()) - int(type.isSigned()));
-    Value isGood = compare(loc, BinaryKind::lt, power, limit(end));
+    Value isGood = binary(BinaryKind::lt, power, limit(end));
     if (type.isSigned()) {
-      Value isOdd = compare(loc, BinaryKind::ne, compare(loc, BinaryKind::bit_and, exponent, makeOfExponent(1)), makeOfExponent(0));
-      Value isNegative = compare(loc, BinaryKind::lt, base, makeInteger(loc, base.getType(), APInt(type.getWidth(), 0)));
-      Value isSmallest = compare(loc, BinaryKind::eq, power, limit(end));
-      Value isLast = compare(loc, BinaryKind::bit_and, compare(loc, BinaryKind::bit_and, isOdd, isNegative), isSmallest);
-      isGood = compare(loc, BinaryKind::bit_or, isGood, isLast);
+      Value isOdd = binary(BinaryKind::ne, binary(BinaryKind::bit_and, exponent, ofExponent(1)), ofExponent(0));
+      Value isNegative = binary(BinaryKind::lt, base, integer(base.getType(), 0));
+      Value isSmallest = binary(BinaryKind::eq, power, limit(end));
+      Value isLast = binary(BinaryKind::bit_and, binary(BinaryKind::bit_and, isOdd, isNegative), isSmallest);
+      isGood = binary(BinaryKind::bit_or, isGood, isLast);
     }
-    addOverflow(loc, "Power", all(loc, isGood), base, "**", exponent);
+    addOverflow("Power", all(isGood), base, "**", exponent);
   }
 
   /// Whether the bounds of the index's loop keep the sum within its type. Extents are 32-bit numbers.
@@ -195,26 +183,24 @@ private:
 
   void checkUnary(UnaryOp op) {
     Value operand = op.getOperand();
+    Type scalar = getScalar(operand.getType());
     bool isNegation = op.getUnaryKind() == UnaryKind::neg;
-    if ((!isNegation && op.getUnaryKind() != UnaryKind::abs) || !getScalar(operand.getType()).isSignedInteger()) return;
-    Location loc = op.getLoc();
-    unsigned bits = getScalar(operand.getType()).getIntOrFloatBitWidth();
-    Value isGood = all(loc, compare(loc, BinaryKind::ne, operand, makeInteger(loc, operand.getType(), APInt::getSignedMinValue(bits))));
-    addOverflow(loc, isNegation ? "Negation" : "Absolute value", isGood, operand, "", Value());
+    if ((!isNegation && op.getUnaryKind() != UnaryKind::abs) || !scalar.isSignedInteger()) return;
+    Value isGood = all(isNot(operand, getLeast(scalar.getIntOrFloatBitWidth())));
+    addOverflow(isNegation ? "Negation" : "Absolute value", isGood, operand, "", Value());
   }
 
   void checkCount(BinaryOp op, StringRef sign) {
-    Location loc = op.getLoc();
     Value count = op.getRhs();
     unsigned bits = getScalar(op.getLhs().getType()).getIntOrFloatBitWidth();
     std::optional<int64_t> known = findInteger(count);
     if (known && *known >= 0 && *known < int64_t(bits)) return;
     unsigned width = getScalar(count.getType()).getIntOrFloatBitWidth();
-    Type type = withScalar(count.getType(), IntegerType::get(builder.getContext(), width, IntegerType::Unsigned));
-    Value isGood = compare(loc, BinaryKind::lt, CastOp::create(builder, loc, type, count), makeInteger(loc, type, APInt(width, bits)));
+    Type type = withScalar(count.getType(), builder.getIntegerType(width, /*isSigned=*/false));
+    Value isGood = binary(BinaryKind::lt, CastOp::create(builder, loc, type, count), integer(type, bits));
     AssertText text(builder.getContext());
     text << "Shift count out of range for " + Twine(bits) + " bits: " << op.getLhs() << " " + sign + " " << count;
-    text.addAssert(builder, loc, all(loc, isGood), Kind::Overflow);
+    text.addAssert(builder, loc, all(isGood), Kind::Overflow);
   }
 
   /// Checks that the operand truncates to a number of the range, and is no NaN.
@@ -222,32 +208,31 @@ private:
     Value operand = op.getOperand();
     auto from = dyn_cast<FloatType>(getScalar(operand.getType()));
     if (!from) return;
-    Location loc = op.getLoc();
-    auto to = cast<IntegerType>(getScalar(op.getType()));
+    auto to = mlir::cast<IntegerType>(getScalar(op.getType()));
     bool isSigned = to.isSigned();
     unsigned bits = to.getWidth();
     auto getFloat = [&](double value) {
       APFloat number(value);
       bool isInexact = false;
       number.convert(from.getFloatSemantics(), APFloat::rmTowardZero, &isInexact);
-      return makeConstant(loc, operand.getType(), FloatAttr::get(from, number));
+      return makeFloat(builder, loc, operand.getType(), number.convertToDouble());
     };
     double end = std::ldexp(1.0, int(isSigned ? bits - 1 : bits)), first = isSigned ? -end : 0;
     // If the format cannot represent `first - 1`, `first` itself is the smallest good number. Beyond the largest f16 there is only
     // infinity.
     bool isRoomy = !isSigned || bits <= from.getFPMantissaWidth(), isFinite = !from.isF16() || end <= 65504;
-    Value isAbove = compare(loc, isRoomy ? BinaryKind::gt : BinaryKind::ge, operand, getFloat(isRoomy ? first - 1 : first));
-    Value isBelow = compare(loc, isFinite ? BinaryKind::lt : BinaryKind::le, operand, getFloat(end));
+    Value isAbove = binary(isRoomy ? BinaryKind::gt : BinaryKind::ge, operand, getFloat(isRoomy ? first - 1 : first));
+    Value isBelow = binary(isFinite ? BinaryKind::lt : BinaryKind::le, operand, getFloat(end));
     AssertText text(builder.getContext());
     text << "Conversion out of range of " + describe(to) + ": " << operand;
-    text.addAssert(builder, loc, all(loc, compare(loc, BinaryKind::bit_and, isAbove, isBelow)), Kind::Overflow);
+    text.addAssert(builder, loc, all(binary(BinaryKind::bit_and, isAbove, isBelow)), Kind::Overflow);
   }
 
   /// `name` is the operation; a unary one has no `rhs`.
-  void addOverflow(Location loc, StringRef name, Value isGood, Value lhs, StringRef sign, Value rhs) {
+  void addOverflow(StringRef name, Value isGood, Value lhs, StringRef sign, Value rhs) {
     if (!checksOverflow) return;
     AssertText text(builder.getContext());
-    text << name + (reports ? " overflow detected in " + describeLocations(loc) + ": " : " overflow: ");
+    text << name + (reports ? " overflow detected in " + describeLocations() + ": " : " overflow: ");
     text << lhs;
     if (rhs) text << " " + sign + " " << rhs;
     text << (" does not fit " + describe(lhs.getType()) + (reports ? "\n" : ""));
@@ -255,7 +240,7 @@ private:
   }
 
   /// `File "k.py", line 7, in k`, the innermost location first.
-  static std::string describeLocations(Location loc) {
+  std::string describeLocations() {
     std::vector<artifact::SourceLocation> places;
     collectLocations(loc, places);
     std::string text;
@@ -267,13 +252,15 @@ private:
 
   ModuleOp module;
   bool checksOverflow, reports;
-  OpBuilder builder;
 };
 
 struct CheckArithmeticPass : impl::CheckArithmeticBase<CheckArithmeticPass> {
   using Base = impl::CheckArithmeticBase<CheckArithmeticPass>;
   using Base::Base;
-  void runOnOperation() override { Checker(getOperation(), overflow, reports).run(); }
+  void runOnOperation() override {
+    OpBuilder builder(&getContext());
+    Checker(builder, getOperation(), overflow, reports).run();
+  }
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "ir/attributes.h"
 #include "passes/checks/assert_text.h"
 #include "passes/checks/index_range.h"
+#include "passes/code.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -25,9 +26,10 @@ namespace qd::passes {
 
 namespace {
 
-class Checker {
+class Checker : Code {
 public:
-  Checker(ModuleOp module, bool checksAll) : module(module), checksAll(checksAll), builder(module.getContext()) {}
+  Checker(OpBuilder &builder, ModuleOp module, bool checksAll)
+      : Code(builder, module.getLoc()), module(module), checksAll(checksAll), wide(builder.getIntegerType(64, /*isSigned=*/true)) {}
 
   void run() {
     SmallVector<Operation *> found;
@@ -36,12 +38,13 @@ public:
     });
     for (Operation *op : found) {
       builder.setInsertionPoint(op);
+      loc = op->getLoc();
       if (auto element = dyn_cast<ElementOp>(op))
         checkElement(element);
       else if (auto component = dyn_cast<ComponentOp>(op))
-        checkComponent(component, cast<VectorType>(cast<RefType>(component.getRef().getType()).getPointee()), component.getIndices());
+        checkComponent(mlir::cast<RefType>(component.getRef().getType()).getPointee(), component.getIndices());
       else if (auto extract = dyn_cast<ExtractAtOp>(op))
-        checkComponent(extract, cast<VectorType>(extract.getOperand().getType()), extract.getIndices());
+        checkComponent(extract.getOperand().getType(), extract.getIndices());
     }
   }
 
@@ -54,18 +57,12 @@ private:
     return extent != layout::kDynamic && range->end - first <= extent;
   }
 
-  Value convert(Location loc, Value value, Type type) {
-    return value.getType() == type ? value : CastOp::create(builder, loc, type, value).getResult();
-  }
-
-  Value getExtent(Location loc, IntegerType type, int64_t extent, Value tensor, unsigned axis) {
-    if (extent != layout::kDynamic) return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, extent));
-    return convert(loc, ExtentOp::create(builder, loc, IntegerType::get(builder.getContext(), 64, IntegerType::Signed), tensor, axis),
-                   type);
+  Value getExtent(Type type, int64_t extent, Value tensor, unsigned axis) {
+    return extent != layout::kDynamic ? integer(type, extent) : cast(ExtentOp::create(builder, loc, wide, tensor, axis), type);
   }
 
   /// `first <= index < first + extent` on each axis where that is unknown, as one unsigned comparison. Null if all axes are known.
-  Value checkIndices(Location loc, ValueRange indices, ArrayRef<int64_t> origin, ArrayRef<int64_t> extents, Value tensor) {
+  Value checkIndices(ValueRange indices, ArrayRef<int64_t> origin, ArrayRef<int64_t> extents, Value tensor) {
     Value isGood;
     for (auto [axis, index] : llvm::enumerate(indices)) {
       int64_t first = origin.empty() ? 0 : origin[axis], extent = extents[axis];
@@ -73,27 +70,22 @@ private:
       // Subtracting the origin from an unsigned index may wrap around: 64 bits are needed.
       bool wraps = first != 0 && index.getType().isUnsignedInteger();
       bool isNarrow = index.getType().getIntOrFloatBitWidth() <= 32 && !wraps && extent != layout::kDynamic && extent <= INT32_MAX;
-      auto type = IntegerType::get(builder.getContext(), isNarrow ? 32 : 64, IntegerType::Unsigned);
-      Value unsignedIndex = convert(loc, index, type);
-      if (first != 0)
-        unsignedIndex =
-            BinaryOp::create(builder, loc, BinaryKind::sub, unsignedIndex,
-                             ConstantOp::create(builder, loc, builder.getIntegerAttr(type, isNarrow ? int64_t(uint32_t(first)) : first)));
-      Value isBelow = BinaryOp::create(builder, loc, BinaryKind::lt, unsignedIndex, getExtent(loc, type, extent, tensor, unsigned(axis)));
-      isGood = isGood ? BinaryOp::create(builder, loc, BinaryKind::bit_and, isGood, isBelow) : isBelow;
+      Type type = builder.getIntegerType(isNarrow ? 32 : 64, /*isSigned=*/false);
+      Value unsignedIndex = cast(index, type);
+      if (first != 0) unsignedIndex = sub(unsignedIndex, integer(type, isNarrow ? int64_t(uint32_t(first)) : first));
+      Value isBelow = binary(BinaryKind::lt, unsignedIndex, getExtent(type, extent, tensor, unsigned(axis)));
+      isGood = isGood ? binary(BinaryKind::bit_and, isGood, isBelow) : isBelow;
     }
     return isGood;
   }
 
   void checkElement(ElementOp element) {
-    auto tensor = cast<ir::TensorType>(element.getTensor().getType());
-    Location loc = element.getLoc();
-    Value isGood = checkIndices(loc, element.getIndices(), tensor.getOrigin(), tensor.getExtents(), element.getTensor());
+    auto tensor = mlir::cast<ir::TensorType>(element.getTensor().getType());
+    Value isGood = checkIndices(element.getIndices(), tensor.getOrigin(), tensor.getExtents(), element.getTensor());
     if (!isGood) return;
     SmallVector<Value> extents;
-    auto type = IntegerType::get(builder.getContext(), 64, IntegerType::Signed);
     for (unsigned axis = 0; axis < tensor.getRank(); ++axis)
-      extents.push_back(getExtent(loc, type, tensor.getExtents()[axis], element.getTensor(), axis));
+      extents.push_back(getExtent(wide, tensor.getExtents()[axis], element.getTensor(), axis));
     auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
     AssertText text(builder.getContext());
     if (llvm::is_contained(tensor.getExtents(), layout::kDynamic)) {
@@ -111,26 +103,30 @@ private:
     text.addAssert(builder, loc, isGood, artifact::Site::Kind::Bounds);
   }
 
-  void checkComponent(Operation *op, VectorType type, ValueRange indices) {
-    Value isGood = checkIndices(op->getLoc(), indices, {}, type.getShape(), Value());
+  void checkComponent(Type of, ValueRange indices) {
+    auto type = mlir::cast<VectorType>(of);
+    Value isGood = checkIndices(indices, {}, type.getShape(), Value());
     if (!isGood) return;
     std::string shape = std::to_string(type.getDimSize(0));
     if (type.getRank() == 2) shape += ", " + std::to_string(type.getDimSize(1));
     AssertText text(builder.getContext());
     text << "Out of bound access to a [" + shape + "] matrix";
     text.list(indices, " with index [", "]");
-    text.addAssert(builder, op->getLoc(), isGood, artifact::Site::Kind::Bounds);
+    text.addAssert(builder, loc, isGood, artifact::Site::Kind::Bounds);
   }
 
   ModuleOp module;
   const bool checksAll;
-  OpBuilder builder;
+  Type wide;
 };
 
 struct CheckBoundsPass : impl::CheckBoundsBase<CheckBoundsPass> {
   using Base = impl::CheckBoundsBase<CheckBoundsPass>;
   using Base::Base;
-  void runOnOperation() override { Checker(getOperation(), all).run(); }
+  void runOnOperation() override {
+    OpBuilder builder(&getContext());
+    Checker(builder, getOperation(), all).run();
+  }
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 // Out:  a qd.assert after each operation with a floating-point result: the result is no NaN unless an operand is one.
 // Here: first, while every operation comes from the user's source.
 #include "passes/checks/assert_text.h"
+#include "passes/code.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -33,9 +34,10 @@ StringRef getSign(BinaryKind kind) {
 }
 
 /// Whether any component of a value is a NaN.
-Value hasNan(OpBuilder &builder, Location loc, Value value) {
-  Value isNan = UnaryOp::create(builder, loc, UnaryKind::isnan, value);
-  return isa<VectorType>(value.getType()) ? ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_or, isNan) : isNan;
+Value hasNan(Code code, Value value) {
+  Value isNan = code.unary(UnaryKind::isnan, value);
+  if (!isa<VectorType>(value.getType())) return isNan;
+  return ReduceOp::create(code.builder, code.loc, code.builder.getI1Type(), BinaryKind::bit_or, isNan);
 }
 
 AssertText describeOperation(Operation *op) {
@@ -59,13 +61,12 @@ struct CheckNansPass : impl::CheckNansBase<CheckNansPass> {
     OpBuilder builder(&getContext());
     for (Operation *op : found) {
       builder.setInsertionPointAfter(op);
-      Location loc = op->getLoc();
+      Code code(builder, op->getLoc());
       // Report the first NaN, not the results that are computed from it.
-      Value isGood = UnaryOp::create(builder, loc, UnaryKind::logical_not, hasNan(builder, loc, op->getResult(0)));
+      Value isGood = code.unary(UnaryKind::logical_not, hasNan(code, op->getResult(0)));
       for (Value operand : op->getOperands())
-        if (isFloatScalar(getScalar(operand.getType())))
-          isGood = BinaryOp::create(builder, loc, BinaryKind::bit_or, isGood, hasNan(builder, loc, operand));
-      describeOperation(op).addAssert(builder, loc, isGood, artifact::Site::Kind::Assert);
+        if (isFloatScalar(getScalar(operand.getType()))) isGood = code.binary(BinaryKind::bit_or, isGood, hasNan(code, operand));
+      describeOperation(op).addAssert(builder, code.loc, isGood, artifact::Site::Kind::Assert);
     }
   }
 };

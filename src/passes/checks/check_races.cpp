@@ -10,6 +10,7 @@
 #include "ir/memory.h"
 #include "passes/accesses.h"
 #include "passes/checks/assert_text.h"
+#include "passes/code.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -27,20 +28,18 @@ namespace qd::passes {
 namespace {
 
 /// The places of all scalars of a place.
-SmallVector<Value> listComponents(OpBuilder &builder, Location loc, Value place) {
+SmallVector<Value> listComponents(Code code, Value place) {
   auto vector = dyn_cast<VectorType>(cast<RefType>(place.getType()).getPointee());
   if (!vector) return {place};
   SmallVector<Value> result;
-  Type component = RefType::get(vector.getElementType());
   for (int64_t number = 0; number < vector.getNumElements(); ++number) {
     SmallVector<Value> indices;
     int64_t rest = number;
     for (int64_t extent : llvm::reverse(vector.getShape())) {
-      auto type = IntegerType::get(builder.getContext(), 32, IntegerType::Signed);
-      indices.insert(indices.begin(), ConstantOp::create(builder, loc, builder.getIntegerAttr(type, rest % extent)));
+      indices.insert(indices.begin(), code.integer(rest % extent));
       rest /= extent;
     }
-    result.push_back(ComponentOp::create(builder, loc, component, place, indices));
+    result.push_back(code.component(place, indices));
   }
   return result;
 }
@@ -89,8 +88,7 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
         if (!container.isStored || !mayRace) continue;
         for (auto [access, section] : container.accesses) {
           OpBuilder builder(access);
-          auto type = IntegerType::get(builder.getContext(), 32, IntegerType::Signed);
-          Value own = ConstantOp::create(builder, access.getLoc(), builder.getIntegerAttr(type, section));
+          Value own = Code(builder, access.getLoc()).integer(section);
           claim(access, {own, artifact::kFirstContextClaim + number, "a section of qd.graph.parallel_context()", ""});
         }
       }
@@ -160,7 +158,7 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
     const std::string end = writer.others.str() + (stores ? ", and by another one" : ", and written by another one");
     writer.others.empty() ? text << begin + end : text.list(writer.iteration, begin, end);
     Location loc = element ? element.getLoc() : access.getLoc();
-    for (Value place : listComponents(builder, loc, access.getRef()))
+    for (Value place : listComponents(Code(builder, loc), access.getRef()))
       ClaimOp::create(builder, loc, place, writer.iteration, uint32_t(stores ? writer.number : ~writer.number),
                       builder.getArrayAttr(text.fragments), text.values, part);
   }
