@@ -160,31 +160,12 @@ static bool isChangeable(nb::handle object) {
 }
 
 void Collections::requireOwner(const PythonObject &collection, llvm::StringRef method) {
-  static constexpr llvm::StringLiteral kChanging[] = {"add",
-                                                      "append",
-                                                      "appendleft",
-                                                      "clear",
-                                                      "difference_update",
-                                                      "discard",
-                                                      "extend",
-                                                      "extendleft",
-                                                      "insert",
-                                                      "intersection_update",
-                                                      "move_to_end",
-                                                      "next",
-                                                      "pop",
-                                                      "popitem",
-                                                      "popleft",
-                                                      "remove",
-                                                      "reverse",
-                                                      "rotate",
-                                                      "setdefault",
-                                                      "sort",
-                                                      "subtract",
-                                                      "symmetric_difference_update",
-                                                      "update"};
+  // Between spaces.
+  static constexpr llvm::StringLiteral kChanging =
+      " add append appendleft clear difference_update discard extend extendleft insert intersection_update move_to_end next pop popitem "
+      "popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update ";
   PyObject *object = collection.object.ptr();
-  if (!isChangeable(collection.object) || !llvm::is_contained(kChanging, method) || nesting.staticDepth > 0) return;
+  if (!isChangeable(collection.object) || !kChanging.contains((" " + method + " ").str()) || nesting.staticDepth > 0) return;
   if (collection.path) variables().failCaptured(DependencyTracker::describe(collection.path));
   auto owner = session.functions.collectionOwners.find(object);
   if (owner != session.functions.collectionOwners.end() && owner->second != builder.getInsertionBlock()) failOwner(method);

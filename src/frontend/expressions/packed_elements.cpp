@@ -66,12 +66,7 @@ bool PackedElements::visitLoop(nb::handle at, const Operand &iterable) {
     }
     nb::object target = getAttribute(node, names().target);
     std::vector<Operand> items = listOperands(here.indices, [](mlir::Value index) { return makeComputed(index); });
-    Operand value = makeTuple(items);
-    if (containers)
-      value = makeComputed(conversions.emitSequence(items));
-    else if (kindOf(target) == NodeKind::Name)
-      value = items[0];
-    loops().bindLoopVariable(target, value);
+    loops().bindLoopVariable(target, loops().joinIndices(target, items, /*isGrouped=*/containers != nullptr));
     statements().visitBody(getAttribute(node, names().body));
   };
   box.visit = [=, this](nb::handle node, ValueRange words) {

@@ -41,6 +41,11 @@ void Loops::bindLoopVariable(nb::handle target, const Operand &value) {
   for (auto &[part, item] : assignments().pairTargets(getAttribute(target, names().elts), value)) bindLoopVariable(part, item);
 }
 
+Operand Loops::joinIndices(nb::handle target, const std::vector<Operand> &indices, bool isGrouped) {
+  if (isGrouped && !indices.empty()) return makeComputed(conversions.emitSequence(indices));
+  return !isGrouped && kindOf(target) == NodeKind::Name ? indices[0] : makeTuple(indices);
+}
+
 void Loops::bindIndices(nb::handle target, const Operand &value, nb::handle body) {
   if (kindOf(target) != NodeKind::Name) {
     for (auto &[part, item] : assignments().pairTargets(getAttribute(target, names().elts), value)) bindIndices(part, item, body);
@@ -303,11 +308,7 @@ void Loops::loopOver(nb::handle at, Box box) {
       mlir::Value index = values[position];
       indices[axis] = makeComputed(axis < box.isBiased.size() && box.isBiased[axis] ? loopRanges().biased(index) : index);
     }
-    Operand value = makeTuple(indices);
-    if (box.isGrouped && rank != 0)
-      value = makeComputed(conversions.emitSequence(indices));
-    else if (!box.isGrouped && kindOf(target) == NodeKind::Name)
-      value = indices[0];
+    Operand value = joinIndices(target, indices, box.isGrouped);
     nb::object nodes = getAttribute(at, names().body);
     box.isNdrange ? bindIndices(target, value, nodes) : bindLoopVariable(target, value);
     statements().visitBody(nodes);

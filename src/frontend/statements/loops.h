@@ -15,6 +15,8 @@ public:
   void visitWhile(nb::handle node);
   void visitLoopControl(NodeKind kind);
   void bindLoopVariable(nb::handle target, const Operand &value);
+  /// The indices as the value of a loop's variables: a vector if they are grouped, one number for one name, else a tuple.
+  Operand joinIndices(nb::handle target, const std::vector<Operand> &indices, bool isGrouped);
   void configureLoop(const Arguments &arguments);
   void loopOver(nb::handle node, Box box);
 

@@ -215,12 +215,7 @@ void SparseCells::visitCells(nb::handle at, VisitedCell cell, mlir::Value isActi
   auto visit = [&] {
     nb::object target = getAttribute(at, names().target);
     std::vector<Operand> items = listOperands(cell.indices, [](mlir::Value index) { return makeComputed(index); });
-    Operand value = makeTuple(items);
-    if (isGrouped)
-      value = makeComputed(conversions.emitSequence(items));
-    else if (kindOf(target) == NodeKind::Name)
-      value = items[0];
-    loops().bindLoopVariable(target, value);
+    loops().bindLoopVariable(target, loops().joinIndices(target, items, isGrouped));
     statements().visitBody(getAttribute(at, names().body));
     if (session.cells.deactivations == deactivations) return;
     for (auto &[ref, element] : visited.back().elements)

@@ -119,22 +119,14 @@ static unsigned char *findPlain(const runtime::Tensor &tensor, PyObject *key) {
   return !overflow && uint64_t(index) < uint64_t(layout.extents[0]) ? tensor.data + index * layout.strides[0] : nullptr;
 }
 
+/// The indices as plain integers, whose conversion runs no Python code.
+static Ref makeKey(const Key &key) { return Ref::adopt(makeTuple({key.index, size_t(key.rank)})); }
+
 /// The index of the element in the array that `view` returns.
 static Ref makeIndex(const TensorObject &object, const Key &key) {
-  const std::vector<int64_t> &origin = object.tensor.layout.origin;
-  Ref tuple = Ref::adopt(PyTuple_New(key.rank));
-  for (int axis = 0; axis < key.rank; ++axis)
-    PyTuple_SET_ITEM(tuple.get(), axis,
-                     Ref::adopt(PyLong_FromLongLong(key.index[axis] - (origin.empty() ? 0 : origin[size_t(axis)]))).release());
-  return tuple;
-}
-
-/// The indices as plain integers, whose conversion runs no Python code.
-static Ref makeKey(const Key &key) {
-  Ref tuple = Ref::adopt(PyTuple_New(key.rank));
-  for (int axis = 0; axis < key.rank; ++axis)
-    PyTuple_SET_ITEM(tuple.get(), axis, Ref::adopt(PyLong_FromLongLong(key.index[axis])).release());
-  return tuple;
+  Key own = key;
+  for (size_t axis = 0; axis < object.tensor.layout.origin.size(); ++axis) own.index[axis] -= object.tensor.layout.origin[axis];
+  return makeKey(own);
 }
 
 /// Whether an index leaves axes open.

@@ -85,7 +85,7 @@ std::vector<int64_t> readIntegers(PyObject *sequence) {
   return result;
 }
 
-PyObject *makeTuple(const std::vector<int64_t> &values) {
+PyObject *makeTuple(std::span<const int64_t> values) {
   Ref tuple = Ref::adopt(PyTuple_New(Py_ssize_t(values.size())));
   for (size_t i = 0; i < values.size(); ++i)
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), Ref::adopt(PyLong_FromLongLong(values[i])).release());
@@ -216,9 +216,8 @@ static PyObject *releaseTensor(PyObject *self, PyObject *) {
 }
 
 PyObject *makeElementShape(const layout::ValueType &element) {
-  std::vector<int64_t> shape{element.rows, element.columns};
-  shape.resize(element.rank);
-  return makeTuple(shape);
+  const int64_t shape[] = {element.rows, element.columns};
+  return makeTuple({shape, element.rank});
 }
 
 enum class Need { Nothing, Memory };

@@ -4,6 +4,8 @@
 #include "launch/python.h"
 #include "runtime/tensor.h"
 
+#include <span>
+
 namespace qd::launch {
 
 struct State;
@@ -112,7 +114,7 @@ void addTensorTypes(PyObject *module);
 std::vector<runtime::BufferRef> releaseAllTensors();
 
 std::vector<int64_t> readIntegers(PyObject *sequence);
-PyObject *makeTuple(const std::vector<int64_t> &values);
+PyObject *makeTuple(std::span<const int64_t> values);
 
 /// A subview with the elements that integers, slices and an ellipsis choose, as an object of the class that the package registered. Its
 /// attributes name the container and the position of these elements in it. A new reference.
