@@ -81,6 +81,17 @@ SplitLanes splitLanes(llvm::IRBuilder<> &builder, llvm::Value *index) {
   return split.lanes ? split : SplitLanes();
 }
 
+/// The number of a lane of a constant vector.
+int64_t getLane(llvm::Constant *lanes, unsigned lane) { return cast<llvm::ConstantInt>(lanes->getAggregateElement(lane))->getSExtValue(); }
+
+/// The distance of the first `count` lanes of a constant vector if all are equally far from the one before.
+std::optional<int64_t> findDistance(llvm::Constant *lanes, unsigned count) {
+  const int64_t step = getLane(lanes, 1) - getLane(lanes, 0);
+  for (unsigned lane = 2; lane < count; ++lane)
+    if (getLane(lanes, lane) - getLane(lanes, lane - 1) != step) return std::nullopt;
+  return step;
+}
+
 /// An index as `tiles * length + rest`.
 struct SplitTile {
   llvm::Value *tiles = nullptr, *rest = nullptr;
@@ -192,11 +203,12 @@ public:
       if (inRows) {
         inRows->offsets = varying;
         place.lanes = *inRows;
-      } else if (int64_t step = findStep()) {
-        place.base = in.offsetBy(place.base, getOffset(0));
-        keepMultiple(getOffset(0));
-        keepMultiple(step);
-        place.lanes = LinearLanes{step};
+      } else if (std::optional<int64_t> step = findStep(); step && *step) {
+        const int64_t first = getLane(cast<llvm::Constant>(varying), 0);
+        place.base = in.offsetBy(place.base, first);
+        keepMultiple(first);
+        keepMultiple(*step);
+        place.lanes = LinearLanes{*step};
       } else {
         place.lanes = GatheredLanes{varying, !before && laneStride == place.componentStride ? jump : 0};
       }
@@ -214,17 +226,10 @@ private:
     offset = sum(offset, more);
     rowOffset = sum(rowOffset, more);
   }
-  /// The offset of a lane; `varying` is a constant.
-  int64_t getOffset(unsigned lane) {
-    return cast<llvm::ConstantInt>(cast<llvm::Constant>(varying)->getAggregateElement(lane))->getSExtValue();
-  }
-  /// The distance of the lanes in use if their offsets are constants at equal distances; otherwise 0.
-  int64_t findStep() {
-    if (!isa<llvm::Constant>(varying) || in.usedLanes < 2) return 0;
-    const int64_t step = getOffset(1) - getOffset(0);
-    for (unsigned lane = 2; lane < in.usedLanes; ++lane)
-      if (getOffset(lane) - getOffset(lane - 1) != step) return 0;
-    return step;
+  /// The distance of the lanes in use if their offsets are constants at equal distances.
+  std::optional<int64_t> findStep() {
+    auto *constant = dyn_cast<llvm::Constant>(varying);
+    return constant && in.usedLanes >= 2 ? findDistance(constant, in.usedLanes) : std::nullopt;
   }
   void keepMultiple(int64_t part) { multiple = std::gcd(multiple, multiple ? part : 0); }
 
@@ -414,11 +419,9 @@ Component Memory::removeClamps(const Component &index) {
   if (index.kind.isScalar()) return {value, index.kind};
   SplitLanes parts = splitLanes(builder, value);
   if (!parts.scalar) return index;
-  auto getLane = [&](unsigned lane) { return cast<llvm::ConstantInt>(parts.lanes->getAggregateElement(lane))->getSExtValue(); };
-  const int64_t step = getLane(1) - getLane(0);
-  for (unsigned lane = 2; lane < in.lanes; ++lane)
-    if (getLane(lane) - getLane(lane - 1) != step) return {value, index.kind};
-  return {builder.CreateAdd(parts.scalar, parts.lanes->getAggregateElement(0u)), LaneKind::linear(step)};
+  std::optional<int64_t> step = findDistance(parts.lanes, in.lanes);
+  if (!step) return {value, index.kind};
+  return {builder.CreateAdd(parts.scalar, parts.lanes->getAggregateElement(0u)), LaneKind::linear(*step)};
 }
 
 /// A clamped index as it is in tiles at the border: lanes that differ by constants from the first index of the tile, which is a multiple of

@@ -72,8 +72,6 @@ void Memory::store(const Place &place, const Components &value, bool masked) {
   storeMemory(std::get<MemoryPlace>(place), value);
 }
 
-//--- Locals ---
-
 //--- Accesses ---
 
 /// How the lanes access a place in memory. The group is the number of components that one access covers.
@@ -150,6 +148,21 @@ llvm::Value *Memory::joinScalars(ArrayRef<llvm::Value *> values) {
   llvm::Value *joined = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), unsigned(values.size())));
   for (auto [i, value] : llvm::enumerate(values)) joined = builder.CreateInsertElement(joined, value, i);
   return joined;
+}
+
+llvm::Value *Memory::loadVector(const MemoryPlace &place, llvm::Type *type, llvm::Value *pointer, llvm::Align align, llvm::Value *mask,
+                                llvm::Value *others) {
+  if (!others) others = llvm::Constant::getNullValue(type);
+  llvm::Instruction *loaded = mask ? builder.CreateMaskedLoad(type, pointer, align, mask, others)
+                                   : cast<llvm::Instruction>(builder.CreateAlignedLoad(type, pointer, align));
+  module.aliases.mark(loaded, place.scope);
+  return loaded;
+}
+
+void Memory::storeVector(const MemoryPlace &place, llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask) {
+  llvm::Instruction *stored = mask ? builder.CreateMaskedStore(value, pointer, align, mask)
+                                   : cast<llvm::Instruction>(builder.CreateAlignedStore(value, pointer, align));
+  module.aliases.mark(stored, place.scope);
 }
 
 /// Repeats each lane of the mask for `group` packed components.
@@ -272,10 +285,8 @@ Components Memory::loadWide(const MemoryPlace &place, llvm::Value *pointer, cons
   Type scalar = ir::getScalar(place.pointee);
   const auto group = unsigned(access.group), width = unsigned(access.width);
   llvm::Type *memoryType = module.getMemoryType(scalar);
-  auto load = [&](llvm::Type *type, llvm::Value *at, llvm::Align align, llvm::Value *mask) -> llvm::Value * {
-    llvm::Instruction *own = mask ? builder.CreateMaskedLoad(type, at, align, mask, llvm::Constant::getNullValue(type))
-                                  : cast<llvm::Instruction>(builder.CreateAlignedLoad(type, at, align));
-    module.aliases.mark(own, place.scope);
+  auto load = [&](llvm::Type *type, llvm::Value *at, llvm::Align align, llvm::Value *mask) {
+    llvm::Value *own = loadVector(place, type, at, align, mask);
     // LLVM 22 turns a select of a masked load by the same mask into the load and moves it past intervening stores (llvm-project issue
     // 215453), but not if the value is frozen.
     return mask ? builder.CreateFreeze(own) : own;
@@ -323,13 +334,8 @@ Components Memory::loadRows(const MemoryPlace &place, int64_t offset, const Acce
   const auto group = unsigned(access.group), width = unsigned(llvm::bit_ceil(group));
   llvm::Type *row = llvm::FixedVectorType::get(module.getMemoryType(scalar), width);
   llvm::SmallVector<llvm::Value *, 16> rows;
-  for (auto [lane, mask] : llvm::enumerate(getRowMasks(group, width))) {
-    llvm::Value *pointer = getLanePointer(place, offset, unsigned(lane));
-    llvm::Instruction *one = mask ? builder.CreateMaskedLoad(row, pointer, access.align, mask, llvm::Constant::getNullValue(row))
-                                  : cast<llvm::Instruction>(builder.CreateAlignedLoad(row, pointer, access.align));
-    module.aliases.mark(one, place.scope);
-    rows.push_back(one);
-  }
+  for (auto [lane, mask] : llvm::enumerate(getRowMasks(group, width)))
+    rows.push_back(loadVector(place, row, getLanePointer(place, offset, unsigned(lane)), access.align, mask));
   llvm::Value *all = llvm::concatenateVectors(builder, rows);
   if (in.mask) all = builder.CreateFreeze(all); // as in loadWide
   Components parts;
@@ -347,17 +353,11 @@ llvm::Value *Memory::loadRuns(const MemoryPlace &place, int64_t offset, const Ac
       in.toVector({llvm::ConstantInt::get(offsets->getType()->getScalarType(), 0), LaneKind::linear(place.componentStride)});
   llvm::Value *isFirst = builder.CreateICmpEQ(offsets, builder.CreateAdd(in.splat(first), lanes));
   const bool isMasked = in.mask && place.margin < std::get<GatheredLanes>(place.lanes).jump + kTail;
-  auto load = [&](llvm::Value *at, int64_t lanesBefore, llvm::Value *chosen, llvm::Value *others) -> llvm::Value * {
+  auto load = [&](llvm::Value *at, int64_t lanesBefore, llvm::Value *chosen, llvm::Value *others) {
     llvm::Value *pointer = in.offsetBy(builder.CreateGEP(builder.getInt8Ty(), base, at), -lanesBefore * place.componentStride);
-    llvm::Instruction *run;
-    if (isMasked)
-      run = builder.CreateMaskedLoad(type, pointer, access.align, builder.CreateAnd(in.mask, chosen), others);
-    else
-      run = builder.CreateAlignedLoad(type, pointer, access.align);
-    module.aliases.mark(run, place.scope);
-    return run;
+    return loadVector(place, type, pointer, access.align, isMasked ? builder.CreateAnd(in.mask, chosen) : nullptr, others);
   };
-  llvm::Value *firstRun = load(first, 0, isFirst, llvm::Constant::getNullValue(type));
+  llvm::Value *firstRun = load(first, 0, isFirst, nullptr);
   llvm::Value *lastRun = load(last, in.usedLanes - 1, builder.CreateNot(isFirst), firstRun);
   return isMasked ? builder.CreateFreeze(lastRun) : builder.CreateSelect(isFirst, firstRun, lastRun); // frozen as in loadWide
 }
@@ -404,14 +404,10 @@ llvm::Value *Memory::loadWindows(const MemoryPlace &place, int64_t offset, const
       inverse[size_t(window.positions[size_t(lane)])] = lane;
       chosen[size_t(lane)] = window.positions[size_t(lane)] + (joined ? int(lanes) : 0);
     }
-    llvm::Instruction *loaded;
-    if (in.mask && !knownMask && !hasMargin) {
-      llvm::Value *own = builder.CreateShuffleVector(in.mask, llvm::Constant::getNullValue(in.mask->getType()), inverse);
-      loaded = builder.CreateMaskedLoad(type, pointer, access.align, own, llvm::Constant::getNullValue(type));
-    } else {
-      loaded = builder.CreateAlignedLoad(type, pointer, access.align);
-    }
-    module.aliases.mark(loaded, place.scope);
+    llvm::Value *mask = in.mask && !knownMask && !hasMargin
+                            ? builder.CreateShuffleVector(in.mask, llvm::Constant::getNullValue(in.mask->getType()), inverse)
+                            : nullptr;
+    llvm::Value *loaded = loadVector(place, type, pointer, access.align, mask);
     joined = joined ? builder.CreateShuffleVector(joined, loaded, chosen) : builder.CreateShuffleVector(loaded, chosen);
     for (int lane = 0; lane < lanes; ++lane)
       if (chosen[size_t(lane)] >= 0) chosen[size_t(lane)] = lane;
@@ -449,9 +445,7 @@ void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
       parts.push_back(toMemory(scalar, part));
     }
     switch (access.strategy) {
-    case Access::Strategy::OneAddress:
-      module.aliases.mark(builder.CreateAlignedStore(joinScalars(parts), pointer, access.align), place.scope);
-      break;
+    case Access::Strategy::OneAddress: storeVector(place, joinScalars(parts), pointer, access.align, /*mask=*/nullptr); break;
     case Access::Strategy::PerLane: storeLanes(place, offset, parts, access.align); break;
     case Access::Strategy::Wide: storeWide(place, parts, pointer, access); break;
     case Access::Strategy::Rows: storeRows(place, offset, parts, access.align); break;
@@ -469,7 +463,7 @@ void Memory::compress(const MemoryPlace &place, const Component &value) {
   const int64_t size = module.getByteSize(scalar);
   llvm::Align align{uint64_t(size)};
   llvm::Value *all = toMemory(scalar, in.toVector(value)), *pointer = place.base;
-  if (!in.mask) return module.aliases.mark(builder.CreateAlignedStore(all, pointer, align), place.scope);
+  if (!in.mask) return storeVector(place, all, pointer, align, /*mask=*/nullptr);
   const unsigned count = std::min(in.lanes, unsigned(module.traits.vectorBytes / size));
   llvm::Type *bits = llvm::FixedVectorType::get(builder.getIntNTy(unsigned(size) * 8), count);
   for (unsigned first = 0; first < in.lanes; first += count) {
@@ -479,7 +473,7 @@ void Memory::compress(const MemoryPlace &place, const Component &value) {
         builder.CreateIntrinsic(llvm::Intrinsic::experimental_vector_compress, {bits}, {part, mask, llvm::PoisonValue::get(bits)});
     llvm::Value *stored = in.countActive(mask, count);
     llvm::Value *own = builder.CreateTrunc(builder.CreateNot(builder.CreateShl(builder.getInt32(~0u), stored)), builder.getIntNTy(count));
-    module.aliases.mark(builder.CreateMaskedStore(packed, pointer, align, builder.CreateBitCast(own, mask->getType())), place.scope);
+    storeVector(place, packed, pointer, align, builder.CreateBitCast(own, mask->getType()));
     pointer = builder.CreateGEP(bits->getScalarType(), pointer, stored);
   }
 }
@@ -503,12 +497,7 @@ void Memory::storeRows(const MemoryPlace &place, int64_t offset, ArrayRef<llvm::
   llvm::Value *all = builder.CreateShuffleVector(llvm::concatenateVectors(builder, padded), llvm::createInterleaveMask(in.lanes, width));
   llvm::SmallVector<llvm::Value *, 16> rows = getRowParts(all, width, in.mask ? width : group);
   llvm::SmallVector<llvm::Value *, 16> masks = getRowMasks(in.mask ? group : width, width);
-  for (auto [lane, row] : llvm::enumerate(rows)) {
-    llvm::Value *pointer = getLanePointer(place, offset, unsigned(lane));
-    llvm::Instruction *one = masks[lane] ? builder.CreateMaskedStore(row, pointer, align, masks[lane])
-                                         : cast<llvm::Instruction>(builder.CreateAlignedStore(row, pointer, align));
-    module.aliases.mark(one, place.scope);
-  }
+  for (auto [lane, row] : llvm::enumerate(rows)) storeVector(place, row, getLanePointer(place, offset, unsigned(lane)), align, masks[lane]);
 }
 
 /// Interleaves the components: concatenates all vectors, then shuffles.
@@ -523,11 +512,11 @@ void Memory::storeWide(const MemoryPlace &place, ArrayRef<llvm::Value *> parts, 
   for (const auto &[start, mask] : vectors) {
     llvm::Value *own = width == 1 ? all : builder.CreateShuffleVector(all, ArrayRef(order).slice(size_t(start), in.lanes));
     llvm::Align align = llvm::commonAlignment(access.align, uint64_t(start * size));
-    module.aliases.mark(builder.CreateMaskedStore(own, in.offsetBy(pointer, start * size), align, mask), place.scope);
+    storeVector(place, own, in.offsetBy(pointer, start * size), align, mask);
   }
   if (!vectors.empty()) return;
   if (width > 1) all = builder.CreateShuffleVector(all, order);
-  module.aliases.mark(builder.CreateAlignedStore(all, pointer, access.align), place.scope);
+  storeVector(place, all, pointer, access.align, /*mask=*/nullptr);
 }
 
 } // namespace qd::codegen

@@ -54,6 +54,10 @@ private:
   Components loadOnce(const MemoryPlace &place, llvm::Value *pointer, const Access &access, bool isVolatile);
   Components loadLanes(const MemoryPlace &place, int64_t offset, const Access &access);
   Components loadWide(const MemoryPlace &place, llvm::Value *pointer, const Access &access);
+  /// One access of a vector, under a mask if there is one. Other lanes get `others`, or zeros.
+  llvm::Value *loadVector(const MemoryPlace &place, llvm::Type *type, llvm::Value *pointer, llvm::Align align, llvm::Value *mask,
+                          llvm::Value *others = nullptr);
+  void storeVector(const MemoryPlace &place, llvm::Value *value, llvm::Value *pointer, llvm::Align align, llvm::Value *mask);
   Components loadRows(const MemoryPlace &place, int64_t offset, const Access &access);
   llvm::Value *loadWindows(const MemoryPlace &place, int64_t offset, const Access &access);
   llvm::Value *loadRuns(const MemoryPlace &place, int64_t offset, const Access &access);
