@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_142, "python": 18_973}
+TOTALS = {"src": 52_125, "python": 18_973}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -29,11 +29,11 @@ BUDGETS = {
     "src/bindings": 672,
     "src/codegen": 8_864,
     "src/devlib": 1_359,
-    "src/frontend": 10_814,
-    "src/ir": 1_094,
+    "src/frontend": 10_799,
+    "src/ir": 1_091,
     "src/launch": 7_347,
     "src/layout": 143,
-    "src/passes": 7_626,
+    "src/passes": 7_627,
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,

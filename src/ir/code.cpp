@@ -1,12 +1,11 @@
-// code.cpp: short forms for the code that passes add
+// code.cpp: short forms for the code that passes and the frontend add
 //
 // Integers are si32 where no type is given. Everything is emitted at the builder's insertion point.
-#include "passes/code.h"
+#include "ir/code.h"
 
 using namespace mlir;
-using namespace qd::ir;
 
-namespace qd::passes {
+namespace qd::ir {
 
 static TypedAttr makeAttribute(Type type, Attribute scalar) {
   if (auto shaped = dyn_cast<VectorType>(type)) return DenseElementsAttr::get(shaped, scalar);
@@ -58,4 +57,4 @@ ForOp Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body)
   return op;
 }
 
-} // namespace qd::passes
+} // namespace qd::ir

@@ -1,11 +1,11 @@
-// code.h: short forms for the code that passes add
+// code.h: short forms for the code that passes and the frontend add
 #pragma once
 
 #include "ir/dialect.h"
 
 #include "mlir/IR/Builders.h"
 
-namespace qd::passes {
+namespace qd::ir {
 
 /// A float constant, in every component. makeZero gives -0.0: adding it changes no number, 0.0 and -0.0 included.
 mlir::Value makeFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, double value);
@@ -21,27 +21,25 @@ public:
   mlir::Value integer(int64_t value) { return integer(type(), value); }
   mlir::Value integer(mlir::Type type, int64_t value) { return makeInteger(builder, loc, type, value); }
   mlir::Type type() { return builder.getIntegerType(32, /*isSigned=*/true); }
-  mlir::Value unary(ir::UnaryKind kind, mlir::Value x) { return ir::UnaryOp::create(builder, loc, kind, x); }
-  mlir::Value binary(ir::BinaryKind kind, mlir::Value x, mlir::Value y) { return ir::BinaryOp::create(builder, loc, kind, x, y); }
-  mlir::Value add(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::add, x, y); }
-  mlir::Value sub(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::sub, x, y); }
-  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) { return ir::SelectOp::create(builder, loc, condition, x, y); }
+  mlir::Value unary(UnaryKind kind, mlir::Value x) { return UnaryOp::create(builder, loc, kind, x); }
+  mlir::Value binary(BinaryKind kind, mlir::Value x, mlir::Value y) { return BinaryOp::create(builder, loc, kind, x, y); }
+  mlir::Value add(mlir::Value x, mlir::Value y) { return binary(BinaryKind::add, x, y); }
+  mlir::Value sub(mlir::Value x, mlir::Value y) { return binary(BinaryKind::sub, x, y); }
+  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) { return SelectOp::create(builder, loc, condition, x, y); }
   /// x / y rounded up, for integers that are not negative.
   mlir::Value divideUp(mlir::Value x, mlir::Value y);
   mlir::Value cast(mlir::Value value, mlir::Type to);
-  mlir::Value local(mlir::Type pointee) { return ir::LocalOp::create(builder, loc, ir::RefType::get(pointee)); }
-  mlir::Value load(mlir::Value place) {
-    return ir::LoadOp::create(builder, loc, llvm::cast<ir::RefType>(place.getType()).getPointee(), place);
-  }
-  void store(mlir::Value value, mlir::Value place) { ir::StoreOp::create(builder, loc, value, place); }
+  mlir::Value local(mlir::Type pointee) { return LocalOp::create(builder, loc, RefType::get(pointee)); }
+  mlir::Value load(mlir::Value place) { return LoadOp::create(builder, loc, llvm::cast<RefType>(place.getType()).getPointee(), place); }
+  void store(mlir::Value value, mlir::Value place) { StoreOp::create(builder, loc, value, place); }
   mlir::Value component(mlir::Value place, mlir::ValueRange indices);
   mlir::Value extract(mlir::Value vector, int64_t component);
   void when(mlir::Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise = nullptr);
   /// A sequential loop; `body` gets the index.
-  ir::ForOp loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
+  ForOp loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
 };
 
-} // namespace qd::passes
+} // namespace qd::ir

@@ -6,8 +6,8 @@
 //       too short for that, which each launch finds out, the loop has the iterations that it had before.
 // Here: after updates of own elements have become stores: from here on an iteration has no index of its own any more.
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/memory.h"
-#include "passes/code.h"
 #include "passes/row_loops.h"
 
 #include "mlir/IR/Builders.h"

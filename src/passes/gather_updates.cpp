@@ -7,11 +7,11 @@
 //       privatize_reductions.cpp) and those at places that are read from memory. On grids, which need more threads, several iterations
 //       share the terms of a sum, and kept is what would need a second launch for little.
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
 #include "passes/autodiff/forward_variables.h"
 #include "passes/autodiff/remove_dead.h"
-#include "passes/code.h"
 #include "passes/demote_atomics.h"
 #include "passes/launch_exprs.h"
 #include "passes/loop_parts.h"

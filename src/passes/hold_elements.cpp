@@ -6,9 +6,9 @@
 // Here: after atomics on own elements are plain loads and stores. Lanes store components with gaps between them under masks, and a load
 //       of such memory waits until the store is done; vectors and structs of which every component is stored have no gaps.
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
-#include "passes/code.h"
 #include "passes/unaliased_arrays.h"
 
 #include "mlir/IR/IRMapping.h"

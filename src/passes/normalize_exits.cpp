@@ -6,8 +6,8 @@
 //       which is its only break.
 // Here: before the reverse mode: the backward sweep must be able to decide for each operation whether it ran. Other kernels skip this pass.
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/dialect.h"
-#include "passes/code.h"
 #include "passes/demote_atomics.h"
 
 #include "mlir/IR/Builders.h"

@@ -7,8 +7,8 @@
 #include "passes/row_loops.h"
 
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/memory.h"
-#include "passes/code.h"
 #include "passes/merge_nested_loops.h"
 
 #include "llvm/ADT/SetOperations.h"

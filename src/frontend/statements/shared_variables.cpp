@@ -11,6 +11,7 @@
 #include "frontend/unused_values.h"
 #include "ir/attributes.h"
 #include "ir/call_graph.h"
+#include "ir/code.h"
 #include "ir/memory.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -220,25 +221,20 @@ private:
 
   void apply(const Update &update) {
     auto store = cast<ir::StoreOp>(update.store);
-    Type type = store.getValue().getType(), scalar = ir::getScalar(type);
+    Type scalar = ir::getScalar(store.getValue().getType());
     OpBuilder builder(update.branches ? update.branches : update.store);
-    Location loc = store.getLoc();
-    auto converted = [&](mlir::Value value) -> mlir::Value {
-      if (ir::getScalar(value.getType()) == scalar) return value;
-      return ir::CastOp::create(builder, loc, ir::withScalar(value.getType(), scalar), value);
-    };
+    ir::Code code(builder, store.getLoc());
     AtomicKind kind = update.terms.size() == 1 && update.terms[0].second ? AtomicKind::sub : update.kind;
     mlir::Value whole;
     for (auto [term, isSubtracted] : update.terms) {
-      mlir::Value part = converted(term);
-      if (isSubtracted && kind != AtomicKind::sub) part = ir::UnaryOp::create(builder, loc, ir::UnaryKind::neg, part);
-      BinaryKind combine = *ir::findKind<BinaryKind>(ir::getOpInfo(update.kind).name);
-      whole = whole ? ir::BinaryOp::create(builder, loc, combine, whole, part) : part;
+      mlir::Value part = code.cast(term, ir::withScalar(term.getType(), scalar));
+      if (isSubtracted && kind != AtomicKind::sub) part = code.unary(ir::UnaryKind::neg, part);
+      whole = whole ? code.binary(*ir::findKind<BinaryKind>(ir::getOpInfo(update.kind).name), whole, part) : part;
     }
     Operation *replaced = update.branches ? update.branches : update.store;
     mlir::Value place = update.branches ? update.reads[0]->getOperand(0) : store.getRef();
-    if (withSecond.contains(store)) place = updateMarks(update, place, whole, builder);
-    ir::AtomicOp::create(builder, loc, kind, place, whole);
+    if (withSecond.contains(store)) place = updateMarks(update, place, whole, code);
+    ir::AtomicOp::create(builder, code.loc, kind, place, whole);
     UnusedEraser eraser(replaced->getParentOp());
     eraser.add(replaced->getOperand(0)); // the condition or the stored value
     replaced->erase();
@@ -250,69 +246,57 @@ private:
     mlir::Value place, marks;
   };
 
-  static mlir::Value makeConstant(OpBuilder &builder, Location loc, Type type, TypedAttr value) {
-    auto shaped = dyn_cast<VectorType>(type);
-    return ir::ConstantOp::create(builder, loc, shaped ? TypedAttr(DenseElementsAttr::get(shaped, value)) : value);
-  }
+  static mlir::Value makeMark(ir::Code code, Type like, int mark) { return code.integer(ir::withScalar(like, code.type()), mark); }
 
-  static mlir::Value makeMark(OpBuilder &builder, Location loc, Type like, int mark) {
-    Type scalar = builder.getIntegerType(32, /*isSigned=*/true);
-    return makeConstant(builder, loc, ir::withScalar(like, scalar), builder.getIntegerAttr(scalar, mark));
-  }
-
-  static TypedAttr getIdentity(Type scalar, AtomicKind kind) {
+  static mlir::Value makeIdentity(ir::Code code, Type type, AtomicKind kind) {
     bool isMax = kind == AtomicKind::max;
-    if (auto type = dyn_cast<FloatType>(scalar)) return FloatAttr::get(type, llvm::APFloat::getInf(type.getFloatSemantics(), isMax));
+    Type scalar = ir::getScalar(type);
+    if (isa<FloatType>(scalar)) return ir::makeFloat(code.builder, code.loc, type, isMax ? -HUGE_VAL : HUGE_VAL);
     unsigned bits = scalar.getIntOrFloatBitWidth();
-    if (!scalar.isSignedInteger()) return IntegerAttr::get(scalar, isMax ? llvm::APInt::getZero(bits) : llvm::APInt::getMaxValue(bits));
-    return IntegerAttr::get(scalar, isMax ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+    if (!scalar.isSignedInteger()) return code.integer(type, isMax ? 0 : int64_t(llvm::maxUIntN(bits)));
+    return code.integer(type, isMax ? llvm::minIntN(bits) : llvm::maxIntN(bits));
   }
 
   Second findSecond(mlir::Value variable, const Update &update) {
     Second &second = seconds[{variable.getAsOpaquePointer(), update.kind, update.comparison->storesWhereFalse}];
     if (second.place) return second;
-    Location loc = update.store->getLoc();
-    Type type = cast<ir::RefType>(variable.getType()).getPointee(), scalar = ir::getScalar(type);
+    Type type = cast<ir::RefType>(variable.getType()).getPointee();
     OpBuilder builder(loop);
+    ir::Code code(builder, update.store->getLoc());
     auto declare = [&](mlir::Value first) {
-      mlir::Value place = ir::LocalOp::create(builder, loc, ir::RefType::get(first.getType()));
-      ir::StoreOp::create(builder, loc, first, place);
+      mlir::Value place = code.local(first.getType());
+      code.store(first, place);
       return place;
     };
-    second.place = declare(makeConstant(builder, loc, type, getIdentity(scalar, update.kind)));
-    if (ir::isFloatScalar(scalar) && update.comparison->storesWhereFalse) second.marks = declare(makeMark(builder, loc, type, 0));
+    second.place = declare(makeIdentity(code, type, update.kind));
+    if (isFloatVariable(variable) && update.comparison->storesWhereFalse) second.marks = declare(makeMark(code, type, 0));
     builder.setInsertionPointAfter(loop);
-    mlir::Value own = ir::LoadOp::create(builder, loc, variable), found = ir::LoadOp::create(builder, loc, second.place);
+    mlir::Value own = code.load(variable), found = code.load(second.place);
     bool isFirst = update.comparison->isVariableFirst;
-    mlir::Value holds = ir::BinaryOp::create(builder, loc, update.comparison->kind, isFirst ? own : found, isFirst ? found : own);
+    mlir::Value holds = code.binary(update.comparison->kind, isFirst ? own : found, isFirst ? found : own);
     bool isKept = update.comparison->storesWhereFalse;
-    mlir::Value result = ir::SelectOp::create(builder, loc, holds, isKept ? own : found, isKept ? found : own);
+    mlir::Value result = code.select(holds, isKept ? own : found, isKept ? found : own);
     if (second.marks) {
-      mlir::Value marks = ir::LoadOp::create(builder, loc, second.marks);
+      mlir::Value marks = code.load(second.marks);
       auto choose = [&](int mark, mlir::Value value) {
-        mlir::Value isMarked = ir::BinaryOp::create(builder, loc, BinaryKind::eq, marks, makeMark(builder, loc, type, mark));
-        result = ir::SelectOp::create(builder, loc, isMarked, value, result);
+        result = code.select(code.binary(BinaryKind::eq, marks, makeMark(code, type, mark)), value, result);
       };
       choose(0, own);
-      choose(3, makeConstant(builder, loc, type, FloatAttr::get(scalar, std::nan(""))));
+      choose(3, ir::makeFloat(builder, code.loc, type, std::nan("")));
     }
-    ir::StoreOp::create(builder, loc, result, variable);
+    code.store(result, variable);
     return second;
   }
 
   /// Marks an update of the second variable that replaces `place`. Returns the place to update.
-  mlir::Value updateMarks(const Update &update, mlir::Value place, mlir::Value value, OpBuilder &builder) {
-    Location loc = update.store->getLoc();
+  mlir::Value updateMarks(const Update &update, mlir::Value place, mlir::Value value, ir::Code code) {
     Second second = findSecond(ir::findBase(place), update);
     auto component = place.getDefiningOp<ir::ComponentOp>();
-    auto takePart = [&](mlir::Value whole) -> mlir::Value {
-      return component ? ir::ComponentOp::create(builder, loc, whole, component.getIndices()) : whole;
-    };
+    auto takePart = [&](mlir::Value whole) { return component ? code.component(whole, component.getIndices()) : whole; };
     if (second.marks) {
-      mlir::Value isNan = ir::UnaryOp::create(builder, loc, ir::UnaryKind::isnan, value);
-      mlir::Value mark =
-          ir::SelectOp::create(builder, loc, isNan, makeMark(builder, loc, value.getType(), 3), makeMark(builder, loc, value.getType(), 1));
-      ir::AtomicOp::create(builder, loc, AtomicKind::bit_or, takePart(second.marks), mark);
+      mlir::Value isNan = code.unary(ir::UnaryKind::isnan, value);
+      mlir::Value mark = code.select(isNan, makeMark(code, value.getType(), 3), makeMark(code, value.getType(), 1));
+      ir::AtomicOp::create(code.builder, code.loc, AtomicKind::bit_or, takePart(second.marks), mark);
     }
     return takePart(second.place);
   }

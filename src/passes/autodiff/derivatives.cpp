@@ -6,7 +6,7 @@
 //       entry here.
 #include "passes/autodiff/derivatives.h"
 
-#include "passes/code.h"
+#include "ir/code.h"
 
 #include <cmath>
 #include <numbers>

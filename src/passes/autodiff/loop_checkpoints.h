@@ -1,11 +1,13 @@
 // loop_checkpoints.h: the states of a loop's variables that its forward sweep stores for its backward sweep
 #pragma once
 
-#include "passes/code.h"
+#include "ir/code.h"
 
 #include "llvm/ADT/SetVector.h"
 
 namespace qd::passes {
+
+using ir::Code;
 
 /// Locals of the loop that stores checkpoints: the iteration that gets the next one, and the distance to the one after it.
 struct Spacing {

@@ -15,9 +15,9 @@
 #include "passes/autodiff/overwritten_primals.h"
 
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/memory.h"
 #include "passes/autodiff/dependences.h"
-#include "passes/code.h"
 
 using namespace mlir;
 using namespace qd::ir;

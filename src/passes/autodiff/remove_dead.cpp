@@ -11,8 +11,8 @@
 
 #include "ir/attributes.h"
 #include "ir/call_graph.h"
+#include "ir/code.h"
 #include "ir/memory.h"
-#include "passes/code.h"
 
 using namespace mlir;
 using namespace qd::ir;

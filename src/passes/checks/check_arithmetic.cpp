@@ -5,9 +5,9 @@
 //       conversion of a float to an integer. All lanes are checked together; the first failing lane is reported.
 // Here: first, while all arithmetic is the user's: later passes add arithmetic for addresses and loops. Sums and products of components,
 //       and products of matrices, become the operations that they consist of.
+#include "ir/code.h"
 #include "passes/checks/assert_text.h"
 #include "passes/checks/index_range.h"
-#include "passes/code.h"
 #include "passes/source_locations.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -6,9 +6,9 @@
 // Here: first, while loops and their bounds are as the user wrote them: an index needs no check if the bounds of its loop keep it, or its
 //       sum with a constant, within the container.
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "passes/checks/assert_text.h"
 #include "passes/checks/index_range.h"
-#include "passes/code.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"

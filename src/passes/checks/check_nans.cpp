@@ -3,8 +3,8 @@
 // In:   the frontend's IR.
 // Out:  a qd.assert after each operation with a floating-point result: the result is no NaN unless an operand is one.
 // Here: first, while every operation comes from the user's source.
+#include "ir/code.h"
 #include "passes/checks/assert_text.h"
-#include "passes/code.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

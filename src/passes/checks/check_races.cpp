@@ -7,10 +7,10 @@
 // Here: after tasks are known, before atomics become plain stores. Stores in functions that are not inlined are not checked.
 #include "artifact/artifact.h"
 #include "ir/attributes.h"
+#include "ir/code.h"
 #include "ir/memory.h"
 #include "passes/accesses.h"
 #include "passes/checks/assert_text.h"
-#include "passes/code.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
