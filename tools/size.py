@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_125, "python": 18_973}
+TOTALS = {"src": 52_158, "python": 18_975}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -29,11 +29,11 @@ BUDGETS = {
     "src/bindings": 672,
     "src/codegen": 8_864,
     "src/devlib": 1_359,
-    "src/frontend": 10_799,
-    "src/ir": 1_091,
-    "src/launch": 7_347,
+    "src/frontend": 10_807,
+    "src/ir": 1_092,
+    "src/launch": 7_359,
     "src/layout": 143,
-    "src/passes": 7_627,
+    "src/passes": 7_639,
     "src/runtime": 2_077,
     "src/support": 707,
     "src/tools": 201,
@@ -46,7 +46,7 @@ BUDGETS = {
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
-    "python/quadrants/_sparse": 685,
+    "python/quadrants/_sparse": 687,
     "python/quadrants/ad": 865,
     "python/quadrants/algorithms": 1_898,
     "python/quadrants/distributed": 625,

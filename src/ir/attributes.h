@@ -46,6 +46,9 @@ inline constexpr llvm::StringLiteral kOverwritten = "qd.overwritten";
 /// and qd.assert operations of that check: the same number. The check is dead when the load is.
 inline constexpr llvm::StringLiteral kGuarded = "qd.guarded", kGuards = "qd.guards";
 
+/// On an operation of a kernel's body that gradient kernels repeat as it is, with its writes: it prepares what a loop reads.
+inline constexpr llvm::StringLiteral kPrepares = "qd.prepares";
+
 /// On a qd.load: it reads the entry value.
 inline constexpr llvm::StringLiteral kIsEntryValue = "qd.is_entry_value";
 /// On a derived qd.kernel: argument offsets of the containers whose values from before the original kernel it reads.

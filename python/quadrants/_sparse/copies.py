@@ -69,5 +69,7 @@ def overwrite(field: Any, source: np.ndarray) -> None:
 
 
 def fill(field: Any, element: np.ndarray) -> None:
-    """Assigns one element to all elements in active cells."""
+    """Assigns one element to all elements in active cells. The adjoints of inactive ones, to which gradients add, become zero."""
+    if field._primal is not None:
+        field._clear()
     _copy_active(field, element[(None,) * len(field.shape)], 0)

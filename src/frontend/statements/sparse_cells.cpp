@@ -133,6 +133,14 @@ void SparseCells::activateBeforeWrites(mlir::Value ref, const SparseElement &ele
   }
 }
 
+void SparseCells::refresh(const Operand &cells) {
+  mlir::Block *block = builder.getInsertionBlock();
+  Operation *last = block->empty() ? nullptr : &block->back();
+  callFunction(member(cells, "refresh"), {});
+  for (Operation *op = last ? last->getNextNode() : &block->front(); op; op = op->getNextNode())
+    op->setAttr(ir::kPrepares, builder.getUnitAttr());
+}
+
 bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
   auto *containers = iterable.find<Containers>();
   if (iterable.isStatic || (containers && containers->items.size() != 1)) return false;
@@ -164,7 +172,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
     return true;
   }
   LoopOptions options = std::exchange(context.nextLoop, {});
-  callFunction(member(cells, "refresh"), {});
+  refresh(cells);
   context.nextLoop = options;
   auto element = [&](const char *name, const Operand &index) {
     return subscripts().subscriptTensor(conversions.toTensor(member(cells, name)), {index});

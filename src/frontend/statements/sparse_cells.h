@@ -53,6 +53,8 @@ private:
   void activateBeforeWrites(mlir::Value ref, const SparseElement &element);
   Operand member(const Operand &base, const char *name);
   nb::object known(const Operand &base, const char *name);
+  /// Completes the list of active cells before a loop over them; gradient kernels do so, too.
+  void refresh(const Operand &cells);
   Operand callFunction(const Operand &function, std::vector<Operand> operands);
   mlir::Value encode(const Operand &digits, mlir::ValueRange indices, mlir::Type counter);
   std::vector<mlir::Value> decode(const Operand &loop, mlir::Value number, mlir::Type counter);

@@ -375,6 +375,7 @@ void addTensorTypes(PyObject *module) {
       {"_mark_shadow", markShadow, METH_O, "Mark the container as a shadow of another one: 1 its gradient, 2 its tangent."},
       {"_mark_sparse", markSparse, METH_NOARGS, "Let writes of an element call `_activate`, which activates its cell."},
       {"_release", releaseTensor, METH_NOARGS, "Release the memory; views keep theirs."},
+      {"_clear", clearTensor, METH_NOARGS, "Set all elements of a sparse field to zero, those of inactive cells, too."},
       {"_give_back", giveBack, METH_VARARGS, "Give memory that holds zeros back if it is mostly free; returns whether it was."},
       {}};
   PyType_Slot slots[] = {

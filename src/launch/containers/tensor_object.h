@@ -73,6 +73,8 @@ void noteHostWrite(PyObject *container, PyObject *index);
 /// Whether any observer uses the index that is passed to `noteHostWrite`.
 bool isWriteWatched();
 PyObject *markShadow(PyObject *self, PyObject *kind);
+/// Sets all elements of a sparse container to zero, those of inactive cells, too.
+PyObject *clearTensor(PyObject *self, PyObject *);
 PyObject *clearShadows(PyObject *module, PyObject *kind);
 /// Whether the elements were set to zero and not written since.
 bool isZero(const TensorObject &object);

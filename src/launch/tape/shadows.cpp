@@ -107,6 +107,17 @@ void materializeZeros(TensorObject &object) {
   object.clearedAt = object.tensor.buffer->getWrites();
 }
 
+PyObject *clearTensor(PyObject *self, PyObject *) {
+  return guard([&]() -> PyObject * {
+    Capture::refuse("setting the gradients of a sparse field to zero");
+    TensorObject &object = tensorObject(self);
+    noteHostWrite(self, Py_None);
+    if (object.tensor.state != runtime::Tensor::State::LazilyZeroed) tryClear(object);
+    object.clearedAt = object.tensor.buffer->getWrites();
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject *clearShadows(PyObject *, PyObject *kindObject) {
   return guard([&]() -> PyObject * {
     Capture::refuse("entering a tape");

@@ -7,6 +7,7 @@
 
 #include "ir/attributes.h"
 #include "ir/memory.h"
+#include "passes/autodiff/overwritten_primals.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -189,7 +190,14 @@ void AdjointBuilder::emitForwardRegion(Region &source, Region &target, Run &run,
   copyWithoutRegions(source.front().getTerminator(), run);
 }
 
+void AdjointBuilder::copyWhole(Operation *op, Run &run) {
+  builder.clone(*op, run.values)->walk([](Operation *copy) {
+    for (StringRef mark : {kShadow, kOverwritten, kMayBeOverwritten, kIsEntryValue}) copy->removeAttr(mark);
+  });
+}
+
 void AdjointBuilder::emitForward(Operation *op, Run &run, bool takesCheckpoints) {
+  if (op->hasAttr(kPrepares)) return copyWhole(op, run);
   llvm::TypeSwitch<Operation *>(op)
       .Case([](PrintOp) {})
       .Case([&](AssertOp) {

@@ -97,7 +97,7 @@ bool AdjointBuilder::usesActive(Operation *op) {
 
 void AdjointBuilder::sweepBackward(Block &source, Run &run) {
   for (Operation &op : llvm::reverse(source))
-    if (!op.hasTrait<OpTrait::IsTerminator>()) emitBackward(&op, run);
+    if (!op.hasTrait<OpTrait::IsTerminator>() && !op.hasAttr(kPrepares)) emitBackward(&op, run);
 }
 
 void AdjointBuilder::emitBackward(Operation *op, Run &run) {

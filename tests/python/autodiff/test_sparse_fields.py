@@ -49,6 +49,67 @@ def test_tapes_and_gradients_of_each_node(kind):
     assert x.grad._export(False, None, True, None).tolist() == [2 * g for g in expected]
 
 
+@pytest.mark.parametrize("kind", NODES)
+def test_gradients_alone_see_cells_that_became_active(kind):
+    x = qd.field(qd.f32, needs_grad=True)
+    NODES[kind]().place(x, x.grad)
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def square():
+        for i in x:
+            loss[None] += x[i] ** 2
+        for i in x:
+            loss[None] += 3 * x[i]
+
+    loss.grad[None] = 1
+    for i in range(3):
+        x[i] = i + 1.0
+        x.grad.fill(0)
+        square.grad()
+        assert [x.grad[j] for j in range(i + 1)] == [2 * j + 5 for j in range(i + 1)]
+
+
+def test_a_kernel_that_activates_between_its_loops_has_no_gradient(arch):
+    if arch == "python":
+        pytest.skip("the interpreter records what ran")
+    x = qd.field(qd.f32, needs_grad=True)
+    qd.root.pointer(qd.i, 4).dense(qd.i, 4).place(x, x.grad)
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def grow():
+        for i in x:
+            loss[None] += x[i]
+            x[i + 4] = 1
+        for i in x:
+            loss[None] += x[i]
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="overwritten later"):
+        grow.grad()
+
+
+def test_filling_a_gradient_sets_the_adjoints_of_inactive_cells_to_zero():
+    x = qd.field(qd.f32, needs_grad=True)
+    qd.root.pointer(qd.i, 4).dense(qd.i, 4).place(x, x.grad)
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+    x[5] = 1
+
+    @qd.kernel
+    def shifted():
+        for i in x:
+            loss[None] += 2 * x[i + 4]
+
+    loss.grad[None] = 1
+    shifted.grad()
+    assert [x.grad[i] for i in (5, 8, 11)] == [0, 2, 2]
+    x.grad.fill(3)
+    assert [x.grad[i] for i in (4, 7, 8, 11)] == [3, 3, 0, 0]
+    x.grad.fill(0)
+    shifted.grad()
+    assert [x.grad[i] for i in (4, 7, 8, 11)] == [0, 0, 2, 2]
+
+
 def test_a_recorded_call_may_activate():
     x, y = (qd.field(qd.f32, needs_grad=True) for _ in range(2))
     qd.root.pointer(qd.i, 4).dense(qd.i, 4).place(x, x.grad)
