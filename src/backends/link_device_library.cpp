@@ -99,6 +99,7 @@ static void moveLocals(llvm::Module &module, unsigned space) {
 }
 
 void linkDeviceLibrary(llvm::Module &module, unsigned locals) {
+  pairSines(module);
   // The library is written for locals in address space 0, which a data layout with another one would contradict.
   const std::string layout = module.getDataLayoutStr();
   if (locals) {

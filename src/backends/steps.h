@@ -53,6 +53,8 @@ private:
   LeakOnCancel<llvm::Module> module;
 };
 
+/// Computes sine and cosine of one angle by one routine.
+void pairSines(llvm::Module &module);
 /// Links the routines of the device library that the module calls. `locals`: the address space to which their locals are moved.
 void linkDeviceLibrary(llvm::Module &module, unsigned locals = 0);
 /// Marks the parts of its routines that are rarely needed to be inlined, as long as they do not add too many instructions.

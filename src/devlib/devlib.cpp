@@ -26,6 +26,8 @@ using namespace qd::devlib;
     return routine arguments;                                                                                                              \
   }
 #define QD_DEFINE_UNARY(name, type, scalar, routine) QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x), (x))
+#define QD_DEFINE_BOTH(name, type, scalar, routine)                                                                                        \
+  QD_EXPORT Both<Lanes<scalar>> QD_EXPORTED(name, type, QD_DEVLIB_LANES)(Lanes<scalar> x) { return routine(x); }
 #define QD_DEFINE_BINARY(name, type, scalar, routine) QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x, Lanes<scalar> y), (x, y))
 #pragma clang diagnostic ignored "-Wunknown-assumption" // the compiler's passes read it, not clang
 #define QD_DEFINE_EXACT(name, type, scalar, routine)                                                                                       \
@@ -46,6 +48,7 @@ using namespace qd::devlib;
 #define QD_TYPES_RANDOM(define, name) define(name, u32, toU32) define(name, u64, toU64) define(name, f32, toF32) define(name, f64, toF64)
 
 #define QD_DEVLIB_UNARY(name, types, routine) QD_TYPES_##types(QD_DEFINE_UNARY, name, routine)
+#define QD_DEVLIB_BOTH(name, types, routine) QD_TYPES_##types(QD_DEFINE_BOTH, name, routine)
 #define QD_DEVLIB_BINARY(name, types, routine) QD_TYPES_##types(QD_DEFINE_BINARY, name, routine)
 #define QD_DEVLIB_EXACT(name, types, routine) QD_TYPES_##types(QD_DEFINE_EXACT, name, routine)
 #define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_DEFINE_POWI, name, routine)

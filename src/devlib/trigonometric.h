@@ -1,4 +1,4 @@
-// trigonometric.h: sin, cos, tan
+// trigonometric.h: sin, cos, both at once, tan
 //
 // |x| is reduced to r = |x| - k * pi/2 by a product with pi/2 in three parts (W. J. Cody, W. Waite, Software Manual for the Elementary
 // Functions, 1980): with fma the first step is exact, and the rounding error of the second step goes into a low part. From 2^20 (f32) or
@@ -53,6 +53,7 @@ QD_COLD LargeAngle<float> reduceLargeAngle(float x) {
   // Bits of 2/pi that give whole turns are skipped: the 96 bits that are used begin with weight 2.
   uint32_t start = (bits >> 23) - 127 - 23 - 2 + 32, word = start >> 5, shift = start & 31;
   uint64_t window[3];
+#pragma clang loop unroll(full) // otherwise the window takes a GPU's memory for locals
   for (uint32_t i = 0; i < 3; ++i)
     window[i] = (static_cast<uint64_t>(kTwoOverPi[word + i]) << 32 | kTwoOverPi[word + i + 1]) << shift >> 32;
   // fraction * window modulo 2^96: two bits of quadrant, then 94 of its fraction.
@@ -91,6 +92,7 @@ QD_COLD LargeAngle<double> reduceLargeAngle(double x) {
   // Bits of 2/pi that give whole turns are skipped: the 192 bits that are used begin with weight 2.
   int start = exponent - 2 + 64, word = start >> 6, shift = start & 63;
   uint64_t window[3];
+#pragma clang loop unroll(full) // otherwise the window takes a GPU's memory for locals
   for (int i = 0; i < 3; ++i) window[i] = kTwoOverPi[word + i] << shift | (shift ? kTwoOverPi[word + i + 1] >> (64 - shift) : 0);
   // product = fraction * window modulo 2^192: two bits of quadrant, then 190 bits of fraction.
   __uint128_t low = static_cast<__uint128_t>(fraction) * window[2];
@@ -104,6 +106,7 @@ QD_COLD LargeAngle<double> reduceLargeAngle(double x) {
   bool negative = words[0] >> 63;
   if (negative) {
     ++quadrant;
+#pragma clang loop unroll(full)
     for (uint64_t &part : words) part = ~part; // off by one unit of 2^-192, far below the result
   }
   int leading = 0;
@@ -210,6 +213,24 @@ template <class F> QD_INLINE F sine(F x, int quarters) {
 template <class F> QD_INLINE F sin(F x) { return sine(x, 0); }
 template <class F> QD_INLINE F cos(F x) { return sine(x, 1); }
 
+/// The sine and the cosine of an angle: `lo` and `hi`. They have the bits of the separate routines.
+template <class F> using Both = typename VectorOf<decltype(getLane(F(), 0)), 2 * kLanes>::Type;
+template <class F> QD_INLINE Both<F> join(F sine, F cosine) {
+  Both<F> both;
+  both.lo = sine;
+  both.hi = cosine;
+  return both;
+}
+template <class F> QD_INLINE Both<F> bothOfAngle(Angle<F> angle, BitsOf<F> sign) {
+  return join(sinOfAngle(angle, 0, sign), sinOfAngle(angle, 1, BitsOf<F>(0)));
+}
+template <class F> QD_COLD Both<F> bothLarge(F x) { return bothOfAngle(reduceAnyAngle(abs(x)), toBits(x)); }
+template <class F> QD_INLINE Both<F> sinAndCos(F x) {
+  F magnitude = abs(x);
+  if (any(magnitude >= Circle<F>::kLarge)) return bothLarge(x);
+  return bothOfAngle(reduceAngle(magnitude), toBits(x));
+}
+
 template <class F> QD_INLINE F tan(F x) {
   F magnitude = abs(x);
   if (any(magnitude >= Circle<F>::kLarge)) return tanLarge(x);
@@ -240,8 +261,18 @@ QD_INLINE F32 fastSine(F32 x, int quarters) {
 }
 QD_INLINE F32 fastSin(F32 x) { return fastSine(x, 0); }
 QD_INLINE F32 fastCos(F32 x) { return fastSine(x, 1); }
+QD_COLD Both<F32> fastBothLarge(F32 x) {
+  auto isUsual = abs(x) < Circle<F32>::kLarge;
+  Both<F32> exact = bothLarge(x);
+  return join(select(isUsual, sinByHalfTurns(x, 0), F32(exact.lo)), select(isUsual, sinByHalfTurns(x, 1), F32(exact.hi)));
+}
+QD_INLINE Both<F32> fastSinAndCos(F32 x) {
+  if (any(abs(x) >= Circle<F32>::kLarge)) return fastBothLarge(x);
+  return join(sinByHalfTurns(x, 0), sinByHalfTurns(x, 1));
+}
 // A single polynomial on the wider interval would cost f64 its last ulp.
 QD_INLINE F64 fastSin(F64 x) { return sin(x); }
 QD_INLINE F64 fastCos(F64 x) { return cos(x); }
+QD_INLINE Both<F64> fastSinAndCos(F64 x) { return sinAndCos(x); }
 
 } // namespace qd::devlib

@@ -200,3 +200,47 @@ def test_shapes_that_are_too_large_are_refused():
 
     with pytest.raises(qd.QuadrantsCompilationError, match="LU decomposition supports sizes up to 16×16"):
         factor()
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("fast", [True, False])
+def test_sine_and_cosine_of_one_angle_have_the_bits_of_each(on_every_backend, fast, kind):
+    on_every_backend(fast_math=fast)
+
+    @qd.kernel
+    def sines(x: qd.types.ndarray(), sine: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            sine[i] = qd.sin(x[i] * 0.5)
+
+    @qd.kernel
+    def cosines(x: qd.types.ndarray(), cosine: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            cosine[i] = qd.cos(x[i] * 0.5)
+
+    @qd.kernel
+    def both(x: qd.types.ndarray(), sine: qd.types.ndarray(), cosine: qd.types.ndarray(), turned: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            angle = x[i] * 0.5
+            sine[i] = qd.sin(angle)
+            cosine[i] = qd.cos(angle)
+            for j in range(2):  # the second angle is another one
+                turned[i, j] = qd.cos(angle + j) - qd.sin(angle + j)
+
+    dtype = np.dtype(NUMPY[kind])
+    random = np.random.default_rng(3)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, -np.finfo(dtype).max]
+    exponents = random.uniform(-10, np.finfo(dtype).maxexp - 1, 60)
+    x = np.concatenate([ends, random.uniform(-10, 10, 300), 2**exponents, random.uniform(-1e4, 1e4, 30)]).astype(dtype)
+    sine, cosine, alone, other = (np.empty_like(x) for _ in range(4))
+    turned = np.empty((x.size, 2), dtype)
+    both(x, sine, cosine, turned)
+    sines(x, alone)
+    cosines(x, other)
+    bits = np.dtype(f"u{dtype.itemsize}")
+    numbers = ~np.isnan(alone)
+    for got, wanted, function in [(sine, alone, np.sin), (cosine, other, np.cos)]:
+        np.testing.assert_array_equal(np.isnan(got), ~np.isfinite(x))
+        np.testing.assert_array_equal(got[numbers].view(bits), wanted[numbers].view(bits))
+        exact = function((x * dtype.type(0.5)).astype(np.longdouble)[numbers])
+        np.testing.assert_allclose(got[numbers].astype(np.longdouble), exact, rtol=2.0 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(turned[numbers, 0], (cosine - sine)[numbers], atol=4 * np.finfo(dtype).eps)

@@ -1,6 +1,7 @@
 // devlib_harness.cpp: the routines of exports.def over arrays, for the tests of this folder
 //
-// Each routine becomes `run_<name>_<type>(count, result, operands...)`; count is a multiple of the lanes.
+// Each routine becomes `run_<name>_<type>(count, result, operands...)`; count is a multiple of the lanes. Second
+// results follow behind `count` first ones.
 #include "devlib/devlib.cpp"
 
 template <class V, class T> static V load(const T *from) {
@@ -13,6 +14,14 @@ template <class V, class T> static void store(T *to, V value) { __builtin_memcpy
 #define QD_RUN_UNARY(name, type, T, routine)                                                                                               \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x) {                                                              \
     for (int64_t i = 0; i < count; i += kLanes) store(result + i, QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i)));        \
+  }
+#define QD_RUN_BOTH(name, type, T, routine)                                                                                                \
+  extern "C" void run_##name##_##type(int64_t count, T *result, const T *x) {                                                              \
+    for (int64_t i = 0; i < count; i += kLanes) {                                                                                          \
+      auto both = QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i));                                                         \
+      store(result + i, Lanes<T>(both.lo));                                                                                                \
+      store(result + count + i, Lanes<T>(both.hi));                                                                                        \
+    }                                                                                                                                      \
   }
 #define QD_RUN_BINARY(name, type, T, routine)                                                                                              \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x, const T *y) {                                                  \
@@ -35,6 +44,7 @@ template <class V, class T> static void store(T *to, V value) { __builtin_memcpy
   define(name, u32, uint32_t) define(name, u64, uint64_t) define(name, f32, float) define(name, f64, double)
 
 #define QD_DEVLIB_UNARY(name, types, routine) QD_TYPES_##types(QD_RUN_UNARY, name, routine)
+#define QD_DEVLIB_BOTH(name, types, routine) QD_TYPES_##types(QD_RUN_BOTH, name, routine)
 #define QD_DEVLIB_BINARY(name, types, routine) QD_TYPES_##types(QD_RUN_BINARY, name, routine)
 #define QD_DEVLIB_EXACT QD_DEVLIB_BINARY
 #define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_RUN_POWI, name, routine)

@@ -22,14 +22,14 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.library = ctypes.CDLL(str(path))
 
-    def call(self, name: str, *operands: np.ndarray, scalars: tuple = (), dtype: type | None = None) -> np.ndarray:
+    def call(self, name: str, *operands: np.ndarray, scalars: tuple = (), dtype: type | None = None, results: int = 1) -> np.ndarray:
         count = len(operands[0])
         whole = -(-count // 16) * 16
         arrays = [np.concatenate([x, np.resize(x[:1], whole - count)]) for x in operands]
-        result = np.empty(whole, dtype or arrays[0].dtype)
+        result = np.empty(results * whole, dtype or arrays[0].dtype)
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (result, *arrays)]
         getattr(self.library, f"run_{name}")(ctypes.c_int64(whole), *pointers, *scalars)
-        return result[:count]
+        return result[:count] if results == 1 else result.reshape(results, whole)[:, :count]
 
 
 @pytest.fixture(scope="session")
@@ -169,6 +169,19 @@ def test_sine_of_the_hardest_float(library: Library) -> None:
     x = np.array([16367173 * 2.0**72], np.float32)
     assert library.call("cos_f32", x)[0] == np.float32(-1.6147697982476211876e-9)
     assert library.call("sin_f32", x)[0] == 1
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("prefix", ["", "fast_"])
+def test_sine_and_cosine_together_have_the_bits_of_each(library: Library, prefix: str, kind: str) -> None:
+    dtype = FLOATS[kind][0]
+    x = np.concatenate([spread(dtype, (-10, 10), (-1e5, 1e5)), near_multiples(dtype)])
+    x[::16] = np.resize(spread(dtype, (-1e9, 1e9)), len(x[::16]))  # one lane of a vector is large
+    both = library.call(f"{prefix}sin_cos_{kind}", x, results=2)
+    for together, name in zip(both, ("sin", "cos"), strict=True):
+        alone = library.call(f"{prefix}{name}_{kind}", x)
+        assert np.array_equal(together, alone, equal_nan=True)
+        assert np.array_equal(np.signbit(together), np.signbit(alone))
 
 
 def operand_pairs(dtype: type) -> tuple[np.ndarray, np.ndarray]:
