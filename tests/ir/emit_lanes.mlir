@@ -218,7 +218,8 @@ qd.kernel @tiles [] attributes {argument_bytes = 12 : i32} {
 // CHECK: vector:
 // CHECK-COUNT-4: load <4 x float>
 // CHECK-NOT: gather
-// CHECK: shufflevector <16 x float> {{.*}} <4 x i32> <i32 0, i32 4, i32 8, i32 12>
+// CHECK: [[PAIRS:%.*]] = shufflevector <4 x float> {{.*}} <4 x i32> <i32 0, i32 4, i32 1, i32 5>
+// CHECK: shufflevector <4 x float> [[PAIRS]], {{.*}} <4 x i32> <i32 0, i32 1, i32 4, i32 5>
 // CHECK-COUNT-4: load <2 x float>
 // CHECK-COUNT-4: store <4 x float>
 // CHECK-COUNT-4: store <2 x float>
@@ -329,6 +330,36 @@ qd.kernel @clamped_rows [] attributes {argument_bytes = 16 : i32} {
     %value = qd.load %from : !qd.ref<f32>
     %to = qd.element %y[%i, %j] : !qd.tensor<f32, [5, 8], [32, 4], 4>, si32, si32 -> !qd.ref<f32>
     qd.store %value, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Lanes that update elements apart choose once between plain and locked instructions; the locked ones are in a loop over the lanes.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: br i1 %{{.*}}, label %[[PLAIN:.*]], label %[[LOCKED:.*]]
+// CHECK: [[PLAIN]]:
+// CHECK-COUNT-8: fadd reassoc arcp contract afn float
+// CHECK: [[LOCKED]]:
+// CHECK: br i1 true, label %[[LOOP:.*]], label
+// CHECK: [[LOOP]]:
+// CHECK-COUNT-2: atomicrmw fadd
+// CHECK-NOT: atomicrmw
+qd.kernel @scattered [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<vector<2xf32>, [64], [8], 4>
+  %at = qd.tensor_argument field "at" at 8 position 1 : !qd.tensor<si32, [1000], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 1000 : si32
+  %value = qd.constant 1.0 : f32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %from = qd.element %at[%i] : !qd.tensor<si32, [1000], [4], 4>, si32 -> !qd.ref<si32>
+    %index = qd.load %from : !qd.ref<si32>
+    %to = qd.element %x[%index] : !qd.tensor<vector<2xf32>, [64], [8], 4>, si32 -> !qd.ref<vector<2xf32>>
+    %values = qd.broadcast %value : f32 -> vector<2xf32>
+    %old = qd.atomic add %to, %values : !qd.ref<vector<2xf32>>
     qd.yield
   }
 }

@@ -7,6 +7,7 @@
 #include "codegen/llvm/grid/threads.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -30,10 +31,12 @@ static llvm::AtomicRMWInst::BinOp getInstruction(ir::AtomicKind kind, Type type)
   return kInstructions[size_t(kind)][isa<FloatType>(type) ? 0 : type.isSignedInteger() ? 1 : 2];
 }
 
+/// Whether one thread alone updates a place. The threads of a block run in turn on one thread of the processor.
+bool Atomics::isPlain(const MemoryPlace &place) const { return place.isPrivate || (place.isShared && !module.traits.hasGrids); }
+
 llvm::Value *Atomics::emitUpdate(const MemoryPlace &place, llvm::function_ref<llvm::Value *()> plain,
                                  llvm::function_ref<llvm::Value *()> atomic) {
-  // The threads of a block run in turn on one thread of the processor.
-  if (place.isPrivate || (place.isShared && !module.traits.hasGrids)) return plain();
+  if (isPlain(place)) return plain();
   if (module.traits.hasGrids) return atomic();
   // A locked instruction takes some 20 cycles, even without contention.
   std::pair<llvm::Value *, llvm::BasicBlock *> outcomes[2];
@@ -47,6 +50,8 @@ llvm::Value *Atomics::emitUpdate(const MemoryPlace &place, llvm::function_ref<ll
   return old;
 }
 
+static bool isOfBits(ir::AtomicKind kind) { return kind == ir::AtomicKind::bit_or || kind == ir::AtomicKind::bit_and; }
+
 llvm::Value *Atomics::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value, const MemoryPlace &place,
                                    bool wantsOld) {
   llvm::Align align(uint64_t(module.getByteSize(type)));
@@ -55,12 +60,14 @@ llvm::Value *Atomics::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Value *
     builder.CreateAlignedStore(memory.toMemory(type, value), pointer, align)->setAtomic(llvm::AtomicOrdering::Release);
     return llvm::PoisonValue::get(module.getType(type));
   }
-  auto plain = [&] {
-    llvm::Value *old = memory.fromMemory(type, builder.CreateAlignedLoad(module.getMemoryType(type), pointer, align));
-    builder.CreateAlignedStore(memory.toMemory(type, operators.emitAtomicCombine(kind, type, old, value)), pointer, align);
-    return old;
-  };
-  return emitUpdate(place, plain, [&] { return emitLocked(kind, type, pointer, value); });
+  return emitUpdate(place, [&] { return updatePlain(kind, type, pointer, value); }, [&] { return emitLocked(kind, type, pointer, value); });
+}
+
+llvm::Value *Atomics::updatePlain(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value) {
+  llvm::Align align(uint64_t(module.getByteSize(type)));
+  llvm::Value *old = memory.fromMemory(type, builder.CreateAlignedLoad(module.getMemoryType(type), pointer, align));
+  builder.CreateAlignedStore(memory.toMemory(type, operators.emitAtomicCombine(kind, type, old, value)), pointer, align);
+  return old;
 }
 
 llvm::Value *Atomics::emitLocked(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value) {
@@ -167,8 +174,7 @@ Component Atomics::emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, T
     });
   };
   llvm::Value *offsets = place.findOffsets();
-  const bool isOfBits = kind == ir::AtomicKind::bit_or || kind == ir::AtomicKind::bit_and;
-  if (!wantsOld && isOfBits && offsets) {
+  if (!wantsOld && isOfBits(kind) && offsets) {
     // Neighbors in a set of bits: a locked instruction for each lane would also wait for the stores before it.
     llvm::Value *offset = builder.CreateExtractElement(offsets, in.getLastLane(in.getMask()));
     llvm::Value *others = builder.CreateAnd(builder.CreateICmpNE(offsets, in.splat(offset)), in.getMask());
@@ -181,6 +187,45 @@ Component Atomics::emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, T
   if (!place.hasOneAddress() || wantsOld) return updateEach();
   updateTogether(kind, type, place.base, value, place);
   return in.makeVarying(llvm::PoisonValue::get(in.widen(module.getType(type))));
+}
+
+/// Updates a place of each lane where nobody reads the old values. One choice between plain and locked instructions serves all components
+/// and, without a mask, all lanes. Locked ones are in a loop over the lanes: they take so long that its branches do not matter.
+void Atomics::scatter(ir::AtomicKind kind, Type type, const MemoryPlace &place, const Components &value) {
+  using Update = llvm::Value *(Atomics::*)(ir::AtomicKind, Type, llvm::Value *, llvm::Value *);
+  Components parts = value;
+  parts.push_back(in.makeVarying(place.findOffsets()));
+  auto visitLanes = [&](llvm::function_ref<void(llvm::function_ref<void(Update)> updateLane)> visit) {
+    llvm::SmallVector<llvm::Value *, 5> slots; // LLVM would store the vectors in each round of a loop
+    for (const Component &part : parts) {
+      llvm::Value *vector = in.mask ? in.toVector(part) : nullptr;
+      if (vector) builder.CreateStore(vector, slots.emplace_back(in.makeSlot(vector->getType(), "lanes")));
+    }
+    in.forEachActiveLane([&](llvm::Value *lane) {
+      llvm::SmallVector<llvm::Value *, 5> ofLane;
+      for (auto [i, part] : llvm::enumerate(parts)) {
+        llvm::Type *scalar = part.value->getType()->getScalarType();
+        ofLane.push_back(slots.empty() ? in.getLane(part, lane) : builder.CreateLoad(scalar, builder.CreateGEP(scalar, slots[i], lane)));
+      }
+      llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(), place.base, ofLane.back());
+      visit([&](Update update) {
+        for (size_t i = 0; i < value.size(); ++i)
+          (this->*update)(kind, type, in.offsetBy(pointer, int64_t(i) * place.componentStride), ofLane[i]);
+      });
+    });
+  };
+  auto choose = [&](llvm::function_ref<void()> plain, llvm::function_ref<void()> locked) {
+    isPlain(place) ? plain() : in.emitWhen(launch.isSingleThreaded(), "single_threaded", plain, locked);
+  };
+  if (in.mask)
+    return visitLanes(
+        [&](auto updateLane) { choose([&] { updateLane(&Atomics::updatePlain); }, [&] { updateLane(&Atomics::emitLocked); }); });
+  auto updateAll = [&](Update update) { visitLanes([&](auto updateLane) { updateLane(update); }); };
+  choose([&] { updateAll(&Atomics::updatePlain); },
+         [&] {
+           llvm::SaveAndRestore rolled(in.mask, in.getMask());
+           updateAll(&Atomics::emitLocked);
+         });
 }
 
 /// Combines the values of the active lanes, and updates their one place with the result.
@@ -253,6 +298,11 @@ Components Atomics::emitAtomic(ir::AtomicOp op) {
   }
   const auto &place = std::get<MemoryPlace>(target);
   if (canAddAsVector(op, place)) return addAsVector(place, value, op.getAtomicKind() == ir::AtomicKind::sub);
+  const bool isUpdate = op.getAtomicKind() != ir::AtomicKind::exchange && !isOfBits(op.getAtomicKind()) && !scalar.isInteger(1);
+  if (in.lanes > 1 && op.use_empty() && place.findOffsets() && isUpdate) {
+    scatter(op.getAtomicKind(), scalar, place, value);
+    return Components(value.size(), in.makeVarying(llvm::PoisonValue::get(in.widen(module.getType(scalar)))));
+  }
   auto updateComponents = [&] {
     Components result;
     for (auto [i, component] : llvm::enumerate(value)) {

@@ -23,10 +23,13 @@ private:
   using Emit = llvm::function_ref<llvm::Value *()>;
   /// Emits a choice at run time between `plain` (single-threaded) and `atomic`, or one of them if known. Both give the old value.
   llvm::Value *emitUpdate(const MemoryPlace &place, Emit plain, Emit atomic);
+  bool isPlain(const MemoryPlace &place) const;
+  llvm::Value *updatePlain(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value);
   llvm::Value *emitLocked(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value);
   Component emitAtomicScalar(ir::AtomicOp op, const MemoryPlace &place, mlir::Type type, const Component &value);
   Component updateLanes(const MemoryPlace &place, mlir::Type type, bool wantsOld,
                         llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update);
+  void scatter(ir::AtomicKind kind, mlir::Type type, const MemoryPlace &place, const Components &value);
   void updateTogether(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, const Component &value, const MemoryPlace &place);
   Component addLanesTogether(ir::AtomicKind kind, mlir::Type type, const MemoryPlace &place, const Component &value);
   bool canAddOncePerSubgroup(ir::AtomicOp op, mlir::Type type);

@@ -329,6 +329,28 @@ llvm::SmallVector<llvm::Value *, 16> Memory::getRowParts(llvm::Value *rows, unsi
   return parts;
 }
 
+/// Lanes with four elements each, as four vectors: the first has the rows of lanes 0, 4, 8 … side by side, the next those of lanes 1, 5, 9
+/// …. Becomes one vector for each component, and the other way around. LLVM 22 takes six times as many instructions for shuffles of all
+/// lanes at once; these remain in 16 bytes (elements of 8 bytes: in 32).
+static llvm::SmallVector<llvm::Value *, 4> transposeBlocks(llvm::IRBuilder<> &builder, ArrayRef<llvm::Value *> from, unsigned lanes) {
+  auto mix = [&](llvm::Value *a, llvm::Value *b, std::array<unsigned, 4> block) {
+    llvm::SmallVector<int, 16> mask;
+    for (unsigned i = 0; i < lanes; ++i) mask.push_back(int(i / 4 * 4 + block[i % 4] + (block[i % 4] < 4 ? 0 : lanes - 4)));
+    return builder.CreateShuffleVector(a, b, mask);
+  };
+  const bool isWide = from[0]->getType()->getScalarSizeInBits() > 32;
+  const std::array<unsigned, 4> first = isWide ? std::array{0u, 4u, 2u, 6u} : std::array{0u, 4u, 1u, 5u},
+                                second = isWide ? std::array{1u, 5u, 3u, 7u} : std::array{2u, 6u, 3u, 7u};
+  llvm::SmallVector<llvm::Value *, 4> result;
+  for (const auto &half : {first, second}) {
+    llvm::Value *low = mix(from[0], from[1], half), *high = mix(from[2], from[3], half);
+    result.push_back(mix(low, high, {0, 1, 4, 5}));
+    result.push_back(mix(low, high, {2, 3, 6, 7}));
+  }
+  if (isWide) std::swap(result[1], result[2]);
+  return result;
+}
+
 Components Memory::loadRows(const MemoryPlace &place, int64_t offset, const Access &access) {
   Type scalar = ir::getScalar(place.pointee);
   const auto group = unsigned(access.group), width = unsigned(llvm::bit_ceil(group));
@@ -336,9 +358,21 @@ Components Memory::loadRows(const MemoryPlace &place, int64_t offset, const Acce
   llvm::SmallVector<llvm::Value *, 16> rows;
   for (auto [lane, mask] : llvm::enumerate(getRowMasks(group, width)))
     rows.push_back(loadVector(place, row, getLanePointer(place, offset, unsigned(lane)), access.align, mask));
+  Components parts;
+  if (width == 4 && in.lanes % 4 == 0) {
+    llvm::SmallVector<llvm::Value *, 4> blocks;
+    for (unsigned k = 0; k < 4; ++k) {
+      llvm::SmallVector<llvm::Value *, 4> own;
+      for (unsigned lane = k; lane < in.lanes; lane += 4) own.push_back(rows[lane]);
+      blocks.push_back(llvm::concatenateVectors(builder, own));
+      if (in.mask) blocks.back() = builder.CreateFreeze(blocks.back()); // as in loadWide
+    }
+    for (llvm::Value *part : ArrayRef(transposeBlocks(builder, blocks, in.lanes)).take_front(group))
+      parts.push_back(in.makeVarying(fromMemory(scalar, part)));
+    return parts;
+  }
   llvm::Value *all = llvm::concatenateVectors(builder, rows);
   if (in.mask) all = builder.CreateFreeze(all); // as in loadWide
-  Components parts;
   for (unsigned part = 0; part < group; ++part)
     parts.push_back(in.makeVarying(fromMemory(scalar, builder.CreateShuffleVector(all, llvm::createStrideMask(part, width, in.lanes)))));
   return parts;
@@ -494,8 +528,15 @@ void Memory::storeRows(const MemoryPlace &place, int64_t offset, ArrayRef<llvm::
   const auto group = unsigned(parts.size()), width = unsigned(llvm::bit_ceil(group));
   llvm::SmallVector<llvm::Value *, 4> padded(parts);
   padded.resize(width, llvm::PoisonValue::get(parts[0]->getType()));
-  llvm::Value *all = builder.CreateShuffleVector(llvm::concatenateVectors(builder, padded), llvm::createInterleaveMask(in.lanes, width));
-  llvm::SmallVector<llvm::Value *, 16> rows = getRowParts(all, width, in.mask ? width : group);
+  llvm::SmallVector<llvm::Value *, 16> rows;
+  if (width == 4 && in.lanes % 4 == 0) {
+    llvm::SmallVector<llvm::Value *, 4> blocks = transposeBlocks(builder, padded, in.lanes);
+    for (unsigned lane = 0; lane < in.lanes; ++lane)
+      rows.push_back(builder.CreateShuffleVector(blocks[lane % 4], llvm::createSequentialMask(lane / 4 * 4, in.mask ? width : group, 0)));
+  } else {
+    llvm::Value *all = builder.CreateShuffleVector(llvm::concatenateVectors(builder, padded), llvm::createInterleaveMask(in.lanes, width));
+    rows = getRowParts(all, width, in.mask ? width : group);
+  }
   llvm::SmallVector<llvm::Value *, 16> masks = getRowMasks(in.mask ? group : width, width);
   for (auto [lane, row] : llvm::enumerate(rows)) storeVector(place, row, getLanePointer(place, offset, unsigned(lane)), align, masks[lane]);
 }

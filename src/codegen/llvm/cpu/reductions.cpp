@@ -20,6 +20,8 @@ constexpr uint64_t kUpdateCost = 4;
 /// Registers per accumulator, for loops up to this size whose accumulators have at most that many registers together.
 constexpr unsigned kMaxSums = 4;
 constexpr int64_t kRepeatedSize = 40, kMaxRegisters = 8;
+/// Loops with operations of this cost do not wait for additions, and are long code.
+constexpr int kLongOperation = 20;
 /// Elements per chunk of the merge.
 constexpr uint64_t kMergeChunk = 8192;
 
@@ -39,7 +41,13 @@ void ParallelTask::collectReductions() {
   copiesSlot = module.addScratch(8);
   int64_t registers = 0;
   for (const Reduction &reduction : reductions) registers += reduction.isCopy() ? 0 : ir::getComponentCount(reduction.element);
-  bool isShort = schedule.separateTail && module.functions.getSize(loop.getBody()) <= kRepeatedSize;
+  bool isShort = schedule.separateTail && module.functions.getSize(loop.getBody()) <= kRepeatedSize &&
+                 !module.calls.contains(loop.getBody(), [](Operation *op) {
+                   auto unary = dyn_cast<ir::UnaryOp>(op);
+                   auto binary = dyn_cast<ir::BinaryOp>(op);
+                   return isa<ir::RandomOp>(op) || (unary && ir::getOpInfo(unary.getUnaryKind()).cost >= kLongOperation) ||
+                          (binary && ir::getOpInfo(binary.getBinaryKind()).cost >= kLongOperation);
+                 });
   if (isShort && registers > 0 && registers * kMaxSums <= kMaxRegisters) sumCount = kMaxSums;
 }
 
