@@ -131,37 +131,59 @@ double countRounds(Operation *inner, ir::ForOp loop, double rounds = kUnknownRou
 /// Chains of elements run in lanes: a gather waits once for the elements of all lanes.
 class ScatteredLoops {
 public:
-  static bool prevail(ir::ForOp loop, CostModel &costs) {
+  static bool prevail(ModuleEmitter &module, ir::ForOp loop, CostModel &costs) {
     if (loop.getMaxThreads() == 1) return false;
-    ScatteredLoops found;
-    double cost = 0;
-    loop.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      auto inner = dyn_cast<ir::ForOp>(op);
-      if (!isa<ir::WhileOp>(op) &&
-          !(inner && inner.getRank() == 1 && (dependsOnElement(inner.getLower()[0]) || dependsOnElement(inner.getUpper()[0]))))
-        return WalkResult::advance();
-      if (inner) found.counters.insert(inner.getBody().getArgument(0));
-      for (Region &region : op->getRegions()) cost += countRounds(op, loop) * costs.getCost(region);
-      op->walk([&](Operation *part) { found.add(part); });
-      return WalkResult::skip();
-    });
-    const bool isChain = found.accesses == 1 && found.chains == 1;
-    return cost > 0.5 * costs.getCost(loop.getBody()) && found.arithmetic < kWorthLanes * found.accesses && !isChain;
+    ScatteredLoops found(module, costs);
+    found.findLoops(loop.getBody(), 1);
+    const bool isChain = found.chains == 1 && found.reached.size() == 1;
+    return found.cost > 0.5 * costs.getCost(loop.getBody()) && found.arithmetic < kWorthLanes * found.accesses && !isChain;
   }
 
 private:
+  ScatteredLoops(ModuleEmitter &module, CostModel &costs) : module(module), costs(costs) {}
+
   /// Arithmetic for each scattered access that makes lanes worth while. A gather takes 17 cycles on Zen 4, and lanes wait for each other.
   static constexpr double kWorthLanes = 8;
 
-  void add(Operation *op) {
-    auto access = dyn_cast<ir::MemoryAccessOpInterface>(op);
-    if (!access) {
-      arithmetic += isa<ir::CallOp>(op) ? 1e9 : CostModel::getOpCost(op);
-    } else if (!access.isAtomic() && isScattered(access.getRef())) {
-      const auto components = double(ir::getComponentCount(cast<ir::RefType>(access.getRef().getType()).getPointee()));
-      accesses += (components > 1 ? components / 2 : 1) * (access.writes() ? 1.5 : 1);
-      chains += isLink(op);
+  /// Finds the loops that end lane by lane in code that runs so many times, and in the functions that it calls. Each function counts once.
+  void findLoops(Region &region, double rounds) {
+    for (Operation &op : region.getOps()) {
+      auto inner = dyn_cast<ir::ForOp>(op);
+      const bool hasOwnEnd =
+          inner && inner.getRank() == 1 && (dependsOnElement(inner.getLower()[0]) || dependsOnElement(inner.getUpper()[0]));
+      if (isa<ir::WhileOp>(op) || hasOwnEnd) {
+        if (inner) counters.insert(inner.getBody().getArgument(0));
+        for (Region &part : op.getRegions()) cost += rounds * kUnknownRounds * costs.getCost(part);
+        add(&op);
+      } else if (ir::FuncOp callee = module.calls.lookup(&op)) {
+        if (searched.insert(callee).second) findLoops(callee.getBody(), rounds);
+      } else {
+        for (Region &part : op.getRegions()) findLoops(part, inner ? rounds * ir::estimateIterations(inner, kUnknownRounds) : rounds);
+      }
     }
+  }
+
+  void add(Operation *whole) {
+    whole->walk([&](Operation *op) {
+      if (ir::FuncOp callee = module.calls.lookup(op)) {
+        // A function without loops is arithmetic, as that of a ray and a box.
+        if (!module.calls.contains(callee.getBody(), llvm::IsaPred<ir::WhileOp>))
+          arithmetic += 1e9;
+        else if (added.insert(callee).second)
+          add(callee);
+      } else if (auto access = dyn_cast<ir::MemoryAccessOpInterface>(op); !access) {
+        arithmetic += CostModel::getOpCost(op);
+      } else if (!access.isAtomic() && isScattered(access.getRef())) {
+        const auto components = double(ir::getComponentCount(cast<ir::RefType>(access.getRef().getType()).getPointee()));
+        accesses += (components > 1 ? components / 2 : 1) * (access.writes() ? 1.5 : 1);
+        ir::ElementOp element = ir::findElement(access.getRef());
+        auto index = element && element.getIndices().size() == 1 ? element.getIndices()[0].getDefiningOp<ir::LoadOp>() : nullptr;
+        const bool isRead = index && !access.writes();
+        reached.insert(isRead ? std::pair(mlir::Value(element.getTensor()), mlir::Value(index.getRef()))
+                              : std::pair(access.getRef(), access.getRef()));
+        chains += isLink(op);
+      }
+    });
   }
 
   /// Whether a load is from an element whose index is in a local, and changes that local: the next load waits for it.
@@ -190,7 +212,11 @@ private:
     return scattered[value] = is;
   }
 
-  double arithmetic = 0, accesses = 0, chains = 0;
+  ModuleEmitter &module;
+  CostModel &costs;
+  double cost = 0, arithmetic = 0, accesses = 0, chains = 0;
+  llvm::DenseSet<Operation *> searched, added;
+  llvm::DenseSet<std::pair<mlir::Value, mlir::Value>> reached; ///< containers, and the locals that hold the indices
   llvm::DenseSet<mlir::Value> counters;
   llvm::DenseMap<mlir::Value, bool> scattered;
 };
@@ -412,7 +438,7 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.whyScalar = "it does little but update scattered elements";
   else if (walksRows(loop))
     schedule.whyScalar = "its inner loop reads rows of different lengths";
-  else if (CostModel costs(module); ScatteredLoops::prevail(loop, costs))
+  else if (CostModel costs(module); ScatteredLoops::prevail(module, loop, costs))
     schedule.whyScalar = "its inner loops end at different iterations and reach scattered elements";
   else if (total && *total <= 2)
     schedule.whyScalar = "it has at most two iterations";

@@ -17,11 +17,10 @@ constexpr uint64_t kMaxCopyBytes = uint64_t(16) << 20;
 constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMaxCopies = 64;
 /// Scalars of copies that are zeroed and merged in the time of one atomic update.
 constexpr uint64_t kUpdateCost = 4;
-/// Registers per accumulator, for loops up to this size whose accumulators have at most that many registers together.
+/// Registers per accumulator, for loops up to this size whose accumulators have at most that many registers together. Loops with random
+/// numbers or functions do not wait for additions, and are long code.
 constexpr unsigned kMaxSums = 4;
 constexpr int64_t kRepeatedSize = 40, kMaxRegisters = 8;
-/// Loops with operations of this cost do not wait for additions, and are long code.
-constexpr int kLongOperation = 20;
 /// Elements per chunk of the merge.
 constexpr uint64_t kMergeChunk = 8192;
 
@@ -42,12 +41,7 @@ void ParallelTask::collectReductions() {
   int64_t registers = 0;
   for (const Reduction &reduction : reductions) registers += reduction.isCopy() ? 0 : ir::getComponentCount(reduction.element);
   bool isShort = schedule.separateTail && module.functions.getSize(loop.getBody()) <= kRepeatedSize &&
-                 !module.calls.contains(loop.getBody(), [](Operation *op) {
-                   auto unary = dyn_cast<ir::UnaryOp>(op);
-                   auto binary = dyn_cast<ir::BinaryOp>(op);
-                   return isa<ir::RandomOp>(op) || (unary && ir::getOpInfo(unary.getUnaryKind()).cost >= kLongOperation) ||
-                          (binary && ir::getOpInfo(binary.getBinaryKind()).cost >= kLongOperation);
-                 });
+                 !module.calls.contains(loop.getBody(), [](Operation *op) { return isa<ir::RandomOp>(op) || ir::isLongFunction(op); });
   if (isShort && registers > 0 && registers * kMaxSums <= kMaxRegisters) sumCount = kMaxSums;
 }
 
