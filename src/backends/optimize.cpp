@@ -74,6 +74,8 @@ static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
   unrolling.addPass(llvm::LoopFullUnrollPass());
   inner.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
   if (unrollsLongLoops) inner.pipeline.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(/*OptLevel=*/2)));
+  // Empty inner loops of unrolled nests are left, and would keep their arrays in memory.
+  if (unrollsLongLoops) inner.pipeline.addPass(llvm::SimplifyCFGPass());
   // After unrolling, component indices are constants, so SROA can turn the remaining arrays into values.
   inner.pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   inner.pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));

@@ -162,8 +162,8 @@ llvm::Instruction *LaneBuilder::emitCountedLoop(llvm::Value *count, llvm::functi
 void LaneBuilder::setUnrolling(llvm::Instruction *back, unsigned rounds) {
   auto name = [&](llvm::StringRef text) { return llvm::MDString::get(module.ctx, text); };
   llvm::MDNode *hint =
-      rounds == 1
-          ? llvm::MDNode::get(module.ctx, name("llvm.loop.unroll.disable"))
+      rounds == 1 || rounds == kAllRounds
+          ? llvm::MDNode::get(module.ctx, name(rounds == 1 ? "llvm.loop.unroll.disable" : "llvm.loop.unroll.full"))
           : llvm::MDNode::get(module.ctx, {name("llvm.loop.unroll.count"), llvm::ConstantAsMetadata::get(builder.getInt32(rounds))});
   llvm::MDNode *hints = llvm::MDNode::getDistinct(module.ctx, {nullptr, hint});
   hints->replaceOperandWith(0, hints);

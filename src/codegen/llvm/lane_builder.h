@@ -55,7 +55,8 @@ public:
                 llvm::function_ref<void()> otherwise = nullptr, llvm::MDNode *weights = nullptr);
   /// A scalar loop over 0 … count - 1; returns the branch back.
   llvm::Instruction *emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
-  /// Attaches to the back edge of a loop how many iterations to unroll.
+  static constexpr unsigned kAllRounds = ~0u;
+  /// Attaches to the back edge of a loop how many iterations to unroll; kAllRounds: all, once LLVM knows how many they are.
   void setUnrolling(llvm::Instruction *back, unsigned rounds);
 
   //--- Memory ---

@@ -602,3 +602,32 @@ def k():
     i, j = np.indices((5, columns))
     steps = np.array([sum(range(0, 20, step + 1)) for step in range(columns)])
     np.testing.assert_array_equal(module["x"].to_numpy(), (j - 8) ** 2 + (3 - j) * (2 * j + i) - (j >> 1) * (j & 3) + steps)
+
+
+def test_factors_of_a_matrix_in_registers(on_every_backend):
+    """The bounds of inner loops depend on outer indices only; the first inner loops have no iteration."""
+
+    @qd.kernel
+    def factor(a: qd.types.ndarray(), lower: qd.types.ndarray()):
+        for b in range(a.shape[0]):
+            m = qd.Matrix.zero(qd.f32, 5, 5)
+            for i in range(5):
+                for j in range(i + 1):
+                    m[i, j] = a[b, i, j]
+            for j in range(5):
+                for k in range(j):
+                    m[j, j] -= m[j, k] * m[j, k]
+                m[j, j] = qd.sqrt(m[j, j])
+                for i in range(j + 1, 5):
+                    for k in range(j):
+                        m[i, j] -= m[i, k] * m[j, k]
+                    m[i, j] /= m[j, j]
+            for i in range(5):
+                for j in range(5):
+                    lower[b, i, j] = m[i, j]
+
+    random = np.random.default_rng(4).uniform(-1, 1, (67, 5, 5)).astype(np.float32)
+    a = random @ random.transpose(0, 2, 1) + 5 * np.eye(5, dtype=np.float32)
+    lower = np.empty_like(a)
+    factor(a, lower)
+    np.testing.assert_allclose(lower, np.linalg.cholesky(a), atol=1e-5)
