@@ -20,18 +20,18 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_419, "python": 18_975}
+TOTALS = {"src": 52_425, "python": 18_976}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
-    "src/artifact": 565,
+    "src/artifact": 569,
     "src/backends": 10_321,
     "src/bindings": 672,
     "src/codegen": 9_018,
     "src/devlib": 1_394,
     "src/frontend": 10_807,
     "src/ir": 1_092,
-    "src/launch": 7_359,
+    "src/launch": 7_361,
     "src/layout": 143,
     "src/passes": 7_639,
     "src/runtime": 2_077,
@@ -42,7 +42,7 @@ BUDGETS = {
     "python/quadrants/_values": 777,
     "python/quadrants/_containers": 2_354,
     "python/quadrants/_language": 943,
-    "python/quadrants/_session": 1_170,
+    "python/quadrants/_session": 1_171,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,

@@ -145,7 +145,7 @@ DiskCache::DiskCache(DiskCacheOptions wanted) : options(std::move(wanted)) {
 
 DiskCache::~DiskCache() {
   try {
-    if (published > 0) clean();
+    if (published > 0 && held > options.maxBytes) clean();
   } catch (const std::bad_alloc &) {} // the next process cleans
 }
 
@@ -201,6 +201,7 @@ std::string DiskCache::publish(const support::Digest &key, const Artifact &artif
   support::log(support::LogLevel::Debug, "cache: " + (artifact.kernel.empty() ? "a partition" : "kernel " + artifact.kernel) +
                                              " is stored as " + path + ", " + std::to_string(bytes.size()) + " bytes");
   ++published;
+  held += int64_t(bytes.size() + sizeof footer);
   // The first publication removes what earlier processes left; later ones clean only at intervals, because a clean reads the status of
   // every entry.
   if (!hasCleaned || published == 16) clean();
@@ -236,6 +237,7 @@ void DiskCache::clean() {
       unlink(entry.path().c_str()); // its writer was killed
     }
   }
+  held = total;
   if (options.policy == CleaningPolicy::Version || total <= options.maxBytes) return;
   auto wanted = int64_t(double(options.maxBytes) * (1 - std::clamp(options.cleaningFactor, 0.0, 1.0)));
   int64_t before = total;
@@ -244,6 +246,7 @@ void DiskCache::clean() {
     unlink(entry.path().c_str());
     total -= entry.status.st_size;
   }
+  held = total;
   support::log(support::LogLevel::Debug, "cache: " + options.folder + " held " + std::to_string(before) + " bytes, more than " +
                                              std::to_string(options.maxBytes) + "; " + std::to_string(total) + " are left");
 }

@@ -32,7 +32,7 @@ using CompileLock = support::File;
 class DiskCache {
 public:
   explicit DiskCache(DiskCacheOptions options);
-  /// Cleans the folder down to its limit.
+  /// Cleans the folder down to its limit, if it is above.
   ~DiskCache();
   DiskCache(const DiskCache &) = delete;
 
@@ -52,6 +52,7 @@ private:
   support::File root; ///< the folder; empty when it is not usable
   bool hasWarned = false, hasCleaned = false;
   int published = 0; ///< since the last clean
+  int64_t held = 0;  ///< bytes that the last clean left, and those published since
 };
 
 /// Reads the options offline_cache_*; the default path is quadrants/qdcache in $XDG_CACHE_HOME or ~/.cache.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import operator
 import os
 import sys
@@ -19,6 +18,7 @@ from .._base import options as _options
 from .._base.dtypes import check_range, to_dtype, wrap_integer
 from .._base.errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from .._base.imports import load
+from .._base.namespaces import is_dataclass
 from .._base.source import get_kernel_source
 from .._containers import foreign as _foreign
 from .._containers import unfinished_trees
@@ -197,7 +197,7 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
         raise QuadrantsRuntimeTypeError(f"Ndarray shouldn't be passed in via `qd.template()`, {remedy}")
     if isinstance(value, float) and _options.get("raise_on_templated_floats"):
         raise ValueError("Floats not allowed as templated types.")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(type(value), "_data_oriented"):
+    if is_dataclass(type(value)) and not hasattr(type(value), "_data_oriented"):
         text = f"parameter {parameter.name!r}: a dataclass that is passed to a qd.Template-annotated kernel parameter is a constant"
         warn(f"{text}. Annotate it with {type(value).__name__}, and its members are read at each launch", DeprecationWarning)
     return value

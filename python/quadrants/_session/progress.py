@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from .._base import options as _options
 
@@ -14,7 +14,7 @@ _QUIET = 1.0  # seconds
 _STEP = 0.5
 
 
-def _report(name: str, has_ended: threading.Event) -> None:
+def _report(name: str, has_ended: Any) -> None:
     started, shown = time.monotonic(), ""
     is_over = has_ended.wait(_QUIET)
     while not is_over:
@@ -34,6 +34,8 @@ def shown_in_notebook(name: str) -> Iterator[None]:
     if not hasattr(shell, "kernel") or _options.get("log_level") not in ("trace", "debug", "info"):
         yield
         return
+    import threading  # takes longer to import than a small kernel to load
+
     has_ended = threading.Event()
     reporter = threading.Thread(target=_report, args=(name, has_ended), daemon=True)
     reporter.start()

@@ -30,9 +30,12 @@ std::vector<std::pair<size_t, size_t>> Specialization::listForeignWrites(const S
   auto isGradient = [](const artifact::Path &path) {
     return !path.steps.empty() && path.steps.back().kind == artifact::PathStep::Kind::Attribute && path.steps.back().name == "grad";
   };
+  // The guards have compared a field that the code assumes to have memory of its own with all other inputs of the launch.
+  auto isSeparate = [&](const artifact::Input &input) { return &recorded == this && input.isField && !input.mayAlias; };
   for (auto [read, own] : guards->listTensors())
     for (auto [write, written] : recorded.guards->listTensors())
-      if (read->isLoaded && !write->written.isEmpty && read->path != write->path && !isGradient(read->path))
+      if (!isSeparate(*read) && !isSeparate(*write) && read->isLoaded && !write->written.isEmpty && read->path != write->path &&
+          !isGradient(read->path))
         pairs.emplace_back(own, written);
   return pairs;
 }
