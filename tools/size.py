@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_425, "python": 18_976}
+TOTALS = {"src": 52_437, "python": 18_976}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
     "src/artifact": 569,
-    "src/backends": 10_321,
+    "src/backends": 10_333,
     "src/bindings": 672,
     "src/codegen": 9_018,
     "src/devlib": 1_394,

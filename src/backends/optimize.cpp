@@ -29,6 +29,7 @@
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
 #include "llvm/Transforms/Scalar/InferAddressSpaces.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
@@ -57,7 +58,7 @@ struct WithInnerLoops : llvm::PassInfoMixin<WithInnerLoops> {
 /// The passes over each function, chosen for compile time. Each is linear in practice, and serves a property of emitted code: locals become
 /// values (SROA), values that the emitter computes twice are computed once (EarlyCSE), uniform work leaves the loops (LICM), short loops of
 /// constant length are unrolled. The emitter has vectorized already.
-static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
+static llvm::FunctionPassManager buildFunctionPipeline(bool isGpu) {
   llvm::FunctionPassManager pipeline;
   pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
@@ -73,9 +74,10 @@ static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
   unrolling.addPass(llvm::IndVarSimplifyPass());
   unrolling.addPass(llvm::LoopFullUnrollPass());
   inner.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
-  if (unrollsLongLoops) inner.pipeline.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(/*OptLevel=*/2)));
+  // A GPU thread has no other work while it waits, and assemblers do not unroll loops.
+  if (isGpu) inner.pipeline.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(/*OptLevel=*/2)));
   // Empty inner loops of unrolled nests are left, and would keep their arrays in memory.
-  if (unrollsLongLoops) inner.pipeline.addPass(llvm::SimplifyCFGPass());
+  if (isGpu) inner.pipeline.addPass(llvm::SimplifyCFGPass());
   // After unrolling, component indices are constants, so SROA can turn the remaining arrays into values.
   inner.pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   inner.pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
@@ -135,7 +137,6 @@ void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool is
   llvm::ModulePassManager pipeline;
   pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
   pipeline.addPass(llvm::GlobalDCEPass());
-  // A GPU thread has no other work while it waits, and assemblers do not unroll loops.
   if (optLevel > 0) pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline(isGpu)));
   pipeline.run(module, owned->modules);
 }
@@ -146,6 +147,14 @@ void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &cost
   registerAnalyses<llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
   for (llvm::Function &function : module)
     if (!function.isDeclaration()) llvm::InferAddressSpacesPass(0).run(function, analyses);
+}
+
+void inferAlignments(llvm::Module &module, const llvm::TargetIRAnalysis &costs) {
+  llvm::FunctionAnalysisManager analyses;
+  analyses.registerPass([&] { return costs; });
+  registerAnalyses<llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration()) llvm::InferAlignmentPass().run(function, analyses);
 }
 
 } // namespace qd::backends

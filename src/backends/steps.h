@@ -72,6 +72,8 @@ template <typename... Analyses, typename Manager> void registerAnalyses(Manager 
 
 /// Replaces generic pointers by those of the address space to which they point.
 void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs);
+/// Raises the alignment of accesses to what is known of their addresses, so that the code generator of a GPU joins neighboring ones.
+void inferAlignments(llvm::Module &module, const llvm::TargetIRAnalysis &costs);
 
 /// The code generator of a GPU: `device` and `features` in LLVM's words. Its target must be registered.
 std::unique_ptr<llvm::TargetMachine> makeGpuMachine(const llvm::Triple &triple, llvm::StringRef device, llvm::StringRef features,

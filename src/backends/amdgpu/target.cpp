@@ -128,6 +128,7 @@ public:
     stages.begin("optimizing");
     optimize(module, *machine, options.optLevel);
     inferAddressSpaces(module, machine->getTargetIRAnalysis());
+    inferAlignments(module, machine->getTargetIRAnalysis());
     boundQuotients(module);
     if (!emission.finishOptimizing()) return mlir::success();
     keepSignsOfProducts(module);

@@ -236,6 +236,8 @@ public:
     stages.finish("device library");
     stages.begin("optimizing");
     optimize(module, *machine, options.optLevel);
+    inferAddressSpaces(module, machine->getTargetIRAnalysis());
+    inferAlignments(module, machine->getTargetIRAnalysis());
     codegen::stageStores(module, artifact, *grid, traits);
     useFastInstructions(module);
     const llvm::SyncScope::ID device = module.getContext().getOrInsertSyncScopeID(grid->getDeviceScope());
