@@ -451,20 +451,21 @@ def compile_in_block(body, loop="qd.loop_config(block_dim=32)\n    for i in rang
         ("s = qd.simt.block.SharedArray(4, 'f32')", "Invalid data type"),
         ("qd.simt.block.reduce_add(i, 33, qd.i32)", "block_dim must be a positive multiple of subgroup size"),
         (
-            "qd.simt.block.reduce_add(i, 64, qd.i32)",
-            "block_dim must be a positive multiple of subgroup size, and the same as that of the loop, 32",
+            "qd.simt.block.reduce_add(i, 128, qd.i32)",
+            "block_dim must be a positive multiple of subgroup size, and the same as that of the loop, 64",
         ),
-        ("x = qd.simt.block.inclusive_min(i, 96, qd.i32)", "the same as that of the loop, 32"),
-        ("x = qd.simt.block.exclusive_add(i, 128, qd.i32)", "the same as that of the loop, 32"),
-        ("qd.simt.block.reduce_add(i * 0.5, 32, qd.i32)", "the values of the block are f32, dtype is i32"),
-        ("x = qd.simt.block.reduce_all_min(qd.f64(i), 32, qd.f32)", "the values of the block are f64, dtype is f32"),
-        ("x = qd.simt.block.exclusive_add(qd.i64(i), 32, int)", "the values of the block are i64, dtype is i32"),
+        ("x = qd.simt.block.inclusive_min(i, 192, qd.i32)", "the same as that of the loop, 64"),
+        ("x = qd.simt.block.exclusive_add(i, 256, qd.i32)", "the same as that of the loop, 64"),
+        ("qd.simt.block.reduce_add(i * 0.5, 64, qd.i32)", "the values of the block are f32, dtype is i32"),
+        ("x = qd.simt.block.reduce_all_min(qd.f64(i), 64, qd.f32)", "the values of the block are f64, dtype is f32"),
+        ("x = qd.simt.block.exclusive_add(qd.i64(i), 64, int)", "the values of the block are i64, dtype is i32"),
         ("qd.simt.subgroup.reduce_add_tiled(i, 7)", "log2_size must be an integer in"),
     ],
 )
 def test_misuse_is_refused(body, text):
+    loop = "qd.loop_config(block_dim=64)\n    for i in range(64):"  # a multiple of any size of subgroups
     with pytest.raises(qd.QuadrantsCompilationError, match=text):
-        compile_in_block(body)
+        compile_in_block(body, loop)
 
 
 def test_loops_without_a_size_have_blocks_of_128():
