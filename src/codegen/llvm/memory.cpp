@@ -367,8 +367,8 @@ Components Memory::loadRows(const MemoryPlace &place, int64_t offset, const Acce
       blocks.push_back(llvm::concatenateVectors(builder, own));
       if (in.mask) blocks.back() = builder.CreateFreeze(blocks.back()); // as in loadWide
     }
-    for (llvm::Value *part : ArrayRef(transposeBlocks(builder, blocks, in.lanes)).take_front(group))
-      parts.push_back(in.makeVarying(fromMemory(scalar, part)));
+    const llvm::SmallVector<llvm::Value *, 4> components = transposeBlocks(builder, blocks, in.lanes);
+    for (llvm::Value *part : ArrayRef(components).take_front(group)) parts.push_back(in.makeVarying(fromMemory(scalar, part)));
     return parts;
   }
   llvm::Value *all = llvm::concatenateVectors(builder, rows);
