@@ -56,7 +56,7 @@ def test_a_stack_ends_with_a_whole_page(tmp_path: Path) -> None:
     source, library = tmp_path / "pages.c", tmp_path / "pages.so"
     source.write_text(LARGE_PAGES)
     subprocess.run(["clang-22", "-shared", "-fPIC", source, "-o", library], check=True)
-    variables = {**os.environ, "LD_PRELOAD": str(library)}
+    variables = {**os.environ, "LD_PRELOAD": f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()}  # behind a sanitizer
     (tmp_path / "program.py").write_text(PROGRAM)
     result = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, env=variables, timeout=120)
     assert result.returncode == 0 and int(result.stdout) >= 60, result.stdout + result.stderr
