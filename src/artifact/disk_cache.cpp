@@ -227,28 +227,26 @@ void DiskCache::clean() {
   hasCleaned = true;
   if (options.policy == CleaningPolicy::Never) return;
   std::vector<Entry> entries;
-  int64_t total = 0;
+  held = 0;
   for (Entry &entry : listEntries(root.getPath(), "")) {
     if (entry.name == "lock") continue;
     if (!entry.name.starts_with("new.")) {
-      total += entry.status.st_size;
+      held += entry.status.st_size;
       entries.push_back(std::move(entry));
     } else if (time(nullptr) - entry.status.st_mtime > kTouchInterval) {
       unlink(entry.path().c_str()); // its writer was killed
     }
   }
-  held = total;
-  if (options.policy == CleaningPolicy::Version || total <= options.maxBytes) return;
+  if (options.policy == CleaningPolicy::Version || held <= options.maxBytes) return;
   auto wanted = int64_t(double(options.maxBytes) * (1 - std::clamp(options.cleaningFactor, 0.0, 1.0)));
-  int64_t before = total;
+  const int64_t before = held;
   for (const Entry &entry : entries) {
-    if (total <= wanted) break;
+    if (held <= wanted) break;
     unlink(entry.path().c_str());
-    total -= entry.status.st_size;
+    held -= entry.status.st_size;
   }
-  held = total;
   support::log(support::LogLevel::Debug, "cache: " + options.folder + " held " + std::to_string(before) + " bytes, more than " +
-                                             std::to_string(options.maxBytes) + "; " + std::to_string(total) + " are left");
+                                             std::to_string(options.maxBytes) + "; " + std::to_string(held) + " are left");
 }
 
 } // namespace qd::artifact

@@ -141,20 +141,19 @@ void optimize(llvm::Module &module, const llvm::TargetIRAnalysis &costs, bool is
   pipeline.run(module, owned->modules);
 }
 
-void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs) {
+/// Runs a pass over each function of a module.
+template <typename FunctionPass> static void runAlone(llvm::Module &module, const llvm::TargetIRAnalysis &costs, FunctionPass pass) {
   llvm::FunctionAnalysisManager analyses;
   analyses.registerPass([&] { return costs; });
   registerAnalyses<llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
   for (llvm::Function &function : module)
-    if (!function.isDeclaration()) llvm::InferAddressSpacesPass(0).run(function, analyses);
+    if (!function.isDeclaration()) pass.run(function, analyses);
 }
 
-void inferAlignments(llvm::Module &module, const llvm::TargetIRAnalysis &costs) {
-  llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([&] { return costs; });
-  registerAnalyses<llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis>(analyses);
-  for (llvm::Function &function : module)
-    if (!function.isDeclaration()) llvm::InferAlignmentPass().run(function, analyses);
+void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &costs) {
+  runAlone(module, costs, llvm::InferAddressSpacesPass(0));
 }
+
+void inferAlignments(llvm::Module &module, const llvm::TargetIRAnalysis &costs) { runAlone(module, costs, llvm::InferAlignmentPass()); }
 
 } // namespace qd::backends

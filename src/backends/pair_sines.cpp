@@ -19,11 +19,8 @@ namespace qd::backends {
 /// Makes equal angles of a function one value.
 static void mergeAngles(llvm::Function &function) {
   llvm::FunctionAnalysisManager analyses;
-  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
-  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
-  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
-  analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
-  analyses.registerPass([] { return llvm::TargetLibraryAnalysis(); });
+  registerAnalyses<llvm::AssumptionAnalysis, llvm::DominatorTreeAnalysis, llvm::PassInstrumentationAnalysis, llvm::TargetIRAnalysis,
+                   llvm::TargetLibraryAnalysis>(analyses);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::PromotePass());
   passes.addPass(llvm::EarlyCSEPass());

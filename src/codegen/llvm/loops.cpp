@@ -185,8 +185,10 @@ static int64_t countMath(ir::ForOp loop) {
   return count;
 }
 
+using IndexValues = llvm::SmallDenseMap<Value, int64_t>;
+
 /// The value of a bound for these indices of the loops around it.
-static std::optional<int64_t> evaluate(Value value, const llvm::SmallDenseMap<Value, int64_t> &indices) {
+static std::optional<int64_t> evaluate(Value value, const IndexValues &indices) {
   if (auto found = indices.find(value); found != indices.end()) return found->second;
   auto sum = value.getDefiningOp<ir::BinaryOp>();
   if (!sum || !llvm::is_contained({ir::BinaryKind::add, ir::BinaryKind::sub}, sum.getBinaryKind())) return ir::findInteger(value);
@@ -195,44 +197,46 @@ static std::optional<int64_t> evaluate(Value value, const llvm::SmallDenseMap<Va
   return sum.getBinaryKind() == ir::BinaryKind::add ? *lhs + *rhs : *lhs - *rhs;
 }
 
-/// Takes the operations of a nest that is unrolled as a whole from `rest`. False if there are more, or if their number is not known.
-static bool takeUnrolled(Block &block, llvm::SmallDenseMap<Value, int64_t> &indices, int64_t &rest) {
+static bool takeUnrolled(ir::ForOp loop, IndexValues &indices, int64_t &rest);
+
+/// Takes the operations of a block in a nest that is unrolled as a whole from `rest`. False if there are more, or if their number is not
+/// known.
+static bool takeUnrolled(Block &block, IndexValues &indices, int64_t &rest) {
   for (Operation &op : block) {
     if (isa<ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>(op) || ir::isLongFunction(&op)) return false;
     rest -= !isa<ir::ConstantOp, ir::ComponentOp>(op);
-    auto loop = dyn_cast<ir::ForOp>(op);
-    if (!loop) {
-      for (Region &region : op.getRegions())
-        if (!region.empty() && !takeUnrolled(region.front(), indices, rest)) return false;
+    if (auto loop = dyn_cast<ir::ForOp>(op)) {
+      if (!takeUnrolled(loop, indices, rest)) return false;
       continue;
     }
-    std::optional<int64_t> lower = evaluate(loop.getLower()[0], indices), upper = evaluate(loop.getUpper()[0], indices);
-    if (loop.getRank() != 1 || !loop.getStep().empty() || !lower || !upper) return false;
-    for (int64_t i = *lower; i < *upper; ++i) {
-      indices[loop.getBody().getArgument(0)] = i;
-      if (--rest < 0 || !takeUnrolled(loop.getBody().front(), indices, rest)) return false;
-    }
+    for (Region &region : op.getRegions())
+      if (!region.empty() && !takeUnrolled(region.front(), indices, rest)) return false;
   }
   return rest >= 0;
+}
+
+/// The same for all iterations of a loop.
+static bool takeUnrolled(ir::ForOp loop, IndexValues &indices, int64_t &rest) {
+  std::optional<int64_t> lower = evaluate(loop.getLower()[0], indices), upper = evaluate(loop.getUpper()[0], indices);
+  if (loop.getRank() != 1 || !loop.getStep().empty() || !lower || !upper) return false;
+  for (int64_t i = *lower; i < *upper; ++i) {
+    indices[loop.getBody().getArgument(0)] = i;
+    if (--rest < 0 || !takeUnrolled(loop.getBody().front(), indices, rest)) return false;
+  }
+  return true;
 }
 
 /// Whether a loop is in a nest of constant total length, which reaches components of locals by its indices: unrolled as a whole, these
 /// are registers.
 static bool isInUnrolledNest(ir::ForOp op) {
+  auto isIndexedLocal = [](Operation *inner) {
+    auto component = dyn_cast<ir::ComponentOp>(inner);
+    return component && !ir::isOfContainer(component) && !llvm::all_of(component->getOperands().drop_front(), ir::findInteger);
+  };
   for (ir::ForOp nest = op; nest && !nest.getParallel(); nest = nest->getParentOfType<ir::ForOp>()) {
-    std::optional<int64_t> length = nest.getRank() == 1 && nest.getStep().empty() ? ir::findLength(nest, 0) : std::nullopt;
-    if (!length || *length > kUnrolledTotal) continue;
-    int64_t lower = *ir::findInteger(nest.getLower()[0]), rest = kUnrolledTotal;
-    llvm::SmallDenseMap<Value, int64_t> indices;
-    bool isShort = ir::containsOp(nest, [](Operation *inner) {
-      auto component = dyn_cast<ir::ComponentOp>(inner);
-      return component && !ir::isOfContainer(component) && !llvm::all_of(component->getOperands().drop_front(), ir::findInteger);
-    });
-    for (int64_t i = lower; isShort && i < lower + *length; ++i) {
-      indices[nest.getBody().getArgument(0)] = i;
-      isShort = --rest >= 0 && takeUnrolled(nest.getBody().front(), indices, rest);
-    }
-    if (isShort) return true;
+    int64_t rest = kUnrolledTotal;
+    IndexValues indices;
+    if (ir::containsOp(nest, isIndexedLocal) && takeUnrolled(nest, indices, rest)) return true;
   }
   return false;
 }

@@ -83,6 +83,7 @@ private:
   void emitForwardCall(ir::CallOp op, Run &run, bool takesCheckpoints);
   void emitForwardRegion(mlir::Region &source, mlir::Region &target, Run &run, bool takesCheckpoints);
   mlir::Operation *copyWithoutRegions(mlir::Operation *op, Run &run);
+  /// Copies an operation with its regions and its effects.
   void copyWhole(mlir::Operation *op, Run &run);
   /// A value of the run, usable at the insertion point, for a value of the original.
   mlir::Value use(mlir::Value value, Run &run);
