@@ -47,45 +47,41 @@ support::Digest computeEntryDigest(const std::vector<uint8_t> &bytes, size_t siz
 }
 
 struct Entry {
-  std::string folder, name;
+  std::string path; ///< from the folder of the cache
   struct stat status;
 
-  std::string path() const { return folder + "/" + name; }
+  std::string_view getName() const { return std::string_view(path).substr(path.rfind('/') + 1); }
   bool operator<(const Entry &other) const {
     const timespec &mine = status.st_mtim, &others = other.status.st_mtim;
     return std::tie(mine.tv_sec, mine.tv_nsec) < std::tie(others.tv_sec, others.tv_nsec);
   }
 };
 
-/// The names in a folder. Not std::filesystem: its iterators end the process when they cannot allocate memory for a path.
-std::vector<std::string> listNames(const std::string &folder) {
+/// Not std::filesystem: its iterators end the process when they cannot allocate memory for a path.
+void addEntries(std::vector<Entry> &entries, int root, const std::string &folder, std::string_view prefix) {
   struct Close {
     void operator()(DIR *stream) const { closedir(stream); }
   };
-  std::vector<std::string> names;
-  std::unique_ptr<DIR, Close> stream(opendir(folder.c_str()));
+  support::File file(openat(root, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::unique_ptr<DIR, Close> stream(fdopendir(file.get()));
+  if (stream) (void)file.release();
   while (const dirent *item = stream ? readdir(stream.get()) : nullptr) {
     std::string_view name = item->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  return names;
-}
-
-void addEntries(std::vector<Entry> &entries, const std::string &folder, std::string_view prefix) {
-  for (std::string &name : listNames(folder)) {
-    Entry entry{folder, std::move(name), {}};
-    if (lstat(entry.path().c_str(), &entry.status) != 0) continue;
+    Entry entry{folder + "/" + item->d_name, {}};
+    if (name == "." || name == ".." || !name.starts_with(prefix) ||
+        fstatat(dirfd(stream.get()), item->d_name, &entry.status, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
     if (S_ISDIR(entry.status.st_mode))
-      addEntries(entries, entry.path(), prefix);
-    else if (S_ISREG(entry.status.st_mode) && entry.name.starts_with(prefix))
+      addEntries(entries, root, entry.path, prefix);
+    else if (S_ISREG(entry.status.st_mode))
       entries.push_back(std::move(entry));
   }
 }
 
 /// The files below a folder whose names begin with `prefix`, least recently used first.
-std::vector<Entry> listEntries(const std::string &folder, std::string_view prefix) {
+std::vector<Entry> listEntries(const support::File &root, const std::string &folder, std::string_view prefix) {
   std::vector<Entry> entries;
-  addEntries(entries, folder, prefix);
+  addEntries(entries, root.get(), folder, prefix);
   std::sort(entries.begin(), entries.end());
   return entries;
 }
@@ -158,15 +154,15 @@ void DiskCache::warnOnce(const std::string &problem, int error) {
 void DiskCache::find(const support::Digest &key, const std::function<bool(Artifact &&)> &visit) {
   if (!root) return;
   std::string name = support::toHex(key);
-  std::vector<Entry> variants = listEntries(root.getPath() + "/" + name.substr(0, 2), name);
+  std::vector<Entry> variants = listEntries(root, name.substr(0, 2), name);
   std::reverse(variants.begin(), variants.end());
   for (const Entry &variant : variants) {
-    support::File file(open(variant.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    support::File file(openat(root.get(), variant.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file) continue; // another process has removed it
     std::optional<Artifact> artifact = readEntry(file, key);
     if (!artifact) {
-      support::log(support::LogLevel::Warn, "the cached kernel " + variant.name + " is damaged and is compiled again");
-      unlink(variant.path().c_str());
+      support::log(support::LogLevel::Warn, "the cached kernel " + std::string(variant.getName()) + " is damaged and is compiled again");
+      unlinkat(root.get(), variant.path.c_str(), 0);
     } else if (visit(std::move(*artifact))) {
       bool isOld = time(nullptr) - variant.status.st_mtime > kTouchInterval;
       if (options.policy == CleaningPolicy::Lru && isOld) futimens(file.get(), nullptr);
@@ -179,8 +175,8 @@ std::string DiskCache::publish(const support::Digest &key, const Artifact &artif
   if (!root) return {};
   std::vector<uint8_t> bytes = serialize(artifact);
   Footer footer{kMagic, bytes.size(), computeEntryDigest(bytes, bytes.size(), key)};
-  std::string name = support::toHex(key), folder = root.getPath() + "/" + name.substr(0, 2);
-  mkdir(folder.c_str(), 0700);
+  std::string name = support::toHex(key), folder = name.substr(0, 2);
+  mkdirat(root.get(), folder.c_str(), 0700);
   static std::atomic<unsigned> counter{0};
   // A folder may be shared by hosts, whose processes have equal numbers: random bits tell them apart.
   static const uint64_t token = [] {
@@ -188,18 +184,19 @@ std::string DiskCache::publish(const support::Digest &key, const Artifact &artif
     return getentropy(&bits, sizeof bits) == 0 ? bits : uint64_t(time(nullptr));
   }();
   std::string temporary = folder + "/new." + std::to_string(token) + "." + std::to_string(getpid()) + "." + std::to_string(counter++);
-  support::File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  support::File file(openat(root.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   // The name of a variant is its digest: two processes that compiled the same code write the same file.
   std::string path = folder + "/" + name + "." + support::toHex(footer.digest).substr(0, 16);
   if (!file || !file.write(bytes.data(), bytes.size()) || !file.write(&footer, sizeof footer) ||
-      rename(temporary.c_str(), path.c_str()) != 0) {
+      renameat(root.get(), temporary.c_str(), root.get(), path.c_str()) != 0) {
     warnOnce("cannot be written", errno);
-    unlink(temporary.c_str());
+    unlinkat(root.get(), temporary.c_str(), 0);
     return {};
   }
-  if (!replaced.empty() && replaced != path) unlink(replaced.c_str());
+  if (!replaced.empty() && replaced != path) unlinkat(root.get(), replaced.c_str(), 0);
   support::log(support::LogLevel::Debug, "cache: " + (artifact.kernel.empty() ? "a partition" : "kernel " + artifact.kernel) +
-                                             " is stored as " + path + ", " + std::to_string(bytes.size()) + " bytes");
+                                             " is stored as " + options.folder + kFolder + "/" + path + ", " +
+                                             std::to_string(bytes.size()) + " bytes");
   ++published;
   held += int64_t(bytes.size() + sizeof footer);
   // The first publication removes what earlier processes left; later ones clean only at intervals, because a clean reads the status of
@@ -210,7 +207,7 @@ std::string DiskCache::publish(const support::Digest &key, const Artifact &artif
 
 std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
   if (!root) return CompileLock();
-  CompileLock file(open((root.getPath() + "/lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  CompileLock file(openat(root.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   // Locks one byte of one file per key. The open file owns the lock: it also excludes other threads, and nothing needs to be removed later.
   struct flock range{};
   range.l_type = F_WRLCK;
@@ -228,13 +225,13 @@ void DiskCache::clean() {
   if (options.policy == CleaningPolicy::Never) return;
   std::vector<Entry> entries;
   held = 0;
-  for (Entry &entry : listEntries(root.getPath(), "")) {
-    if (entry.name == "lock") continue;
-    if (!entry.name.starts_with("new.")) {
+  for (Entry &entry : listEntries(root, ".", "")) {
+    if (entry.getName() == "lock") continue;
+    if (!entry.getName().starts_with("new.")) {
       held += entry.status.st_size;
       entries.push_back(std::move(entry));
     } else if (time(nullptr) - entry.status.st_mtime > kTouchInterval) {
-      unlink(entry.path().c_str()); // its writer was killed
+      unlinkat(root.get(), entry.path.c_str(), 0); // its writer was killed
     }
   }
   if (options.policy == CleaningPolicy::Version || held <= options.maxBytes) return;
@@ -242,7 +239,7 @@ void DiskCache::clean() {
   const int64_t before = held;
   for (const Entry &entry : entries) {
     if (held <= wanted) break;
-    unlink(entry.path().c_str());
+    unlinkat(root.get(), entry.path.c_str(), 0);
     held -= entry.status.st_size;
   }
   support::log(support::LogLevel::Debug, "cache: " + options.folder + " held " + std::to_string(before) + " bytes, more than " +

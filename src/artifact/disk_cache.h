@@ -38,7 +38,7 @@ public:
 
   /// Calls `visit` with the variants of a key, most recently used first, until it returns true.
   void find(const support::Digest &key, const std::function<bool(Artifact &&)> &visit);
-  /// Adds a variant, in place of one that was added before. Returns its path; empty: it could not be written.
+  /// Adds a variant, in place of one that was added before. Returns its path in the folder; empty: it could not be written.
   std::string publish(const support::Digest &key, const Artifact &artifact, const std::string &replaced = {});
   /// Tries to lock the key for compilation; empty when another thread or process compiles it. Without a usable folder, every process may
   /// compile.

@@ -175,6 +175,11 @@ void Session::warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &mes
   if (PyErr_WarnExplicit(category, text.c_str(), path.c_str(), int(line), "quadrants", nullptr) < 0) throw nb::python_error();
 }
 
+void Session::warnOfCompileTime(const llvm::Twine &message) {
+  warn(message, PyExc_SyntaxWarning);
+  artifact.warnings.pop_back();
+}
+
 Type Session::findScalarType(nb::handle object) const {
   if (python.isInstance(object, python.values.dataType)) {
     auto found = findScalar(toText(getAttribute(object, python.names.name)));

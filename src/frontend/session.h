@@ -120,6 +120,8 @@ public:
   void throwMistakes();
   void warn(const llvm::Twine &message, PyObject *category);
   void warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &message, PyObject *category);
+  /// Processes that find the kernel on disk do not repeat the warning, because they do not compile.
+  void warnOfCompileTime(const llvm::Twine &message);
   /// Writes a log line of level debug with the current source location, once per location and text.
   void logDebug(const llvm::Twine &message);
 

@@ -311,7 +311,7 @@ static PyObject *listSpecializations(PyObject *self, PyObject *) {
     if (getState().interpreter) return call("quadrants.interpreter", "list_versions", "O", self).release();
     Ref list = Ref::adopt(PyList_New(0));
     for (const std::shared_ptr<Specialization> &specialization : *kernel.specializations)
-      append(list, Ref::adopt(PyObject_GetAttrString(specialization->report.get(), "reads")));
+      append(list, Ref::borrow(specialization->reads.get()));
     return list.release();
   });
 }

@@ -51,7 +51,7 @@ public:
   size_t position = 0;      ///< in the kernel's list
   uint64_t lastLaunch = 0;  ///< number of its last launch; before the first one, of the launch for which it was made
   bool hasGradient = false; ///< for kernels under tapes: a version of its gradient was requested
-  Ref report;               ///< its entry in reports; texts and numbers only
+  Ref reads;                ///< dictionary of its dependencies by name, with their values as texts
   std::string getGuardFailure() const { return guards->getGuardFailure(); }
   const std::optional<support::Error> &getRefusal() const { return guards->getRefusal(); }
 

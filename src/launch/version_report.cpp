@@ -1,7 +1,7 @@
 // version_report.cpp: makes the entry of a version in reports
 //
 // In:   a new artifact, the objects that it depends on, and how long it took.
-// Out:  a quadrants._session.reports.Version of texts and numbers, which keeps no object alive.
+// Out:  an entry of quadrants._session.records of texts and numbers, which keeps no object alive.
 #include "launch/version_report.h"
 
 #include "launch/kernel.h"
@@ -86,7 +86,7 @@ static Ref listCheckpoints(const artifact::Artifact &artifact) {
 
 Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin) {
   Ref reads = listReads(artifact, roots), loops = listLoops(artifact), checkpoints = listCheckpoints(artifact);
-  return call("quadrants._session.reports", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
+  return call("quadrants._session.records", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
               origin.stages ? origin.stages : Py_None, origin.miss.c_str(), origin.seconds, Py_ssize_t(artifact.binary.size()),
               artifact.report.operations, loops.get(), checkpoints.get(), reads.get());
 }

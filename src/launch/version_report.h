@@ -15,7 +15,7 @@ struct Origin {
   double seconds = 0;         ///< time until it could run
 };
 
-/// A quadrants._session.reports.Version.
+/// Adds the entry; returns a dictionary of the dependencies by name, with their values as texts.
 Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin);
 
 } // namespace qd::launch

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace qd::support {
@@ -24,13 +25,15 @@ bool File::write(const void *data, size_t size) const {
 }
 
 std::vector<uint8_t> File::readAll() const {
-  std::vector<uint8_t> bytes;
-  for (ssize_t count = 1; count > 0 || (count < 0 && errno == EINTR);) {
-    size_t size = bytes.size();
-    bytes.resize(size + (size_t(64) << 10));
+  struct stat status;
+  // One byte more than the file has, so that the end is found without more memory. Files of the system have no size before they are read.
+  std::vector<uint8_t> bytes(fstat(descriptor, &status) == 0 && status.st_size > 0 ? size_t(status.st_size) + 1 : 4096);
+  size_t size = 0;
+  for (ssize_t count = 1; count > 0 || (count < 0 && errno == EINTR); size += size_t(std::max<ssize_t>(count, 0))) {
+    if (size == bytes.size()) bytes.resize(2 * size);
     count = read(descriptor, bytes.data() + size, bytes.size() - size);
-    bytes.resize(size + size_t(std::max<ssize_t>(count, 0)));
   }
+  bytes.resize(size);
   return bytes;
 }
 

@@ -22,7 +22,8 @@ public:
 
   explicit operator bool() const { return descriptor >= 0; }
   int get() const { return descriptor; }
-  /// A path with which this process can open it again, or reach files in a folder.
+  int release() { return std::exchange(descriptor, -1); }
+  /// A path with which this process can open it again.
   std::string getPath() const { return "/proc/self/fd/" + std::to_string(descriptor); }
   /// Writes all bytes; false, with errno set, on failure.
   bool write(const void *data, size_t size) const;

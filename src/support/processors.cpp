@@ -31,13 +31,13 @@ static int applyQuota(const std::string &quota, const std::string &period, int l
 }
 
 /// The quotas of a control group and of those around it. In a container, the group may have a path from outside: then only the root exists.
-static int applyQuotas(const std::string &root, std::string group, int limit) {
+static int applyQuotas(const std::string &root, std::string group, bool isUnified, int limit) {
   for (;; group.resize(group.rfind('/'))) {
-    const std::string folder = root + group;
-    const std::string both = read(folder + "/cpu.max"); // "quota period" in one file (version 2), or a file for each
-    limit = applyQuota(both, both.substr(std::min(both.find(' '), both.size())), limit);
-    limit = applyQuota(read(folder + "/cpu.cfs_quota_us"), read(folder + "/cpu.cfs_period_us"), limit);
-    if (group.find('/') == std::string::npos) return limit;
+    const std::string folder = root + (group == "/" ? "" : group);
+    // "quota period" in one file (version 2), or a file for each.
+    const std::string both = read(folder + (isUnified ? "/cpu.max" : "/cpu.cfs_quota_us"));
+    limit = applyQuota(both, isUnified ? both.substr(std::min(both.find(' '), both.size())) : read(folder + "/cpu.cfs_period_us"), limit);
+    if (group.empty() || group == "/") return limit;
   }
 }
 
@@ -49,8 +49,9 @@ int countProcessors() {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1), root = "/sys/fs/cgroup";
-    if (controllers.empty() || ("," + controllers + ",").find(",cpu,") != std::string::npos)
-      count = applyQuotas(controllers.empty() ? root : root + "/" + controllers, line.substr(second + 1), count);
+    const bool isUnified = controllers.empty(); // version 2 of control groups
+    if (isUnified || ("," + controllers + ",").find(",cpu,") != std::string::npos)
+      count = applyQuotas(isUnified ? root : root + "/" + controllers, line.substr(second + 1), isUnified, count);
   }
   return std::max(count, 1);
 }

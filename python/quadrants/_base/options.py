@@ -7,7 +7,6 @@ from typing import Any
 
 from .. import _runtime
 from . import compat as _compat
-from . import logging as _logging
 from .arch import Arch
 from .errors import QuadrantsRuntimeError, add_help, warn
 
@@ -53,19 +52,20 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         raise KeyError(f"Unrecognized keyword argument(s) for qd.init: {', '.join(unknown)}{hint}")
     if "default_up" in keywords:
         raise KeyError("'default_up' always follows 'default_ip' and cannot be set: set default_ip instead")
-    values: dict[str, Any] = {}
+    values = dict(_DEFAULTS)
     warnings = []
-    for name, (_, default, _, _, scope) in _ROWS.items():
+    variables = {name for name in os.environ if name.startswith("QD_")}
+    for name, (_, default, _, _, scope) in _ROWS.items() if variables else ():
         variable = "QD_" + name.upper()
-        variable = variable if variable in os.environ else _compat.VARIABLES.get(name, variable)
+        variable = variable if variable in variables else _compat.VARIABLES.get(name, variable)
         text = os.environ.get(variable, "") if scope != "keyword_only" and name not in ("arch", "default_up") else ""
-        values[name] = _DEFAULTS[name]
         if text:
             values[name] = check(name, _parse(name, default, variable, text))
-        if name in keywords:
-            if text:
+            if name in keywords:
                 warnings.append(f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
-            values[name] = check(name, keywords[name])
+    if unknown := sorted(variables - _compat.OTHER_VARIABLES - {"QD_" + name.upper() for name in _ROWS if variables}):
+        warnings.append(f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")  # most are spelling mistakes
+    values.update((name, check(name, value)) for name, value in keywords.items())
     values["default_up"] = _runtime.u64 if values["default_ip"] is _runtime.i64 else _runtime.u32
     if values["debug"]:
         values["check_out_of_bound"] = True
@@ -121,14 +121,6 @@ def check(name: str, value: Any) -> Any:
     if name == "cpu_subgroup_size" and value not in (8, 16, 32):
         raise ValueError(f"option cpu_subgroup_size is 8, 16 or 32, got {value!r}")
     return type(default)(value)  # type: ignore[arg-type]
-
-
-def warn_about_unknown_variables() -> None:
-    """Logs one line for QD_* variables that name no option: most are spelling mistakes."""
-    known = {"QD_" + name.upper() for name in _ROWS} | _compat.OTHER_VARIABLES
-    unknown = sorted(name for name in os.environ if name.startswith("QD_") and name not in known)
-    if unknown:
-        _logging.warn(f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")
 
 
 def list_variables() -> str:

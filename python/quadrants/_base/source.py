@@ -7,6 +7,7 @@ import contextlib
 import gc
 import itertools
 import linecache
+import operator
 import re
 import sys
 import weakref
@@ -121,16 +122,16 @@ def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list
     return stored.file, stored.text.splitlines(keepends=True)
 
 
-def get_text(function: FunctionType) -> list[str]:
-    """Returns the current lines of a function in its file, from the first decorator to the last line with code; empty without a source."""
+def get_text(function: FunctionType) -> str:
+    """Returns the current text of a function in its file, from the first decorator to the last line with code; empty without a source."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
-    return linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 : _last_line(code)]
+    return "".join(linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 : _last_line(code)])
 
 
 def _last_line(code: CodeType) -> int:
-    lines = [line for _, _, line in code.co_lines() if line is not None]
-    return max([code.co_firstlineno, *lines, *(_last_line(inner) for inner in code.co_consts if isinstance(inner, CodeType))])
+    last = max(filter(None, map(operator.itemgetter(2), code.co_lines())), default=0)
+    return max([code.co_firstlineno, last, *(_last_line(inner) for inner in code.co_consts if isinstance(inner, CodeType))])
 
 
 def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:

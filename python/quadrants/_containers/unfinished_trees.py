@@ -163,7 +163,7 @@ class Runtime:
         _runtime.reset()
         _options.current = None
         root._pending = None
-        for unfinished in vars(trees).values():
+        for unfinished in (trees.declared, trees.open_builders, trees.roots):
             unfinished.clear()
         for hook in self.reset_hooks:
             hook()

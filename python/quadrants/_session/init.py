@@ -95,7 +95,6 @@ def init(
     if _test_mode:
         return types.SimpleNamespace(**values)
     reset()
-    _options.warn_about_unknown_variables()
     # The interpreter's kernels are Python code to coverage.py.
     covers = os.environ.get("QD_KERNEL_COVERAGE") == "1" and chosen is not Arch.python
     if covers:
@@ -135,7 +134,8 @@ def reset() -> None:
         return
     if (coverage := sys.modules.get("quadrants._session.coverage")) is not None:
         coverage.harvest()
-    _logging.debug("runtime: ends")
+    if _runtime.is_logged("debug"):
+        _logging.debug("runtime: ends")
     unfinished_trees.program.clear()
 
 

@@ -33,7 +33,6 @@ from .._language.parameters import Parameter, array_members, find_object_member
 from .._values.matrix import Matrix, unwrap
 from .._values.struct import Struct
 from .._values.types import MatrixType, NdarrayType
-from .progress import shown_in_notebook
 
 
 def _load_compiler() -> ModuleType:
@@ -59,7 +58,9 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     place = _runtime.target(), _runtime.cache_scope()
     coverage: Any = sys.modules.get("quadrants._session.coverage")
     without_probes = coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext()
-    with without_probes, shown_in_notebook(kernel.name):
+    # Only cells of a notebook have a line that shows the progress.
+    shown = load("quadrants._session.progress").shown_in_notebook(kernel.name) if "IPython" in sys.modules else contextlib.nullcontext()
+    with without_probes, shown:
         source = get_kernel_source(kernel)
         if _options.get("print_ir"):
             print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode)[0])

@@ -1,21 +1,11 @@
-"""Reports of compilations: `qd.compile_report`, `qd.explain_recompiles`. The launcher records each version of a kernel when it makes it."""
+"""Reports of compilations, made from `records`: `qd.compile_report`, `qd.explain_recompiles`."""
 
 from __future__ import annotations
 
-import re
-import reprlib
-import time
-import weakref
-from collections import Counter, deque
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .. import _runtime
-from .._base import logging as _logging
 from .._containers.summaries import escape
-
-_MANY = 64
-_MAX_RECORDS = 2000
+from . import records as _records
 
 
 class Loop(NamedTuple):
@@ -91,10 +81,9 @@ class Version(NamedTuple):
     """`time.perf_counter()` when it could run."""
 
     def __str__(self) -> str:
-        origin = f"compiled ({self.miss})" if self.miss else "from disk"
-        head = f"{_head(self)}: {self.seconds * 1000:.1f} ms, {origin}; {self.operations} operations, {self.nbytes} bytes"
         stages = ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in self.stages)
-        return "\n    ".join([head, *([f"ms: {stages}"] if stages else []), *map(str, self.loops), *map(str, self.checkpoints)])
+        below = [*([f"ms: {stages}"] if stages else []), *map(str, self.loops), *map(str, self.checkpoints)]
+        return "\n    ".join([_records.describe(self), *below])
 
 
 class Recompile(NamedTuple):
@@ -142,7 +131,7 @@ class RecompileReport(tuple[Recompile, ...]):
     def __repr__(self) -> str:
         lines: list[str] = []
         for item in self:
-            if (head := _head(item)) not in lines:
+            if (head := f"{item.kernel} ({item.place})") not in lines:
                 lines.append(head)
             lines.append(str(item))
         return "\n".join(lines) or "every kernel has one version"
@@ -152,7 +141,10 @@ class RecompileReport(tuple[Recompile, ...]):
         return _to_table(("kernel", "place", "version", "input", "before", "now"), rows)
 
 
-_records: deque[Version] = deque(maxlen=_MAX_RECORDS)
+def _make_version(record: Any) -> Version:
+    loops = tuple(Loop(f"{file}:{line}", *rest) for file, line, *rest in record.loops)
+    checkpoints = tuple(LoopCheckpoints(f"{file}:{line}", *rest) for file, line, *rest in record.checkpoints)
+    return Version(**{**vars(record), "loops": loops, "checkpoints": checkpoints})
 
 
 def compile_report() -> CompileReport:
@@ -164,7 +156,7 @@ def compile_report() -> CompileReport:
 
     Example: `print(qd.compile_report())`
     """
-    return CompileReport(_records)
+    return CompileReport(map(_make_version, _records.records.copy()))
 
 
 def explain_recompiles() -> RecompileReport:
@@ -174,100 +166,12 @@ def explain_recompiles() -> RecompileReport:
 
     Example: `print(qd.explain_recompiles())`
     """
-    versions: dict[tuple[str, str], list[Version]] = {}
+    versions: dict[tuple[str, str], list[Any]] = {}
     found = []
-    for version in _records:
+    for version in _records.records.copy():
         earlier = versions.setdefault((version.kernel, version.place), [])
         if earlier:
-            # The latest of the most similar versions.
-            differences = min((_compare(before, version) for before in reversed(earlier)), key=len)
+            differences = _records.find_differences(earlier, version)
             found.append(Recompile(version.kernel, version.place, len(earlier) + 1, tuple(differences)))
         earlier.append(version)
     return RecompileReport(sorted(found, key=lambda item: (item.place, item.kernel)))
-
-
-def _head(item: Version | Recompile) -> str:
-    return f"{item.kernel} ({item.place})"
-
-
-def _compare(before: Version, now: Version) -> list[tuple[str, str, str]]:
-    if before.runtime != now.runtime:
-        return [("the runtime", "an earlier qd.init", "this one")]
-    found = [(name, before.reads[name], text) for name, text in now.reads.items() if before.reads.get(name, text) != text]
-    if before.definition is not now.definition:
-        found.append(("the kernel", "an earlier definition", "defined again"))
-    one_sided = [
-        (name, before.reads.get(name, "not read"), now.reads.get(name, "not read"))
-        for name in sorted(before.reads.keys() ^ now.reads.keys())
-    ]
-    return found or one_sided or [("the arguments", "of an earlier call", "not the same")]
-
-
-def record(
-    kernel: Any,
-    runtime: int,
-    stages: Sequence[tuple[str, float]] | None,
-    miss: str,
-    seconds: float,
-    nbytes: int,
-    operations: int,
-    loops: Sequence[tuple[Any, ...]],
-    checkpoints: Sequence[tuple[Any, ...]],
-    reads: Sequence[tuple[str, str, Any, bytes]],
-) -> Version:
-    """Called by the launcher for each new version; `stages` is None for a version that was found on disk."""
-    code = kernel.function.__code__
-    named = {_name(kernel, path): _describe(kind, value, digest) for path, kind, value, digest in reads}
-    miss = "" if stages is None else _with_names(kernel, miss)
-    made = [Loop(f"{file}:{line}", *rest) for file, line, *rest in loops]
-    kept = [LoopCheckpoints(f"{file}:{line}", *rest) for file, line, *rest in checkpoints]
-    place = f"{code.co_filename}:{code.co_firstlineno}"
-    version = Version(kernel.name, place, miss, seconds, tuple(stages or ()), operations, nbytes, tuple(made), tuple(kept), named,
-                      weakref.ref(kernel), runtime, time.perf_counter())  # fmt: skip
-    if _runtime.is_logged("debug"):
-        _log(version)
-    _records.append(version)
-    if kernel.specialization_count == _MANY:
-        _warn_about_many(version)
-    return version
-
-
-def _log(version: Version) -> None:
-    """Logs what the cache and the compiler did for a version that is not recorded yet, and why the version is needed."""
-    earlier = [other for other in _records if (other.kernel, other.place) == (version.kernel, version.place)]
-    differences = min((_compare(before, version) for before in reversed(earlier)), key=len) if earlier else []
-    why = "".join(f"; {name}: {before} → {now}" for name, before, now in differences)
-    _logging.debug(f"kernel {str(version).splitlines()[0]}; version {len(earlier) + 1}{why}")
-
-
-def _warn_about_many(version: Version) -> None:
-    """Logs one line if values of arguments or globals that are baked into the code cause many versions."""
-    alike = [other.reads for other in _records if other.definition is version.definition and other.runtime == version.runtime]
-    counts = Counter({name: len({reads.get(name) for reads in alike}) for name in version.reads})
-    name, count = counts.most_common(1)[0] if counts else ("its arguments", 1)
-    _logging.warn(
-        f"kernel {_head(version)} is compiled for the {len(alike)}th time: {name} had {count} values, and is a constant of the code; "
-        "qd.explain_recompiles() lists them"
-    )
-
-
-def _with_names(kernel: Any, text: str) -> str:
-    """Replaces argument numbers by names."""
-    return re.sub(r"\bargument (\d+)", lambda match: f"argument {kernel.parameters[int(match[1])].name}", text)
-
-
-def _name(kernel: Any, path: str) -> str:
-    return _with_names(kernel, path) if path.startswith("argument ") else f"global {path}"
-
-
-def _describe(kind: str, value: Any, digest: bytes) -> str:
-    """Returns a dependency's value as a text; equal values have equal texts."""
-    if kind in ("input", "absent"):
-        return value if kind == "input" else "absent"
-    if kind == "type":
-        return (value if isinstance(value, type) else type(value)).__qualname__
-    if kind == "identity" or not digest:
-        return f"{type(value).__qualname__} at {id(value):#x}"
-    text = getattr(value, "__qualname__", "") if kind == "function" else " ".join(reprlib.repr(value).split())
-    is_whole = isinstance(value, (bool, int, float, str, _runtime.DataType)) and "..." not in text
-    return text if is_whole else f"{text} #{digest[:3].hex()}"

@@ -254,18 +254,20 @@ std::string describeProcessor() {
   std::string text;
 #if defined(__x86_64__)
   // Family, model and every feature word, as the processor reports them. Leaf 1's EBX is excluded, because it contains the number of the
-  // current core.
+  // current core. Not __get_cpuid, which asks for the number of leaves each time.
+  unsigned a, b, c, d, leaves = 1;
   auto add = [&](unsigned leaf, unsigned subleaf, bool withEbx) {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
+    a = b = c = d = 0;
+    if (leaf <= leaves || leaf >= 0x80000000u) __cpuid_count(leaf, subleaf, a, b, c, d);
     for (unsigned word : {a, withEbx ? b : 0u, c, d}) text.append(std::to_string(word)).append(" ");
   };
   text = "x86_64 ";
-  for (unsigned leaf : {0u, 7u, 0x80000001u}) add(leaf, 0, true);
-  add(1, 0, false);
+  add(0, 0, true);
+  leaves = a;
+  for (unsigned leaf : {7u, 0x80000001u}) add(leaf, 0, true);
   add(7, 1, true);
-  unsigned a, b, c, d;
-  if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE)) {
+  add(1, 0, false);
+  if (c & bit_OSXSAVE) {
     // The registers that the system saves.
     asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
     text.append(std::to_string(a));

@@ -69,9 +69,8 @@ void Loops::unroll(nb::handle at, const Operand &iterable) {
   }
   if (session.options.unrollingLimit > 0 && int64_t(items.size()) > session.options.unrollingLimit &&
       !session.python.isOfPackage(context.source.function.object))
-    session.warn("You are unrolling more than " + std::to_string(session.options.unrollingLimit) +
-                     " iterations, so the compile time may be extremely long.",
-                 PyExc_SyntaxWarning);
+    session.warnOfCompileTime("You are unrolling more than " + std::to_string(session.options.unrollingLimit) +
+                              " iterations, so the compile time may be extremely long.");
   context.loops.push_back({Loop::Kind::Unrolled, {}, nesting.runtimeDepth});
   for (const Operand &item : items) {
     scopes.push();

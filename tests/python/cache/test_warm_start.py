@@ -376,6 +376,13 @@ def test_warnings_of_the_compiler_come_again_from_the_disk(run: Any) -> None:
     assert moved == 1 and [(line + 2, category, text)] == list(map(tuple, third))
 
 
+def test_a_warning_of_the_compile_time_comes_with_a_compilation_only(run: Any) -> None:
+    unrolls = WARNS.replace("range(n)", "qd.static(range(40))")
+    (compiled, first), again, moved = (run(text + unrolls, PRINTS_WARNINGS) for text in ("", "", "\n\n"))
+    assert compiled == 1 and [(line, category) for line, category, _ in first] == [(7, "SyntaxWarning")]
+    assert again == moved == [0, []]
+
+
 def test_warnings_of_the_compiler_that_are_errors_are_errors_from_the_disk(run: Any) -> None:
     raises = (
         PRINTS_WARNINGS.split("with")[0]
@@ -392,3 +399,17 @@ print(json.dumps([len(errors), last.specialization_count]))
     )
     run(WARNS, PRINTS_WARNINGS)
     assert run(WARNS, raises) == [2, 0]
+
+
+LISTS_MODULES = """
+import json, sys
+qd.init(offline_cache_file_path=sys.argv[1])
+last(3)
+loaded = [name for name in ("_compiler", "_session.reports", "_session.progress") if "quadrants." + name in sys.modules]
+print(json.dumps([loaded, [[each.miss, "argument n" in each.reads] for each in qd.compile_report()]]))
+"""
+
+
+def test_a_kernel_from_the_disk_loads_no_module_of_compilations_and_reports(run: Any) -> None:
+    run(WARNS, LISTS_MODULES)
+    assert run(WARNS, LISTS_MODULES) == [[], [["", True]]]

@@ -171,7 +171,7 @@ def test_other_sizes_and_scalars_make_no_version():
     latest = qd.compile_report()[-1]
     for size in (5, 9):
         total(np.zeros(size, np.int32), size)
-    assert qd.compile_report()[-1] is latest and len(total.specializations()) == 1
+    assert qd.compile_report()[-1] == latest and len(total.specializations()) == 1
 
 
 def test_specializations_lists_what_the_versions_are_for():

@@ -8,7 +8,7 @@ from language_support import define
 from random_loops import compare_with_python, compile_loop, count_lanes, indent, integers, run_in_python, run_loops
 
 import quadrants as qd
-from quadrants._session import reports as _reports
+from quadrants._session import records as _records
 
 ANY = "qd.types.ndarray()"
 
@@ -108,7 +108,7 @@ def test_one_axis_with_elements_of_its_own_is_enough(loop, is_wide):
 
 def test_short_loops_stay_serial_and_have_code_of_their_own():
     kernel = compile_loop("for i in range(x.shape[0]):\n    x[i] += 1", "x")
-    _reports._records.clear()  # of other tests: only so many are kept
+    _records.records.clear()  # of other tests: only so many are kept
     lanes = []
     for count in (3, 20, 5, 40, 8, 7):
         x = integers(count)

@@ -18,7 +18,7 @@ import pytest
 
 import quadrants as qd
 from quadrants import _runtime
-from quadrants._session import reports as _reports
+from quadrants._session import records as _records
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ def define_with_a_mistake() -> None:
 @pytest.mark.parametrize("define", [define_on_a_field, define_from_text, define_with_a_mistake])
 def test_kernels_that_are_dropped_leave_nothing(define: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     qd.init(arch=qd.cpu, offline_cache_file_path=str(tmp_path), log_level="error")
-    monkeypatch.setattr(_reports, "_records", deque(maxlen=10))  # reports know the latest versions
+    monkeypatch.setattr(_records, "records", deque(maxlen=10))  # reports know the latest versions
     for _ in range(500):  # tables of Python's own come to their size
         define()
     gc.collect()
