@@ -2,7 +2,7 @@
 //
 // In:   the bytes of a shared library that lld has linked.
 // Out:  the addresses of its functions.
-// Here: for processes that cannot make files in memory. Otherwise the system's loader does this, and debuggers know the result.
+// Here: the system's loader would need a file, and looks at all libraries of the process. Only debuggers and profilers need its tables.
 #include "backends/cpu/device_library.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// device_library.h: loads a compiled kernel into anonymous memory, on systems that have no file to load it from
+// device_library.h: loads a compiled kernel into anonymous memory
 #pragma once
 
 #include <cstdint>

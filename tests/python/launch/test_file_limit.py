@@ -1,14 +1,20 @@
-"""Kernels where the process may make no files, not even in memory."""
+"""Kernels in processes that may make no files, not even in memory, or whose memory cannot become code after it was written."""
 
 import os
 import subprocess
 import sys
 
+import pytest
+
+# prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN), which services with MemoryDenyWriteExecute have.
+NO_NEW_CODE = "__import__('ctypes').CDLL(None).prctl(65, 1, 0, 0, 0)"
+LIMITS = {"files": "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))", "code": f"assert {NO_NEW_CODE} == 0"}
+
 PROGRAM = """
 import resource
 import numpy as np
 import quadrants as qd
-resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+{limit}
 qd.init(arch=qd.cpu, log_level="error", offline_cache_file_path={folder!r})
 
 @qd.kernel
@@ -43,10 +49,13 @@ print([line for line in pages if "w" in line[1] and "x" in line[1]])
 """
 
 
-def test_kernels_run_where_files_are_limited_to_a_few_bytes(tmp_path):
+@pytest.mark.parametrize("limit", LIMITS)
+def test_kernels_run_where_files_or_new_code_are_limited(tmp_path, limit):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    if limit == "code" and subprocess.run([sys.executable, "-c", f"raise SystemExit({NO_NEW_CODE} != 0)"], check=False).returncode:
+        pytest.skip("this system cannot forbid new code")
     path = tmp_path / "program.py"
-    path.write_text(PROGRAM.format(folder=str(tmp_path / "cache")))
+    path.write_text(PROGRAM.format(folder=str(tmp_path / "cache"), limit=LIMITS[limit]))
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=environment, timeout=100)
     assert done.stderr == ""
     assert done.stdout == f"0.0\n0.0\n0.0\n{50 * (7 + 49)}\n[]\n"
