@@ -190,10 +190,4 @@ void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, Type 
   in.memory.store(place, in.operators.castAll(wide, own, std::move(sum)), /*masked=*/false);
 }
 
-uint64_t countUpdates(const Reduction &copy) {
-  uint64_t updates = 0;
-  for (Operation *element : copy.op->getUsers()) updates += uint64_t(std::distance(element->getUsers().begin(), element->getUsers().end()));
-  return updates * uint64_t(ir::getComponentCount(copy.element));
-}
-
 } // namespace qd::codegen

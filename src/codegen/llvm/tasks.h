@@ -67,7 +67,5 @@ LocalPlace makeSum(BodyEmitter &in, mlir::Type type, LaneKind kind, llvm::Value 
 mlir::Type getSumType(ir::AtomicKind kind, mlir::Type element);
 /// place = place combined with `more`, which belong to a value of this type.
 void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, mlir::Type type, Components more);
-/// Maximum number of scalars of the container that one iteration updates.
-uint64_t countUpdates(const Reduction &copy);
 
 } // namespace qd::codegen

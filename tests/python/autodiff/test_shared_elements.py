@@ -121,3 +121,46 @@ def test_recurrences_keep_their_order(on_every_backend):
     y.grad.fill(1.0)
     fold.grad()
     np.testing.assert_allclose(x.grad.to_numpy(), np.tile(0.9 ** np.arange(299, -1, -1), (20, 1)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 5), (1, 300), (300, 1), (3, 1000), (257, 129), (64, 15), (200, 1500)])
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64])
+def test_layers(shape, dtype, on_every_backend):
+    """Each row adds a multiple of itself to the gradient of the input, by a factor that depends on all of the row."""
+    n, m = shape
+    leave_out_long(40 * n * m)
+
+    @qd.func
+    def compute(i, w: qd.template(), x: qd.template(), y: qd.template()):
+        s = qd.cast(0, dtype)
+        for j in range(m):
+            s += w[i, j] * x[j]
+        y[i] = qd.tanh(s)
+
+    w, x, y = (qd.field(dtype, size, needs_grad=True) for size in ((n, m), m, n))
+    arrays = [qd.ndarray(dtype, size, needs_grad=True) for size in ((n, m), (m,), (n,))]
+
+    @qd.kernel
+    def of_fields():
+        for i in range(n):
+            compute(i, w, x, y)
+
+    @qd.kernel
+    def of_arrays(w: qd.types.ndarray(), x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in range(w.shape[0]):
+            s = qd.cast(0, dtype)
+            for j in range(w.shape[1]):
+                s += w[i, j] * x[j]
+            y[i] = qd.tanh(s)
+
+    weights, inputs, change = draw(n, m) / m, draw(m, 1)[:, 0], draw(n, 2)[:, 0]
+    inner = (1 - np.tanh(weights @ inputs) ** 2) * change
+    tolerance, scalar = (1e-12, np.float64) if dtype == qd.f64 else (1e-4, np.float32)
+    for containers, kernel, arguments in (((w, x, y), of_fields, ()), (arrays, of_arrays, arrays)):
+        for container, values in zip(containers, (weights, inputs), strict=False):
+            container.from_numpy(values.astype(scalar))
+        containers[2].grad.from_numpy(change.astype(scalar))
+        containers[1].grad.fill(1.0)
+        kernel.grad(*arguments)
+        np.testing.assert_allclose(containers[1].grad.to_numpy(), 1 + weights.T @ inner, rtol=tolerance)
+        np.testing.assert_allclose(containers[0].grad.to_numpy(), np.outer(inner, inputs), rtol=tolerance)

@@ -434,9 +434,10 @@ LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
     schedule.lanes = unsigned(module.options.lanes);
   else if (hasLaneLoops)
     schedule.whyScalar = "loops inside it run in lanes";
-  else if (isScatter(module, loop))
+  else if (isScatter(module, loop)) {
     schedule.whyScalar = "it does little but update scattered elements";
-  else if (walksRows(loop))
+    schedule.takesShortRows = loop->hasAttr(ir::kRows); // long ones are not scattered
+  } else if (walksRows(loop))
     schedule.whyScalar = "its inner loop reads rows of different lengths";
   else if (CostModel costs(module); ScatteredLoops::prevail(module, loop, costs))
     schedule.whyScalar = "its inner loops end at different iterations and reach scattered elements";

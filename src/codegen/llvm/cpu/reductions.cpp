@@ -17,6 +17,8 @@ constexpr uint64_t kMaxCopyBytes = uint64_t(16) << 20;
 constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMaxCopies = 64;
 /// Scalars of copies that are zeroed and merged in the time of one atomic update.
 constexpr uint64_t kUpdateCost = 4;
+/// In one chunk, which needs no atomics, fewer updates than this take less time than to begin with copies.
+constexpr uint64_t kFewestUpdates = 2048;
 /// Registers per accumulator, for loops up to this size whose accumulators have at most that many registers together. Loops with random
 /// numbers or functions do not wait for additions, and are long code.
 constexpr unsigned kMaxSums = 4;
@@ -129,15 +131,30 @@ void ParallelTask::combineAccumulators(llvm::Value *chunks) {
   }
 }
 
+/// How often an iteration of the loop gets to an operation; loops inside whose ends the iteration itself computes count once.
+llvm::Value *ParallelTask::countRounds(Operation *op) {
+  llvm::Value *rounds = builder.getInt64(1);
+  for (auto around = op->getParentOfType<ir::ForOp>(); around != loop; around = around->getParentOfType<ir::ForOp>()) {
+    auto isOutside = [&](Value bound) { return !loop.getBody().isAncestor(bound.getParentRegion()); };
+    if (std::optional<double> known = ir::findIterations(around))
+      rounds = builder.CreateMul(rounds, builder.getInt64(uint64_t(std::min(*known, double(kCopiedScalars)))));
+    else if (llvm::all_of(around->getOperands(), isOutside))
+      for (const Axis &axis : getAxes(body, around)) rounds = builder.CreateMul(rounds, axis.extent);
+  }
+  return rounds;
+}
+
 /// Number of private copies, and whether they are less work than atomics. Both depend on the problem only.
 llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthwhile) {
   llvm::Value *scalars = builder.getInt64(0), *bytes = builder.getInt64(0);
-  uint64_t updates = 0;
+  llvm::Value *updates = builder.getInt64(0);
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
     llvm::Value *count = getElementCount(body, body.values.getTensor(reduction.getTarget()));
-    updates += countUpdates(reduction);
     uint64_t components = uint64_t(ir::getComponentCount(reduction.element));
+    for (Operation *element : reduction.op->getUsers())
+      for (Operation *update : element->getUsers())
+        updates = builder.CreateAdd(updates, builder.CreateMul(countRounds(update), builder.getInt64(components)));
     scalars = builder.CreateAdd(scalars, builder.CreateMul(count, builder.getInt64(components)));
     bytes = builder.CreateAdd(bytes, builder.CreateMul(count, builder.getInt64(uint64_t(getBytes(reduction.element)))));
   }
@@ -145,11 +162,14 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
     return getUnsignedMin(builder, getUnsignedMax(builder, value, builder.getInt64(low)), builder.getInt64(high));
   };
   // More copies let more threads run, but take no more than half of the time that they save.
-  llvm::Value *saved = builder.CreateMul(total, builder.getInt64(std::max<uint64_t>(updates, 1) * kUpdateCost));
+  llvm::Value *saved =
+      builder.CreateMul(total, builder.CreateMul(getUnsignedMax(builder, updates, builder.getInt64(1)), builder.getInt64(kUpdateCost)));
   llvm::Value *most = getUnsignedMin(builder, builder.CreateLShr(saved, 1), builder.getInt64(kCopiedScalars));
   llvm::Value *slots = clamp(builder.CreateUDiv(most, clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMaxCopies);
-  worthwhile = builder.CreateAnd(builder.CreateICmpULE(builder.CreateMul(scalars, slots), saved),
-                                 builder.CreateICmpULE(builder.CreateMul(bytes, slots), builder.getInt64(kMaxCopyBytes)));
+  llvm::Value *isShort = builder.CreateAnd(builder.CreateICmpULE(total, getChunkSize(total)),
+                                           builder.CreateICmpULT(saved, builder.getInt64(kFewestUpdates * kUpdateCost)));
+  worthwhile = builder.CreateAnd(builder.CreateICmpULE(builder.CreateMul(scalars, slots), saved), builder.CreateNot(isShort));
+  worthwhile = builder.CreateAnd(worthwhile, builder.CreateICmpULE(builder.CreateMul(bytes, slots), builder.getInt64(kMaxCopyBytes)));
   return slots;
 }
 

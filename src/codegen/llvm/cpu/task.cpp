@@ -80,7 +80,7 @@ void ParallelTask::emit() {
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
   // Emit the loop's functions first: they determine which values cross.
-  llvm::Function *plain = nullptr, *copying = nullptr;
+  llvm::Function *plain = nullptr, *copying = nullptr, *rows = nullptr;
   llvm::Value *total = builder.getInt64(1);
   llvm::SmallVector<Axis, 4> axes = getAxes(body, loop);
   if (llvm::Value *tooMany = hasTooManyIterations(body, loop, axes)) body.sites.failWhen(tooMany, "too.many", loop);
@@ -90,18 +90,21 @@ void ParallelTask::emit() {
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
   llvm::Value *longRows = isOtherBetter();
+  // Of updates that may go to private copies, those in long rows do, or the loop is as if there were no rows.
+  if (copySlots) longRows = builder.CreateAnd(longRows, worthwhile);
+  auto areLong = dyn_cast<llvm::ConstantInt>(longRows);
   LoopSchedule rowSchedule;
-  llvm::Function *rows = nullptr;
-  if (!isa<llvm::ConstantInt>(longRows) || cast<llvm::ConstantInt>(longRows)->isOne()) {
+  if (!areLong || areLong->isOne()) {
     rowSchedule = scheduleRows(module, loop, schedule);
     llvm::SaveAndRestore own(schedule, rowSchedule);
     const bool hasOneLane = schedule.lanes == 1;
     llvm::SaveAndRestore scalar(facts, hasOneLane ? &module.uniformity.getScalarFacts() : facts);
     llvm::SaveAndRestore single(sumCount, hasOneLane ? 1u : sumCount);
-    rows = emitLoopFunction(/*privateCopies=*/false);
+    rows = emitLoopFunction(/*privateCopies=*/copySlots);
   }
-  if ((!decided || decided->isZero()) && !(rows && isa<llvm::Constant>(longRows))) plain = emitLoopFunction(/*privateCopies=*/false);
-  if (!decided || decided->isOne()) copying = emitLoopFunction(/*privateCopies=*/true);
+  const bool isOther = !areLong || areLong->isZero();
+  if (isOther && (!decided || decided->isZero())) plain = emitLoopFunction(/*privateCopies=*/false);
+  if (isOther && (!decided || decided->isOne())) copying = emitLoopFunction(/*privateCopies=*/true);
   storeCaptures();
 
   auto divideUp = [&](llvm::Value *value, llvm::Value *by) {
@@ -120,29 +123,30 @@ void ParallelTask::emit() {
     combineAccumulators(chunks);
     if (copies) mergeCopies(chunks);
   };
+  auto runPlain = [&] { run(plain, getChunkSize(total), false); };
+  auto runCopying = [&](llvm::Function *function) { run(function, roundChunk(divideUp(total, copySlots)), true); };
   auto runRows = [&] {
     llvm::SaveAndRestore own(schedule, rowSchedule);
-    run(rows, getChunkSize(total), false);
+    copySlots ? runCopying(rows) : run(rows, getChunkSize(total), false);
   };
-  auto runPlain = [&] {
-    if (!rows) return run(plain, getChunkSize(total), false);
-    plain ? body.emitWhen(longRows, "rows", runRows, [&] { run(plain, getChunkSize(total), false); }) : runRows();
+  auto runOther = [&] {
+    if (plain && copying)
+      body.emitWhen(worthwhile, "copies", [&] { runCopying(copying); }, runPlain);
+    else
+      plain ? runPlain() : runCopying(copying);
   };
-  auto runCopying = [&] { run(copying, roundChunk(divideUp(total, copySlots)), true); };
-  if (!decided)
-    body.emitWhen(worthwhile, "copies", runCopying, runPlain);
-  else if (decided->isZero())
-    runPlain();
+  if (isOther && rows)
+    body.emitWhen(longRows, "rows", runRows, runOther);
   else
-    runCopying();
+    rows ? runRows() : runOther();
 }
 
 /// Whether the other version runs; a constant if that is known.
 llvm::Value *ParallelTask::isOtherBetter() {
-  const bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
-  if ((schedule.lanes == 1 && !schedule.takesShortRows) || module.options.lanes || hasCopies) return builder.getFalse();
+  const bool hasRows = loop->hasAttr(ir::kRows), mayCopy = llvm::any_of(reductions, [](const Reduction &each) { return each.isCopy(); });
+  if ((schedule.lanes == 1 && !schedule.takesShortRows) || module.options.lanes || (mayCopy && !hasRows)) return builder.getFalse();
   if (!schedule.shortRows.empty()) return areAsShort(body, schedule);
-  return loop->hasAttr(ir::kRows) ? hasLongRows() : areCongested(body, schedule);
+  return hasRows ? hasLongRows() : areCongested(body, schedule);
 }
 
 /// Whether the loops along rows are long enough for lanes of their own; a constant if that is known.

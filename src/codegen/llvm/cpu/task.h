@@ -97,6 +97,7 @@ private:
   void useSums(BodyEmitter &in, unsigned number);
   void endChunk(BodyEmitter &in, llvm::Value *chunk);
   int64_t getBytes(mlir::Type type) const { return ir::getComponentCount(type) * module.getByteSize(ir::getScalar(type)); }
+  llvm::Value *countRounds(mlir::Operation *op);
   llvm::Value *getCopySlots(llvm::Value *total, llvm::Value *&worthwhile);
   void allocate(uint32_t slot, llvm::Value *bytes);
   llvm::Value *getPartial(BodyEmitter &in, const Reduction &reduction, llvm::Value *chunk);

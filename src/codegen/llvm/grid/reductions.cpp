@@ -155,6 +155,13 @@ static llvm::Value *getSharedBytes(BodyEmitter &in, const Reduction &copy) {
   return at.CreateAnd(at.CreateAdd(bytes, at.getInt64(7)), at.getInt64(~uint64_t(7)));
 }
 
+/// Number of scalars of the container that one iteration updates, without rounds of loops in it.
+static uint64_t countUpdates(const Reduction &copy) {
+  uint64_t updates = 0;
+  for (Operation *element : copy.op->getUsers()) updates += uint64_t(std::distance(element->getUsers().begin(), element->getUsers().end()));
+  return updates * uint64_t(ir::getComponentCount(copy.element));
+}
+
 /// Whether the copies fit, and have no more scalars than there are updates.
 llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
   llvm::IRBuilder<> &at = body->builder;
