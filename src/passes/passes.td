@@ -36,6 +36,10 @@ def StripAsserts : QdPass<"qd-strip-asserts"> {
   let description = "Outside debug mode the user's assertions have no effect.";
 }
 
+def ReuseLoads : QdPass<"qd-reuse-loads"> {
+  let summary = "load(x, i); load(x, i) => load(x, i), for containers that the kernel does not write.";
+}
+
 def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   let summary = "for => for parallel, on one thread, if the iterations are independent.";
   let description = [{

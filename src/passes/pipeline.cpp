@@ -46,6 +46,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   pipeline.addPass(createCheckBarriers({traits.hasGrids ? options.blockSize : 128}));
   // Before tasks: values that only the text of an assertion uses would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
+  // Code of inlined functions loads what the caller has loaded.
+  pipeline.addPass(createReuseLoads());
   // Before tasks are split and privatized: every write is still an access of its own.
   if (options.specialize && traits.hasGrids) {
     pipeline.addPass(createGatherUpdates({options.reassociate, /*onGrid=*/true}));
