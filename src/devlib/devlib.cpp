@@ -29,6 +29,8 @@ using namespace qd::devlib;
 #define QD_DEFINE_BOTH(name, type, scalar, routine)                                                                                        \
   QD_EXPORT Both<Lanes<scalar>> QD_EXPORTED(name, type, QD_DEVLIB_LANES)(Lanes<scalar> x) { return routine(x); }
 #define QD_DEFINE_BINARY(name, type, scalar, routine) QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x, Lanes<scalar> y), (x, y))
+#define QD_DEFINE_BY(name, type, scalar, routine)                                                                                          \
+  QD_DEFINE(name, type, scalar, routine, (Lanes<scalar> x, scalar y, Wider<scalar> reciprocal), (x, y, reciprocal))
 #pragma clang diagnostic ignored "-Wunknown-assumption" // the compiler's passes read it, not clang
 #define QD_DEFINE_EXACT(name, type, scalar, routine)                                                                                       \
   extern "C" [[omp::assume(QD_EXACT)]] Lanes<scalar> QD_EXPORTED(name, type, QD_DEVLIB_LANES)(Lanes<scalar>, Lanes<scalar>);               \
@@ -41,15 +43,17 @@ using namespace qd::devlib;
   }
 
 #define QD_TYPES_FLOAT(define, name, routine) define(name, f32, float, routine) define(name, f64, double, routine)
-#define QD_TYPES_INTEGER(define, name, routine)                                                                                            \
+#define QD_TYPES_SHORT(define, name, routine)                                                                                              \
   define(name, i8, int8_t, routine) define(name, i16, int16_t, routine) define(name, i32, int32_t, routine)                                \
-      define(name, i64, int64_t, routine) define(name, u8, uint8_t, routine) define(name, u16, uint16_t, routine)                          \
-          define(name, u32, uint32_t, routine) define(name, u64, uint64_t, routine)
+      define(name, u8, uint8_t, routine) define(name, u16, uint16_t, routine) define(name, u32, uint32_t, routine)
+#define QD_TYPES_INTEGER(define, name, routine)                                                                                            \
+  QD_TYPES_SHORT(define, name, routine) define(name, i64, int64_t, routine) define(name, u64, uint64_t, routine)
 #define QD_TYPES_RANDOM(define, name) define(name, u32, toU32) define(name, u64, toU64) define(name, f32, toF32) define(name, f64, toF64)
 
 #define QD_DEVLIB_UNARY(name, types, routine) QD_TYPES_##types(QD_DEFINE_UNARY, name, routine)
 #define QD_DEVLIB_BOTH(name, types, routine) QD_TYPES_##types(QD_DEFINE_BOTH, name, routine)
 #define QD_DEVLIB_BINARY(name, types, routine) QD_TYPES_##types(QD_DEFINE_BINARY, name, routine)
+#define QD_DEVLIB_BY(name, types, routine) QD_TYPES_##types(QD_DEFINE_BY, name, routine)
 #define QD_DEVLIB_EXACT(name, types, routine) QD_TYPES_##types(QD_DEFINE_EXACT, name, routine)
 #define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_DEFINE_POWI, name, routine)
 #define QD_DEVLIB_RANDOM(name, types) QD_TYPES_##types(QD_DEFINE_RANDOM, name)

@@ -385,3 +385,51 @@ qd.kernel @only_read_in_loop [] attributes {argument_bytes = 8 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Lanes that have left a loop never see its counter again: one counter serves all lanes, also after a break of some of them. What remains
+// of the iteration is so short that it is not skipped when no lane is left. The lanes share the divisor, too: one division for all.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: while.body:
+// CHECK: fdiv double 1.000000e+00, %{{.*}}
+// CHECK: call <4 x i32> @qd_mod_by_i32x4(<4 x i32> %{{.*}}, i32 %[[COUNTER:.*]], double %{{.*}})
+// CHECK-NOT: {{^}}rest
+// CHECK: add i32 %{{.*}}, 1
+// CHECK: br label %while
+qd.kernel @first_factor [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %two = qd.constant 2 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %found = qd.local : !qd.ref<si32>
+    qd.store %zero, %found : !qd.ref<si32>
+    %counter = qd.local : !qd.ref<si32>
+    qd.store %two, %counter : !qd.ref<si32>
+    qd.while {
+      %k = qd.load %counter : !qd.ref<si32>
+      %square = qd.binary mul %k, %k : si32, si32 -> si32
+      %more = qd.binary le %square, %i : si32, si32 -> i1
+      qd.condition %more
+    } do {
+      %k = qd.load %counter : !qd.ref<si32>
+      %rest = qd.binary mod %i, %k : si32, si32 -> si32
+      %divides = qd.binary eq %rest, %zero : si32, si32 -> i1
+      qd.if %divides {
+        qd.store %one, %found : !qd.ref<si32>
+        qd.break
+      }
+      %now = qd.load %counter : !qd.ref<si32>
+      %next = qd.binary add %now, %one : si32, si32 -> si32
+      qd.store %next, %counter : !qd.ref<si32>
+      qd.yield
+    }
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %value = qd.load %found : !qd.ref<si32>
+    qd.store %value, %place : !qd.ref<si32>
+    qd.yield
+  }
+}

@@ -51,7 +51,7 @@ void BodyEmitter::emitBlock(Block &block) {
       // The rest is unreachable, but must be emitted to define every value.
       moveTo(makeBlock("dead"));
     }
-    if (facts->loseLanes.contains(&op) && &op != &block.back() && !isa<ir::YieldOp, ir::ConditionOp>(op.getNextNode())) {
+    if (facts->loseLanes.contains(&op) && &op != &block.back() && !control.isCheap({std::next(op.getIterator()), block.end()})) {
       if (!end) end = makeBlock("rest.end");
       llvm::BasicBlock *rest = makeBlock("rest");
       builder.CreateCondBr(isAny(getMask()), rest, end);

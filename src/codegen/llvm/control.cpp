@@ -55,11 +55,10 @@ bool ControlFlow::expectUniform(Operation *op, const Component &condition) {
 
 //--- Ifs ---
 
-/// Whether the region can run without active lanes: it is short, and has only arithmetic and locals.
-bool ControlFlow::isCheap(Region &region) {
-  if (region.empty()) return true;
+/// Whether the operations can run without active lanes: they are few, and only arithmetic and accesses of locals.
+bool ControlFlow::isCheap(llvm::iterator_range<Block::iterator> ops) {
   int64_t cost = 0;
-  for (Operation &op : region.front()) {
+  for (Operation &op : ops) {
     if (isa<ir::UnaryOp, ir::BinaryOp>(op)) {
       if (ir::getOperatorCost(&op) > 1) return false;
     } else if (body.compacts && op.hasAttr(ir::kCompacts)) {
@@ -71,7 +70,7 @@ bool ControlFlow::isCheap(Region &region) {
     } else if (body.compacts && isa<ir::ElementOp>(op)) {
       cost += 2;
     } else if (!isa<ir::ConstantOp, ir::CastOp, ir::BitCastOp, ir::FmaOp, ir::SelectOp, ir::VectorOp, ir::BroadcastOp, ir::ExtractOp,
-                    ir::YieldOp, ir::BreakOp, ir::ContinueOp>(op)) {
+                    ir::YieldOp, ir::ConditionOp, ir::BreakOp, ir::ContinueOp>(op)) {
       return false;
     }
     if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::FmaOp, ir::SelectOp>(op))
@@ -107,7 +106,7 @@ void ControlFlow::emitMasked(llvm::Value *condition, Region &region) {
     in.mask = before;
     emit();
   };
-  if (isCheap(region))
+  if (isCheap(region.front()))
     emit();
   else if ((!before || isa<llvm::Constant>(before)) && readsTiles(region))
     in.emitWhen(in.isAll(before ? builder.CreateOr(condition, builder.CreateNot(before)) : condition), "all", emitAll, emitSome);

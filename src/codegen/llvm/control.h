@@ -23,6 +23,7 @@ public:
   void emitFunction(mlir::Block &block, llvm::BasicBlock *exit);
   void leaveFunction(mlir::Operation *op) { emitDeparture(op, Scope::Kind::Function); }
   bool isInFunction() const;
+  bool isCheap(llvm::iterator_range<mlir::Block::iterator> ops);
 
 private:
   friend class AxisLoop;
@@ -40,7 +41,6 @@ private:
   void narrowAfter(mlir::Operation *op, llvm::Value *before);
   llvm::Value *makeLive(llvm::StringRef name);
   llvm::Value *loadMask(llvm::Value *slot) { return builder.CreateLoad(in.widen(builder.getInt1Ty()), slot); }
-  bool isCheap(mlir::Region &region);
   bool isWait(ir::WhileOp op);
   void emitPause(llvm::Value *slot);
 

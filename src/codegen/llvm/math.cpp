@@ -31,7 +31,9 @@ llvm::Value *Operators::callDevlib(llvm::StringRef name, Type type, ArrayRef<llv
     llvm::SmallVector<llvm::Value *, 2> halves;
     for (unsigned begin : {0u, vector->getNumElements() / 2}) {
       auto pattern = llvm::createSequentialMask(begin, vector->getNumElements() / 2, 0);
-      auto own = llvm::map_to_vector<2>(operands, [&](llvm::Value *operand) { return builder.CreateShuffleVector(operand, pattern); });
+      auto own = llvm::map_to_vector<2>(operands, [&](llvm::Value *operand) {
+        return operand->getType()->isVectorTy() ? builder.CreateShuffleVector(operand, pattern) : operand;
+      });
       halves.push_back(callDevlib(name, type, own));
     }
     return llvm::concatenateVectors(builder, halves);

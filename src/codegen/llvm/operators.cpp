@@ -7,6 +7,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/PatternMatch.h"
@@ -124,6 +125,15 @@ llvm::Value *Operators::emitDivision(ir::BinaryKind kind, Type type, llvm::Value
   if (!llvm::PatternMatch::match(rhs, llvm::PatternMatch::m_APInt(divisor)) || divisor->isZero() || (isSigned && divisor->isAllOnes())) {
     llvm::StringRef name = ir::getOpInfo(kind).name;
     auto vector = dyn_cast<llvm::FixedVectorType>(lhs->getType());
+    llvm::Value *shared = vector && !module.traits.hasGrids ? llvm::getSplatValue(rhs) : nullptr;
+    if (unsigned bits = type.getIntOrFloatBitWidth(); shared && bits < 64) {
+      llvm::Type *wider = bits == 32 ? builder.getDoubleTy() : builder.getFloatTy();
+      llvm::Value *divided = isSigned ? builder.CreateSIToFP(shared, wider) : builder.CreateUIToFP(shared, wider);
+      llvm::IRBuilderBase::FastMathFlagGuard exact(builder);
+      builder.clearFastMathFlags();
+      llvm::Value *reciprocal = builder.CreateFDiv(llvm::ConstantFP::get(wider, 1), divided);
+      return callDevlib((name + "_by").str(), type, {lhs, shared, reciprocal});
+    }
     if (!vector || !module.traits.hasGrids) return callDevlib(name, type, {lhs, rhs});
     // Vector units divide integers as floats; GPUs have short sequences for integers, and not all of them divide floats exactly.
     llvm::Value *quotients = llvm::PoisonValue::get(vector);

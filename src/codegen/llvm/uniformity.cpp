@@ -89,10 +89,17 @@ private:
     current = before;
     if (departures == kNone) return;
     facts.loseLanes.insert(op);
-    int depth = 0;
-    for (int i = 0; i < int(scopes.size()); ++i)
-      if (scopes[i].leftBy & departures) depth = i;
-    current = makeLaneSet(before, depth);
+    current = makeLaneSet(before, findLeftScope(departures));
+  }
+
+  /// The depth of the outermost scope that lanes leave through any of the departures. A break leaves both scopes of a loop.
+  int findLeftScope(unsigned departures) const {
+    const unsigned leftBy = departures & kContinue ? kContinue | kBreak | kReturn
+                            : departures & kBreak  ? kBreak | kReturn
+                                                   : unsigned(kReturn);
+    int depth = int(scopes.size()) - 1;
+    while (depth > 0 && scopes[depth].leftBy != leftBy) --depth;
+    return depth;
   }
 
   void markDivergent(Operation *op) { changed |= facts.divergent.insert(op).second; }
@@ -190,9 +197,7 @@ private:
   }
 
   unsigned walkDeparture(Operation *op, Departure departure) {
-    int depth = 0;
-    for (int i = 0; i < int(scopes.size()); ++i)
-      if (scopes[i].leftBy == unsigned(departure == kContinue ? (kContinue | kBreak | kReturn) : (kBreak | kReturn))) depth = i;
+    const int depth = findLeftScope(departure);
     // Uniform if all lanes that are live in the scope leave it here.
     if (hasAllLanes(scopes[depth].laneSet, depth)) return kNone;
     markDivergent(op);

@@ -94,10 +94,66 @@ def chosen_elements(x):
     return n
 
 
-@pytest.mark.parametrize("dtype", [qd.i32, qd.i64], ids=str)
+def find_factor(x):
+    """The counter is the same in all lanes that are still in the loop."""
+    k, found = 2, 0
+    while k * k <= x:
+        if x % k == 0:
+            found = x // k
+            break
+        k += 1
+    return found
+
+
+def count_after_the_loop(x):
+    """The counter is read behind the loop that some lanes leave early."""
+    k = 2
+    while k * k <= x:
+        if x % k == 0:
+            break
+        k += 1
+    return k
+
+
+def leave_both_loops(x):
+    """A break leaves the inner loop only; counters of both loops and of their rounds go on."""
+    rounds, outer = 0, 0
+    while outer < 6:
+        inner, skipped = 0, 0
+        while inner < 9:
+            inner += 1
+            if (x + inner) % 4 == outer % 4:
+                skipped += 1
+                continue
+            if (x * inner) % 7 == 3:
+                break
+            rounds += inner - skipped
+        outer += 1
+        if rounds % 11 == 7:
+            break
+        rounds += outer * skipped
+    return 100 * rounds + outer
+
+
+def return_from_loops(x):
+    """Lanes return from within two loops, while the counters of the others go on."""
+    a = 0
+    for i in range(5):
+        b = i
+        while b < 12:
+            a += b % (i + 1)
+            if (a + x) % 13 == 4:
+                return 1000 * i + b
+            b += 1
+        a += b
+    return a
+
+
+@pytest.mark.parametrize("dtype", [qd.i32, qd.i64, qd.u32], ids=str)
 @pytest.mark.parametrize(
     "function",
-    [count_collatz, leave_early, loop_in_loop, loop_in_a_branch, read_in_the_next_round, chosen_elements],
+    [count_collatz, leave_early, loop_in_loop, loop_in_a_branch, read_in_the_next_round, chosen_elements]
+    + [find_factor, count_after_the_loop, leave_both_loops, return_from_loops],
     ids=lambda f: f.__name__,
 )
 def test_lanes_that_leave_keep_what_is_read_later(function, dtype):

@@ -261,19 +261,34 @@ def integer_pairs(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     return x, np.concatenate([np.tile(special, len(special)), narrow, generator.permutation(wide[:SAMPLES]) // 3])
 
 
-@pytest.mark.parametrize("kind", INTEGERS)
-def test_integer_division_never_traps(library: Library, kind: str) -> None:
-    dtype = np.dtype(kind.replace("i", "int").replace("u", "uint"))
-    x, y = integer_pairs(dtype)
+def check_integer_division(library: Library, suffix: str, x: np.ndarray, y: np.ndarray) -> None:
+    dtype = x.dtype
     with np.errstate(all="ignore"):
         floor, rest = np.floor_divide(x, y), np.remainder(x, y)
         floor, rest = np.where(y == 0, 0, floor).astype(dtype), np.where(y == 0, 0, rest).astype(dtype)
         raw_rest = np.where(y == 0, 0, np.fmod(x, y)).astype(dtype)
         raw = np.where((rest != 0) & ((x < 0) != (y < 0)), floor + dtype.type(1), floor).astype(dtype)
-    assert np.array_equal(library.call(f"floor_div_{kind}", x, y), floor)
-    assert np.array_equal(library.call(f"mod_{kind}", x, y), rest)
-    assert np.array_equal(library.call(f"raw_div_{kind}", x, y), raw)
-    assert np.array_equal(library.call(f"raw_mod_{kind}", x, y), raw_rest)
+    for name, wanted in {"floor_div": floor, "mod": rest, "raw_div": raw, "raw_mod": raw_rest}.items():
+        assert np.array_equal(library.call(f"{name}{suffix}", x, y), wanted), name
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integer_division_never_traps(library: Library, kind: str) -> None:
+    check_integer_division(library, f"_{kind}", *integer_pairs(np.dtype(kind.replace("i", "int").replace("u", "uint"))))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in INTEGERS if "64" not in kind])
+def test_division_by_an_integer_that_the_lanes_share(library: Library, kind: str) -> None:
+    x, y = integer_pairs(np.dtype(kind.replace("i", "int").replace("u", "uint")))
+    special, lanes = np.unique(x[:81]), max(LANES)
+    y = np.repeat(y[: len(x) // lanes], lanes)
+    x = x[-len(y) :].copy()
+    x.reshape(-1, lanes)[::2, : len(special)] = special
+    check_integer_division(library, f"_by_{kind}", x, y)
+    # Multiples of the divisor and their neighbors are the closest to a wrong quotient.
+    multiple, one = x - np.where(y == 0, 0, x % np.where(y == 0, 1, y)), x.dtype.type(1)
+    for near in (multiple - one, multiple, multiple + one):
+        check_integer_division(library, f"_by_{kind}", near, y)
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
