@@ -12,6 +12,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/PatternMatch.h"
 
 namespace qd::backends::cpu {
 
@@ -177,11 +178,28 @@ static void compareExtrema(llvm::Function &function) {
   });
 }
 
+/// Computes the lanes that stay in a loop, `live & ~(live & leaves)`, in one step from `live`. LLVM writes an exclusive or of `live` and
+/// the inner mask: the next iteration waits for both.
+static void shortenMasks(llvm::Function &function) {
+  using namespace llvm::PatternMatch;
+  replaceInstructions(function, [](llvm::Instruction &instruction) -> llvm::Value * {
+    llvm::Value *live, *leaves;
+    llvm::Type *type = instruction.getType();
+    if (!type->isVectorTy() || !type->isIntOrIntVectorTy(1)) return nullptr;
+    if (!match(&instruction, m_c_Xor(m_c_And(m_Value(live), m_Value(leaves)), m_Deferred(live))) &&
+        !match(&instruction, m_c_Xor(m_c_And(m_Value(leaves), m_Value(live)), m_Deferred(live))))
+      return nullptr;
+    llvm::IRBuilder<> builder(&instruction);
+    return builder.CreateAnd(live, builder.CreateNot(leaves));
+  });
+}
+
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   backends::optimize(module, machine, optLevel);
   for (llvm::Function &function : module) {
     estimateRoots(function);
     compareExtrema(function);
+    shortenMasks(function);
     tabulateLiterals(function);
   }
   // Last: no later pass may join the blocks.

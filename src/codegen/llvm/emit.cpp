@@ -34,8 +34,8 @@ uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> 
 ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const GridTarget *grid,
                              const EmitOptions &options, artifact::Artifact &artifact)
     : source(source), calls(source), ctx(ctx), traits(traits), grid(grid), spaces(grid ? grid->getAddressSpaces() : AddressSpaces()),
-      options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)), uniformity(calls), functions(calls), aliases(source, ctx),
-      artifact(artifact) {
+      options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)), uniformity(calls), functions(calls, !traits.hasGrids),
+      aliases(source, ctx), artifact(artifact) {
   if (options.lineTables) lines.emplace(*module, /*directivesOnly=*/traits.hasGrids);
 }
 

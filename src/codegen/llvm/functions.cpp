@@ -15,6 +15,8 @@ namespace qd::codegen {
 constexpr int64_t kInlineTotal = 2500;
 /// A smaller function is always inlined: calls cost more than they save.
 constexpr int64_t kOutlineSize = 48;
+/// Operations of an update by several lanes, which may meet at one element.
+constexpr int64_t kUpdateSize = 64;
 
 int64_t FunctionFacts::getSize(Region &region) {
   // A recursive use of a region that is being measured counts as 1.
@@ -70,15 +72,38 @@ bool FunctionFacts::isRecursive(ir::FuncOp function) {
   return recursive[function] = calls.contains(function.getBody(), [&](Operation *op) { return calls.lookup(op) == function; });
 }
 
+int64_t FunctionFacts::countCopies(ir::FuncOp function) {
+  if (!hasLanes) return int64_t(calls.getCalls(function).size());
+  auto [known, isNew] = copies.try_emplace(function, 1); // of a recursive function, which is never inlined
+  if (!isNew || isRecursive(function)) return known->second;
+  int64_t count = 0;
+  for (ir::CallOp call : calls.getCalls(function)) {
+    auto around = call->getParentOfType<ir::FuncOp>();
+    count += around ? countCopies(around) : 1;
+  }
+  return copies[function] = count;
+}
+
+int64_t FunctionFacts::getInlinedSize(Region &region) {
+  if (!hasLanes) return getSize(region);
+  int64_t size = 0;
+  for (Operation &op : region.getOps()) {
+    ir::FuncOp callee = calls.lookup(&op);
+    size += !callee ? getSize(&op) : isOutlined(callee) ? op.getNumOperands() : getInlinedSize(callee.getBody());
+    if (isa<ir::AtomicOp, ir::CompareExchangeOp>(op)) size += kUpdateSize;
+    for (Region &inner : op.getRegions()) size += getInlinedSize(inner);
+  }
+  return size;
+}
+
 bool FunctionFacts::isOutlined(ir::FuncOp function) {
   auto [entry, isNew] = outlined.try_emplace(function, false);
   if (!isNew) return entry->second;
-  int64_t size = getSize(function.getBody()), callCount = int64_t(calls.getCalls(function).size());
-  bool result =
-      isRecursive(function) ||
-      (size >= kOutlineSize && size * callCount > kInlineTotal && callCount > 1 &&
-       llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
-       !calls.contains(function.getBody(), [](Operation *op) { return isa<ir::RandomOp, ir::PrintOp>(op) || ir::isOfBlock(op); }));
+  if (isRecursive(function)) return outlined[function] = true;
+  int64_t size = getInlinedSize(function.getBody()), count = countCopies(function);
+  bool result = size >= kOutlineSize && size * count > kInlineTotal && count > 1 &&
+                llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
+                !calls.contains(function.getBody(), [](Operation *op) { return isa<ir::RandomOp, ir::PrintOp>(op) || ir::isOfBlock(op); });
   return outlined[function] = result;
 }
 

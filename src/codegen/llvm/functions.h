@@ -8,7 +8,7 @@ namespace qd::codegen {
 
 class FunctionFacts {
 public:
-  explicit FunctionFacts(const ir::CallGraph &calls) : calls(calls) {}
+  FunctionFacts(const ir::CallGraph &calls, bool hasLanes) : calls(calls), hasLanes(hasLanes) {}
 
   /// Number of operations of a region, counted by components, including those of called functions.
   int64_t getSize(mlir::Region &region);
@@ -22,7 +22,14 @@ public:
   bool isOutlined(ir::FuncOp function);
 
 private:
+  /// How many copies of a function there would be if it and those that call it were inlined.
+  int64_t countCopies(ir::FuncOp function);
+  /// The size of a region in lanes, without the functions that it calls.
+  int64_t getInlinedSize(mlir::Region &region);
+
   const ir::CallGraph &calls;
+  const bool hasLanes;
+  llvm::DenseMap<mlir::Operation *, int64_t> copies;
   llvm::DenseMap<mlir::Region *, int64_t> sizes;
   llvm::DenseMap<mlir::Region *, double> works;
   llvm::DenseMap<mlir::Operation *, bool> outlined, recursive;
