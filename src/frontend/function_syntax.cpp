@@ -168,7 +168,7 @@ void FunctionSyntax::collectAssignments() {
     }
     NodeKind kind = kindOf(at);
     if (kind == NodeKind::Constant) continue;
-    nb::object fields = findAttribute(at, nb::str("_fields"));
+    nb::object fields = findAttribute(at, names()._fields);
     if (!fields || !PyTuple_Check(fields.ptr())) continue;
     if (kind == NodeKind::Name) {
       if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) ++(*context.assignmentCounts)[getAttribute(at, names().id).ptr()].count;

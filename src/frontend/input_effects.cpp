@@ -71,7 +71,7 @@ void Session::markMargins() {
   constexpr int64_t kMost = 1 << 30; // less than Buffer::kMaxMargin, and farther than lanes are apart
   llvm::DenseMap<uint32_t, int64_t> margins;
   for (const DependencyTracker::Container &container : tracker.getContainers()) {
-    nb::object cells = findAttribute(unwrapTensor(container.object), nb::str("_cells"));
+    nb::object cells = findAttribute(unwrapTensor(container.object), python.names._cells);
     if (!cells || cells.is_none()) continue;
     layout::ByteRange range = layout::computeByteRange(tracker.getInput(container.input).layout);
     margins[container.input] = std::min(range.end - range.begin, kMost);

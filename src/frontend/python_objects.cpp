@@ -61,7 +61,7 @@ PythonObjects::PythonObjects() {
   language.bind = findMember("quadrants._language.parameters", "bind");
   language.getSource = findMember("quadrants._base.source", "get_source");
   nb::list plain;
-  plain.append(nb::module_::import_("array").attr("array"));
+  if (nb::object array = findMember("array", "array")) plain.append(array); // without its module, there are no objects of it
   for (const char *name : {"int", "float", "complex", "str", "bytes", "bytearray", "range", "slice"})
     plain.append(nb::module_::import_("builtins").attr(name));
   for (nb::handle constant : {nb::handle(Py_None), nb::handle(Py_Ellipsis)}) plain.append(constant.type());
@@ -139,12 +139,13 @@ std::vector<int64_t> readNumbers(nb::handle sequence) {
   return numbers;
 }
 
+#if PY_VERSION_HEX < 0x030d0000
+#define PyObject_GetOptionalAttr _PyObject_LookupAttr
+#endif
 nb::object findAttribute(nb::handle object, nb::handle name) {
-  PyObject *result = PyObject_GetAttr(object.ptr(), name.ptr());
-  if (!result) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
-    PyErr_Clear();
-  }
+  PyObject *result;
+  // Not PyObject_GetAttr: the exception for a missing attribute takes a microsecond.
+  if (PyObject_GetOptionalAttr(object.ptr(), name.ptr(), &result) < 0) throw nb::python_error();
   return nb::steal(result);
 }
 

@@ -28,8 +28,8 @@ namespace nb = nanobind;
   X(has_checkpoints) X(is_async) X(is_graph) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(kwonlyargs) X(lines) X(lower) X(m)     \
   X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(origin) X(orelse) X(parameters) X(posonlyargs)      \
   X(requires_top_level) X(results) X(right) X(shape) X(slice) X(source) X(start) X(statics) X(stars) X(step) X(stop) X(strides) X(struct_methods) X(target) X(targets) X(test) X(tilings) X(tree) X(type) X(upper)   \
-  X(value) X(values) X(__call__) X(__closure__) X(__code__) X(__defaults__) X(func_) X(__init__) X(__kwdefaults__) X(__self__) X(__wrapped__) X(_fields) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box)  \
-  X(_data_oriented) X(_qd_builtin) X(_qd_from_checkpoint) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r) X(is_tile)
+  X(value) X(values) X(__call__) X(__closure__) X(__code__) X(__defaults__) X(func_) X(__init__) X(__kwdefaults__) X(__self__) X(__wrapped__) X(_fields) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box) X(_cells)  \
+  X(_data_oriented) X(_packing) X(_qd_builtin) X(_qd_from_checkpoint) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r) X(is_tile)
 
 /// Kinds of syntax nodes, named as in Python's ast.
 #define QD_NODES(X)                                                                                                                        \

@@ -203,6 +203,7 @@ Type Session::findValueType(nb::handle object) const {
 }
 
 layout::TensorLayout Session::readLayout(nb::handle container) const {
+  if (auto known = layouts.find(container.ptr()); known != layouts.end()) return known->second.second;
   nb::object description = getAttribute(container, python.names._qd_layout); // a ContainerLayout
   auto read = [&](const nb::object &name) { return readNumbers(getAttribute(description, name)); };
   layout::TensorLayout layout;
@@ -218,6 +219,7 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
   layout.origin = read(python.names.origin);
   std::vector<int64_t> tilings = read(python.names.tilings);
   for (size_t i = 0; i < tilings.size(); i += 3) layout.tilings.push_back({tilings[i], tilings[i + 1], tilings[i + 2]});
+  layouts[container.ptr()] = {nb::borrow(container), layout};
   return layout;
 }
 

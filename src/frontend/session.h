@@ -148,7 +148,9 @@ public:
   FunctionContext *current = nullptr; ///< the function that is being compiled
   SeenFunctions functions;
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
-  unsigned callDepth = 0, flattenDepth = 0;
+  struct {
+    unsigned calls = 0, flattened = 0;
+  } depth;                                    ///< of nested calls, and of nested objects that become arguments
   std::vector<ir::AssertOp> unchecked;        ///< assertions that are evaluated for their effects only
   bool isLastMistake = false;                 ///< a recorded mistake ends the compilation
   std::optional<CheckpointState> checkpoints; ///< empty: the kernel was declared without checkpoints=True
@@ -161,6 +163,8 @@ public:
 
 private:
   std::vector<Diagnostic> mistakes;
+  /// Of containers, which are held: a kernel refers to few, and accesses them often.
+  mutable llvm::DenseMap<PyObject *, std::pair<nb::object, layout::TensorLayout>> layouts;
   artifact::SourceLocation currentLocation() const;
   void markWrittenInputs();      ///< input_effects.cpp
   void markMargins();            ///< input_effects.cpp

@@ -176,10 +176,10 @@ void Functions::flatten(const Operand &value, SmallVectorImpl<mlir::Value> &oper
           if (aggregate.type) addToKey('t', aggregate.type.ptr());
         if constexpr (requires { aggregate.callee; }) addToKey('m', aggregate.callee.ptr());
         // An object may contain itself.
-        if (++session.flattenDepth > 64)
+        if (++session.depth.flattened > 64)
           fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
         for (const Operand &item : aggregate.items) flatten(item, operands, key);
-        --session.flattenDepth;
+        --session.depth.flattened;
       });
 }
 
@@ -209,7 +209,7 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   Callee callee{func.object, {python, func.path}, source.is_none() ? session.python.language.getSource(python) : source};
   // Functions of the package need no path: the build is part of every cache key.
   if (!session.tracker.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.tracker.refuseCache();
-  if (++session.callDepth > 200)
+  if (++session.depth.calls > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
   if (nb::cast<bool>(getAttribute(func.object, names().requires_top_level)) && !context.isTopLevel())
@@ -225,7 +225,7 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   bool isInlined = hasTasks || (!isReal && llvm::any_of(values, isShared) &&
                                 FunctionBuilder(session, callee.source, callee.function, &context).syntax.returnsAtEnd());
   Operand result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
-  --session.callDepth;
+  --session.depth.calls;
   return result;
 }
 

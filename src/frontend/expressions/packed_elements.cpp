@@ -33,7 +33,7 @@ bool PackedElements::visitLoop(nb::handle at, const Operand &iterable) {
   Operand container = loopRanges().leafTensor(containers ? containers->items[0] : iterable);
   if (!conversions.isTensor(container)) return false;
   Tensor field = conversions.toTensor(container);
-  nb::object packing = field.object ? findAttribute(field.object, nb::str("_packing")) : nb::object();
+  nb::object packing = field.object ? findAttribute(field.object, names()._packing) : nb::object();
   if (!packing || packing.is_none()) return false;
   std::vector<std::vector<int64_t>> axes = readAxes(packing);
   if (llvm::all_of(axes, [](const auto &axis) { return axis[1] == 1; })) return false;
@@ -105,9 +105,9 @@ VisitedElement PackedElements::findPlaces(ArrayRef<std::vector<int64_t>> axes, c
 }
 
 std::optional<Operand> PackedElements::findElement(const Tensor &field, ValueRange indices) {
-  nb::object known = field.object ? findAttribute(field.object, nb::str("_packing")) : nb::object();
+  nb::object known = field.object ? findAttribute(field.object, names()._packing) : nb::object();
   if (!known || known.is_none()) return std::nullopt;
-  nb::object packing = conversions.known(attributes().getAttributeOf(field, nb::str("_packing")));
+  nb::object packing = conversions.known(attributes().getAttributeOf(field, names()._packing));
   Tensor words = conversions.toTensor(attributes().getAttributeOf(field, nb::str("_words")));
   Place own;
   using enum support::AutodiffMode;

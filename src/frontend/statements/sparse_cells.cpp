@@ -25,8 +25,8 @@ Operand SparseCells::callFunction(const Operand &function, std::vector<Operand> 
   return calls().call(function, arguments, context.node);
 }
 
-static bool hasValue(const nb::object &object, const char *name) {
-  nb::object found = findAttribute(object, nb::str(name));
+static bool hasValue(const nb::object &object, nb::handle name) {
+  nb::object found = findAttribute(object, name);
   return found && !found.is_none();
 }
 
@@ -36,7 +36,7 @@ bool SparseCells::isAssumedActive(const Tensor &field) {
 }
 
 void SparseCells::markElement(Place &place, const Tensor &field, ValueRange indices) {
-  if (!field.object || !hasValue(field.object, "_cells") || isAssumedActive(field)) return;
+  if (!field.object || !hasValue(field.object, names()._cells) || isAssumedActive(field)) return;
   place.sparse = std::make_shared<SparseElement>(SparseElement{field, {indices.begin(), indices.end()}});
 }
 
@@ -149,7 +149,7 @@ bool SparseCells::visitLoop(nb::handle at, const Operand &iterable) {
   nb::object object = tensor ? tensor->object : container.getObject();
   if (!object || !(conversions.isTensor(container) || session.python.isInstance(object, session.python.containers.node))) return false;
   if (conversions.isTensor(container)) object.attr("_live_shape"); // allocates its tree
-  if (!hasValue(object, "_loop")) return false;
+  if (!hasValue(object, nb::str("_loop"))) return false;
   Operand loop = member(container, "_loop"), cells = member(loop, "cells");
   Type counter = session.findScalarType(known(loop, "counter"));
   auto blockSize = nb::cast<int64_t>(known(loop, "block"));
@@ -347,18 +347,18 @@ std::optional<Operand> SparseCells::visitParent(nb::handle call, nb::handle base
     if (!conversions.isTensor(found)) return std::nullopt;
     auto *tensor = found.find<Tensor>();
     nb::object object = tensor ? tensor->object : found.getObject();
-    if (!hasValue(object, "_leaf")) return std::nullopt;
+    if (!hasValue(object, nb::str("_leaf"))) return std::nullopt;
     found = member(found, "_leaf");
   }
   Arguments given = calls().visitArguments(call);
   std::vector<Operand> counts = std::move(given.positional);
   for (auto &[name, value] : given.named) counts.push_back(value);
   for (int64_t left = counts.empty() ? 1 : nb::cast<int64_t>(conversions.known(counts[0])); left > 0; --left) {
-    if (!hasValue(found.getObject(), "_above")) return std::nullopt;
+    if (!hasValue(found.getObject(), nb::str("_above"))) return std::nullopt;
     found = member(found, "_above");
   }
   // The root has another face for users.
-  return hasValue(found.getObject(), "_above") ? std::optional(found) : std::nullopt;
+  return hasValue(found.getObject(), nb::str("_above")) ? std::optional(found) : std::nullopt;
 }
 
 std::optional<Operand> SparseCells::visitMethod(nb::handle call) {
@@ -376,7 +376,7 @@ std::optional<Operand> SparseCells::visitMethod(nb::handle call) {
   auto *tensor = leaf.find<Tensor>();
   nb::object object = tensor ? tensor->object : leaf.getObject();
   object.attr("_live_shape");
-  if (!hasValue(object, "_list")) return std::nullopt;
+  if (!hasValue(object, nb::str("_list"))) return std::nullopt;
   Operand index = makeTuple({});
   if (isElement) index = makeTuple(subscripts().flattenIndices(subscripts().visitIndices(getAttribute(base, names().slice))));
   std::vector<Operand> operands{member(leaf, "_list"), index};

@@ -28,7 +28,7 @@ void Statements::visitBody(nb::handle statements) {
 
 void Statements::visitRecovering(nb::handle statement) {
   OpBuilder::InsertPoint place = builder.saveInsertionPoint();
-  unsigned calls = session.callDepth;
+  unsigned calls = session.depth.calls;
   try {
     Enter inside(context);
     visitStatement(statement);
@@ -36,8 +36,8 @@ void Statements::visitRecovering(nb::handle statement) {
     if (error.isComplete) throw;
     context.nextLoop = {};
     context.isTerminated = false;
-    session.callDepth = calls;
-    session.flattenDepth = 0;
+    session.depth.calls = calls;
+    session.depth.flattened = 0;
     for (auto instance = session.functions.instances.begin(); instance != session.functions.instances.end();)
       instance = instance->second.isInProgress ? session.functions.instances.erase(instance) : std::next(instance);
     builder.restoreInsertionPoint(place);
