@@ -20,21 +20,21 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_655, "python": 18_976}
+TOTALS = {"src": 52_886, "python": 18_976}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
-    "src/artifact": 565,
-    "src/backends": 10_341,
+    "src/artifact": 585,
+    "src/backends": 10_343,
     "src/bindings": 672,
     "src/codegen": 9_078,
     "src/devlib": 1_425,
     "src/frontend": 10_816,
-    "src/ir": 1_092,
-    "src/launch": 7_361,
+    "src/ir": 1_093,
+    "src/launch": 7_364,
     "src/layout": 143,
-    "src/passes": 7_750,
-    "src/runtime": 2_077,
+    "src/passes": 7_943,
+    "src/runtime": 2_089,
     "src/support": 710,
     "src/tools": 201,
     "python/quadrants": 995,  # modules directly in the package

@@ -93,6 +93,15 @@ struct Input {
   Region read, written; ///< tensor: for tapes; an addition reads nothing. Replay: `read` before the launch, `written` without being read
 };
 
+/// Memory of one launch: a packed container with the extents of another one.
+struct Temporary {
+  uint32_t offset = 0, like = 0; ///< of their QdTensorArguments
+  uint32_t elementBytes = 0;
+  std::vector<int64_t> extents; ///< kDynamic: known at launch
+};
+/// The bytes of the memory, at most INT64_MAX. Stores its extents in the argument block.
+int64_t placeTemporary(const Temporary &temporary, uint8_t *arguments);
+
 /// A Python object that compilation read and baked in. The launcher computes the digest of the object at `path` (launch/fingerprint.h) and
 /// compares it; the kind decides what the digest covers.
 struct Dependency {
@@ -163,10 +172,11 @@ struct CheckpointReport {
   bool keepsAll = true; ///< false: iterations between checkpoints are recomputed
 };
 
-/// What reports tell about the code of a kernel.
+/// What reports and warnings tell about a kernel.
 struct CompileReport {
   std::vector<LoopReport> loops;
   std::vector<CheckpointReport> checkpoints;
+  std::vector<Warning> warnings;
   uint32_t operations = 0; ///< in the lowered IR
 };
 
@@ -215,9 +225,9 @@ struct Artifact {
   uint32_t argumentBytes = 0;
   uint32_t scratchBytes = 0;
   std::vector<Input> inputs;
+  std::vector<Temporary> temporaries;
   std::vector<Dependency> dependencies;
   std::vector<Site> sites;
-  std::vector<Warning> warnings;
   /// Returned values, flattened; each component is stored at its offset. The annotation determines how they are reassembled.
   struct Result {
     layout::ValueType type;

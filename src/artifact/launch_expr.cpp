@@ -79,4 +79,18 @@ int64_t LaunchExpr::evaluate(const uint8_t *arguments) const {
   return stack[0];
 }
 
+int64_t placeTemporary(const Temporary &temporary, uint8_t *arguments) {
+  int64_t bytes = temporary.elementBytes;
+  size_t at = sizeof(void *); // extents follow the address
+  for (int64_t extent : temporary.extents) {
+    if (extent == layout::kDynamic) {
+      memcpy(&extent, arguments + temporary.like + at, sizeof extent);
+      memcpy(arguments + temporary.offset + at, &extent, sizeof extent);
+      at += sizeof extent;
+    }
+    bytes = multiply(bytes, extent);
+  }
+  return bytes;
+}
+
 } // namespace qd::artifact

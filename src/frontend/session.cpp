@@ -171,13 +171,13 @@ void Session::warn(const llvm::Twine &message, PyObject *category) {
 
 void Session::warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &message, PyObject *category) {
   std::string text = message.str(), path = file.str();
-  artifact.warnings.push_back({reinterpret_cast<PyTypeObject *>(category)->tp_name, text, path, line});
+  artifact.report.warnings.push_back({reinterpret_cast<PyTypeObject *>(category)->tp_name, text, path, line});
   if (PyErr_WarnExplicit(category, text.c_str(), path.c_str(), int(line), "quadrants", nullptr) < 0) throw nb::python_error();
 }
 
 void Session::warnOfCompileTime(const llvm::Twine &message) {
   warn(message, PyExc_SyntaxWarning);
-  artifact.warnings.pop_back();
+  artifact.report.warnings.pop_back();
 }
 
 Type Session::findScalarType(nb::handle object) const {

@@ -19,6 +19,8 @@ inline constexpr llvm::StringLiteral kManyAxes = "qd.many_axes", kShares = "qd.s
 inline constexpr llvm::StringLiteral kRowLength = "qd.row_length";
 /// On a qd.tensor_argument: so many bytes before its memory and after it may be read, an i64.
 inline constexpr llvm::StringLiteral kMargin = "qd.margin";
+/// On a qd.tensor_argument: it is memory of the launch with the extents of the container whose argument is at this offset, an i32.
+inline constexpr llvm::StringLiteral kExtentsOf = "qd.extents_of";
 /// On the module: strides of array arguments may need more than 32 bits.
 inline constexpr llvm::StringLiteral kWideStrides = "qd.wide_strides";
 /// On a qd.kernel, guards of its launches. kUnaliased: argument offsets of arrays that share memory with no other input. kExtents: triples

@@ -220,7 +220,7 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
   });
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports source locations also depends on the location of the kernel itself.
-  if (isFresh && (!made->artifact.sites.empty() || !made->artifact.warnings.empty()))
+  if (isFresh && (!made->artifact.sites.empty() || !made->artifact.report.warnings.empty()))
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->guards = LaunchGuards::build(made->artifact, roots, isFresh, guardFailure);
   if (!made->guards) return nullptr;
@@ -382,6 +382,9 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
     run.context.scratch = frame.get(frame.scratch, Frame::kBlockBytes, artifact.scratchBytes);
     memset(run.context.scratch, 0, artifact.scratchBytes);
   }
+  run.arguments = frame.guards.block;
+  std::vector<runtime::BufferRef> temporaries;
+  if (artifact.tasks.empty()) run.placeTemporaries(temporaries, runtime::Buffer::allocate);
   run.context.random_seed = uint64_t(state.options.getInt(support::Option::random_seed));
   run.context.launch_index = artifact.drawsRandom ? state.draws++ : 0;
   lastLaunch = ++state.launches;

@@ -150,7 +150,7 @@ static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, co
 
 /// Issues the warnings of the compilation that made the artifact.
 static void repeatWarnings(const artifact::Artifact &artifact) {
-  for (const artifact::Warning &warning : artifact.warnings) {
+  for (const artifact::Warning &warning : artifact.report.warnings) {
     PyObject *category = PyDict_GetItemString(PyEval_GetBuiltins(), warning.category.c_str());
     if (PyErr_WarnExplicit(category, warning.text.c_str(), warning.file.c_str(), int(warning.line), "quadrants", nullptr) < 0)
       throw PythonError{};

@@ -3,6 +3,7 @@
 // In:   `for i: for j: x[j] += f(i, j)`, the loop over i parallel. The gradients of matrix products and of pairs of particles are such.
 // Out:  `for j: for i: sum += f(i, j)`, the loop over j parallel, and then `x[j] += sum`: no two of its iterations update one element. What
 //       the updates do not need stays in the loop behind it. The kernel lists the arrays that are assumed unaliased.
+//       If f(i, j) needs values that take an iteration of i long to compute, it keeps them (kept_values.cpp), and the sums come behind it.
 // Here: before nested loops are merged and get lanes. Kept are updates of few elements (each thread has copies of them,
 //       privatize_reductions.cpp) and those at places that are read from memory. On grids, which need more threads, several iterations
 //       share the terms of a sum, and kept is what would need a second launch for little.
@@ -13,6 +14,7 @@
 #include "passes/autodiff/forward_variables.h"
 #include "passes/autodiff/remove_dead.h"
 #include "passes/demote_atomics.h"
+#include "passes/kept_values.h"
 #include "passes/launch_exprs.h"
 #include "passes/loop_parts.h"
 #include "passes/merge_nested_loops.h"
@@ -207,7 +209,8 @@ private:
 
   /// A loop before another one, with one group of its updates.
   struct Part {
-    ForOp loop;
+    ForOp loop, source;
+    IRMapping map; ///< from the source
     SmallVector<Operation *> updates;
     llvm::DenseSet<uint64_t> written; ///< containers
   };
@@ -219,14 +222,27 @@ private:
     for (const Group &group : groups) moved.insert(group.updates.begin(), group.updates.end());
     llvm::DenseSet<uint64_t> written = listWritten(loop);
     if (readsAfterWriting(loop, moved) || llvm::set_intersects(written, unaliased.getAliased())) return;
-    for (const Group &group : groups) parts.push_back({addPart(loop, group.updates), group.updates, written});
+    for (const Group &group : groups) {
+      IRMapping map;
+      ForOp part = addPart(loop, group.updates, map);
+      parts.push_back({part, loop, map, group.updates, written});
+    }
   }
 
   void gather(const Part &part) {
     ForOp loop = part.loop;
     const unsigned rank = loop.getRank();
+    if (!findMergeableLoop(loop, loop))
+      if (ForOp reader = kept.makeReader(part.source, loop, part.map, part.written)) {
+        loop.erase();
+        loop = reader;
+      }
     ForOp nest = mergeAll(loop);
-    if (!addSums(nest, rank)) return nest.erase();
+    if (!addSums(nest, rank)) {
+      nest.erase();
+      return kept.drop();
+    }
+    kept.store();
     unaliased.require(part.written);
     for (Operation *update : part.updates) update->erase();
     isChanged = true;
@@ -496,14 +512,6 @@ private:
     }
   }
 
-  /// Computes a value of the loop's body once more.
-  static Value copyInto(OpBuilder &builder, Value value, ForOp nest, IRMapping &map) {
-    if (map.contains(value) || !nest.getBody().isAncestor(value.getParentRegion())) return map.lookupOrDefault(value);
-    for (Value operand : value.getDefiningOp()->getOperands()) copyInto(builder, operand, nest, map);
-    builder.clone(*value.getDefiningOp(), map);
-    return map.lookup(value);
-  }
-
   /// Sums up what a serial loop adds to an element that is the same in all its iterations.
   void sumOwn(Block &block, ForOp parallel) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -548,6 +556,7 @@ private:
   FunctionAccesses functions;
   IndependentIterations iterations;
   UnaliasedArrays unaliased;
+  KeptValues kept;
 };
 
 struct GatherUpdatesPass : impl::GatherUpdatesBase<GatherUpdatesPass> {

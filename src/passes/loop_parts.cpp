@@ -10,7 +10,6 @@
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -72,9 +71,8 @@ bool readsAfterWriting(ForOp loop, const llvm::DenseSet<Operation *> &moved) {
   return isFound || llvm::any_of(writtenInLoops, [&](Root root) { return read.contains(root) && !haveOwnElements(accesses[root], loop); });
 }
 
-ForOp addPart(ForOp loop, ArrayRef<Operation *> updates) {
+ForOp addPart(ForOp loop, ArrayRef<Operation *> updates, IRMapping &map) {
   OpBuilder builder(loop);
-  IRMapping map;
   auto part = cast<ForOp>(builder.clone(*loop, map));
   llvm::DenseSet<Operation *> kept;
   for (Operation *update : updates) kept.insert(map.lookup(update));

@@ -3,6 +3,7 @@
 
 #include "ir/dialect.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace qd::passes {
@@ -14,7 +15,7 @@ bool canRepeat(ir::ForOp loop);
 /// write would read something else.
 bool readsAfterWriting(ir::ForOp loop, const llvm::DenseSet<mlir::Operation *> &moved);
 
-/// Puts a copy of the loop before it which writes to containers by these updates only. The loop keeps them.
-ir::ForOp addPart(ir::ForOp loop, llvm::ArrayRef<mlir::Operation *> updates);
+/// Puts a copy of the loop before it which writes to containers by these updates only. The loop keeps them. `map` gets what was copied.
+ir::ForOp addPart(ir::ForOp loop, llvm::ArrayRef<mlir::Operation *> updates, mlir::IRMapping &map);
 
 } // namespace qd::passes

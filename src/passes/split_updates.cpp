@@ -70,7 +70,10 @@ private:
     if (parts.size() < 2 || parts.size() > kMaxLoops || readsAfterWriting(loop, moved)) return false;
     unaliased.require(updated);
     // The loop itself keeps the updates of the first pattern, and all other writes.
-    for (auto &[pattern, updates] : llvm::drop_begin(parts)) addPart(loop, updates);
+    for (auto &[pattern, updates] : llvm::drop_begin(parts)) {
+      IRMapping map;
+      addPart(loop, updates, map);
+    }
     for (auto &[pattern, updates] : llvm::drop_begin(parts))
       for (Operation *update : updates) update->erase();
     return true;

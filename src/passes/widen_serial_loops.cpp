@@ -200,7 +200,17 @@ void collectAssumptions(ModuleOp module, artifact::Artifact &artifact) {
       artifact::Input &input = *inputs.at(rest[0]);
       (rest[2] ? input.manyAxes : input.fewAxes) |= 1u << rest[1];
     }
+    artifact.argumentBytes = kernel.getArgumentBytes();
   }
+  llvm::MapVector<uint32_t, artifact::Temporary> temporaries; // each task has arguments of its own
+  module.walk([&](TensorArgumentOp argument) {
+    auto like = argument->getAttrOfType<IntegerAttr>(kExtentsOf);
+    if (!like) return;
+    auto type = cast<ir::TensorType>(argument.getType());
+    const auto bytes = uint32_t(getComponentCount(type.getElement()) * type.getComponentStride());
+    temporaries[argument.getOffset()] = {argument.getOffset(), uint32_t(like.getInt()), bytes, type.getExtents().vec()};
+  });
+  for (auto &[offset, temporary] : temporaries) artifact.temporaries.push_back(temporary);
 }
 
 } // namespace qd::passes

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "artifact/artifact.h"
+#include "runtime/buffer.h"
 #include "runtime/kernel_abi.h"
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +46,16 @@ public:
   void failBecause(std::string reason) noexcept;
   void failForMemory() noexcept;
   void *allocateTemporary(int64_t bytes) noexcept;
+  /// Gives the temporaries of the artifact memory, and replaces what is too small. Throws when there is none.
+  template <typename Allocate> void placeTemporaries(std::vector<BufferRef> &memory, Allocate &&allocate) {
+    memory.resize(artifact.temporaries.size());
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const auto bytes = size_t(std::max<int64_t>(placeTemporary(artifact.temporaries[i], arguments), 1));
+      if (!memory[i] || memory[i]->getSize() < bytes) memory[i] = BufferRef(), memory[i] = allocate(bytes);
+      void *data = memory[i]->getData();
+      memcpy(arguments + artifact.temporaries[i].offset, &data, sizeof data);
+    }
+  }
   /// False when another iteration of the loop has written to the address, or has updated it and this one writes it. An atomic update passes
   /// the loop number with its bits flipped.
   bool claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept;
@@ -63,6 +75,7 @@ public:
 
   QdKernelContext context{};
   const artifact::Artifact &artifact;
+  unsigned char *arguments = nullptr; ///< those of the context
   RunObserver *observer;
   bool isSingle = false;   ///< no other launch runs in this process
   void *stream = nullptr;  ///< stream of the device for the launch; null: the default one

@@ -145,6 +145,7 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
 }
 
 void GpuKernel::writeParameters(StreamState &streamState, runtime::KernelRun &run) {
+  run.placeTemporaries(streamState.temporaries, [&](size_t bytes) { return memory->allocate(bytes); });
   auto *head = reinterpret_cast<QdGpuLaunch *>(streamState.parameters.data());
   auto getAddress = [](const runtime::BufferRef &buffer) { return static_cast<unsigned char *>(buffer ? buffer->getData() : nullptr); };
   head->arguments = getAddress(streamState.argumentCopy);

@@ -32,6 +32,7 @@ private:
   struct StreamState {
     Stream stream = nullptr;
     runtime::BufferRef scratch, state, argumentCopy;
+    std::vector<runtime::BufferRef> temporaries; ///< as large as the largest launch needed
     Memory::Shared failure, prints, result;
     std::vector<unsigned char> parameters, launched; ///< QdGpuLaunch and the arguments after it: of this launch, and as stored in the graph
     Graph graph = nullptr;

@@ -292,3 +292,36 @@ def test_gradients_of_bf16_are_right_or_refused():
     else:
         square.grad(x, y)
         assert x.grad.to_numpy().tolist() == [4.0, 4.0, 4.0]
+
+
+@pytest.mark.host_memory
+@pytest.mark.usefixtures("_compiled")
+def test_gradients_without_memory_for_what_they_keep():
+    """The gradient of a layer keeps a number for each result until it adds them up."""
+    import resource
+
+    @qd.kernel
+    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
+        for b, i in y:
+            s = 0.0
+            for j in range(w.shape[1]):
+                s += w[i, j] * x[b, j]
+            y[b, i] = qd.tanh(s)
+
+    def make(batch: int, n: int, m: int):
+        return [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]
+
+    small, large = make(300, 300, 20), make(6000, 1000, 1)
+    large[2].grad.fill(1.0)
+    large[0].fill(1.0)
+    layer.grad(*small)
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (8 << 20), limit[1]))
+    try:
+        with pytest.raises(MemoryError, match="48000000 bytes"):
+            layer.grad(*large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+    layer.grad(*large)
+    assert large[1].grad[0, 0] == 6000

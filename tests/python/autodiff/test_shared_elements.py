@@ -164,3 +164,154 @@ def test_layers(shape, dtype, on_every_backend):
         kernel.grad(*arguments)
         np.testing.assert_allclose(containers[1].grad.to_numpy(), 1 + weights.T @ inner, rtol=tolerance)
         np.testing.assert_allclose(containers[0].grad.to_numpy(), np.outer(inner, inputs), rtol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(20, 30, 25), (1, 1, 1), (70, 80, 33), (150, 130, 120), (600, 300, 5), (3, 1000, 400), (0, 4, 5)])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "scaled"])
+def test_layers_of_batches(shape, activation, on_every_backend):
+    """What the gradients of all three operands share is computed once for each result, and kept for the sums."""
+    batch, n, m = shape
+    leave_out_long(40 * batch * n * m)
+
+    @qd.func
+    def activate(s, k):
+        result = qd.tanh(s)
+        if qd.static(activation == "relu"):
+            result = qd.max(s - 0.3, 0.0)
+        if qd.static(activation == "scaled"):
+            result = k * qd.exp(-s)
+        return result
+
+    x, w, y, k = (qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n), (n,)))
+    fields = [qd.field(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n), (n,))] if batch else []
+
+    @qd.kernel
+    def of_arrays(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray(), k: qd.types.ndarray()):
+        for b, i in y:
+            s = 0.0
+            for j in range(w.shape[1]):
+                s += w[i, j] * x[b, j]
+            y[b, i] = activate(s, k[i])
+
+    @qd.kernel
+    def of_fields():
+        x, w, y, k = qd.static(fields)
+        for b in range(batch):
+            for i in range(n):
+                s = 0.0
+                for j in range(m):
+                    s += w[i, j] * x[b, j]
+                y[b, i] = activate(s, k[i])
+
+    inputs, weights, factors, change = draw(batch, m), draw(n, m) / m, draw(n, 1)[:, 0], draw(batch, n)
+    sums = inputs @ weights.T
+    slope = {"tanh": 1 - np.tanh(sums) ** 2, "relu": sums > 0.3, "scaled": -factors * np.exp(-sums)}[activation] * change
+    for containers, kernel, arguments in (((x, w, y, k), of_arrays, (x, w, y, k)), (fields, of_fields, ())):
+        if not containers:
+            continue
+        for container, values in zip(containers, (inputs, weights, 0 * change, factors), strict=True):
+            container.from_numpy(values)
+        for _ in range(2):  # the memory of the first launch serves the second, too
+            containers[2].grad.from_numpy(change)
+            for at in (0, 1, 3):
+                containers[at].grad.fill(1.0)
+            kernel.grad(*arguments)
+            np.testing.assert_allclose(containers[0].grad.to_numpy(), 1 + slope @ weights, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(containers[1].grad.to_numpy(), 1 + slope.T @ inputs, rtol=1e-12, atol=1e-14)
+            of_k = (np.exp(-sums) * change).sum(0) if activation == "scaled" else 0
+            np.testing.assert_allclose(containers[3].grad.to_numpy(), 1 + of_k, rtol=1e-12)
+
+
+def test_layers_grow(on_every_backend):
+    """One version of a kernel, launches of several sizes in any order."""
+    leave_out_long(1_000_000)
+
+    @qd.kernel
+    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
+        for b, i in y:
+            s = 0.0
+            for j in range(w.shape[1]):
+                s += w[i, j] * x[b, j]
+            y[b, i] = qd.tanh(s)
+
+    for batch, n, m in [(40, 50, 60), (200, 100, 90), (9, 70, 80), (200, 300, 20)]:
+        arrays = [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]
+        values = draw(batch, m), draw(n, m) / m, draw(batch, n)
+        for container, value in zip((*arrays[:2], arrays[2].grad), values, strict=True):
+            container.from_numpy(value)
+        layer.grad(*arrays)
+        slope = (1 - np.tanh(values[0] @ values[1].T) ** 2) * values[2]
+        np.testing.assert_allclose(arrays[0].grad.to_numpy(), slope @ values[1], rtol=1e-12)
+        np.testing.assert_allclose(arrays[1].grad.to_numpy(), slope.T @ values[0], rtol=1e-12)
+
+
+def test_layers_under_tapes(on_every_backend):
+    """Two layers, where one's result is the other's input; the tape runs the second gradient first."""
+    n = 60
+    leave_out_long(40 * n**3)
+    x, h, y = (qd.field(qd.f64, (n, n), needs_grad=True) for _ in range(3))
+    v, w = (qd.field(qd.f64, (n, n), needs_grad=True) for _ in range(2))
+    loss = qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def layer(x: qd.template(), w: qd.template(), y: qd.template()):
+        for b, i in y:
+            s = 0.0
+            for j in range(n):
+                s += w[i, j] * x[b, j]
+            y[b, i] = qd.tanh(s)
+
+    @qd.kernel
+    def total():
+        for b, i in y:
+            loss[None] += y[b, i] ** 2
+
+    values = [draw(n, n), draw(n, n + 1)[:, :n] / n, draw(n, n + 2)[:, :n] / n]
+    for container, value in zip((x, v, w), values, strict=True):
+        container.from_numpy(value)
+    with qd.ad.Tape(loss):
+        layer(x, v, h)
+        layer(h, w, y)
+        total()
+    hidden = np.tanh(values[0] @ values[1].T)
+    result = np.tanh(hidden @ values[2].T)
+    outer = 2 * result * (1 - result**2)
+    inner = (outer @ values[2]) * (1 - hidden**2)
+    np.testing.assert_allclose(w.grad.to_numpy(), outer.T @ hidden, rtol=1e-11)
+    np.testing.assert_allclose(v.grad.to_numpy(), inner.T @ values[0], rtol=1e-11)
+    np.testing.assert_allclose(x.grad.to_numpy(), inner @ values[1], rtol=1e-11)
+
+
+def test_layers_in_captured_graphs(on_every_backend):
+    """Each call in a graph keeps its own values; other sizes in between change nothing."""
+    leave_out_long(1_000_000)
+
+    @qd.kernel
+    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
+        for b, i in y:
+            s = 0.0
+            for j in range(w.shape[1]):
+                s += w[i, j] * x[b, j]
+            y[b, i] = qd.tanh(s)
+
+    def make(batch: int, n: int, m: int):
+        arrays = [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]
+        values = draw(batch, m), draw(n, m) / m, draw(batch, n)
+        for container, value in zip(arrays[:2], values, strict=False):
+            container.from_numpy(value)
+        return arrays, (1 - np.tanh(values[0] @ values[1].T) ** 2) * values[2], values
+
+    made = [make(150, 130, 60), make(300, 200, 30)]
+    with qd.graph.capture() as graph:
+        for arrays, _, _ in made:
+            layer.grad(*arrays)
+    other = make(100, 90, 80)[0]
+    for _ in range(3):
+        for arrays, _, values in made:
+            arrays[0].grad.fill(0.0), arrays[1].grad.fill(0.0)
+            arrays[2].grad.from_numpy(values[2])
+        graph()
+        layer.grad(*other)
+        for arrays, slope, values in made:
+            np.testing.assert_allclose(arrays[0].grad.to_numpy(), slope @ values[1], rtol=1e-12)
+            np.testing.assert_allclose(arrays[1].grad.to_numpy(), slope.T @ values[0], rtol=1e-12)
