@@ -231,6 +231,14 @@ def make_shared(n: int) -> dict[str, tuple[Callable[..., None], tuple[Any, ...]]
             c[i, j] = qd.tanh(s)
 
     @qd.kernel
+    def layer_of_vector():
+        for i in sums:
+            s = 0.0
+            for k in range(n):
+                s += a[i, k] * charges[k]
+            sums[i] = qd.tanh(s)
+
+    @qd.kernel
     def columns():
         for i, j in a:
             bias[j] += a[i, j]
@@ -238,7 +246,7 @@ def make_shared(n: int) -> dict[str, tuple[Callable[..., None], tuple[Any, ...]]
     arrays = tuple(qd.ndarray(qd.f32, (n, n), needs_grad=True) for _ in range(3))
     own = {"product of matrices": product, "product, inner loop": product_inside, "layer with tanh, inner loop": layer}
     pairs = {"sums over pairs": sums_of_pairs, "potential of pairs": potential, "potential, inner loop": potential_inside}
-    kernels = {**(own if n <= 1024 else {}), **pairs, "sums of columns": columns}
+    kernels = {**(own if n <= 1024 else {}), **pairs, "sums of columns": columns, "layer of a vector": layer_of_vector}
     return {name: (kernel, ()) for name, kernel in kernels.items()} | (
         {"product of arrays": (product_of_arrays, arrays)} if n <= 1024 else {}
     )
