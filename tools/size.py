@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_886, "python": 18_976}
+TOTALS = {"src": 52_905, "python": 18_976}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -33,7 +33,7 @@ BUDGETS = {
     "src/ir": 1_093,
     "src/launch": 7_364,
     "src/layout": 143,
-    "src/passes": 7_943,
+    "src/passes": 7_962,
     "src/runtime": 2_089,
     "src/support": 710,
     "src/tools": 201,

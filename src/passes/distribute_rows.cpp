@@ -120,12 +120,7 @@ private:
     auto inner = dyn_cast<ForOp>(op);
     if (inner && inner->hasAttr(kRows)) return distributeRow(inner);
     builder.setInsertionPoint(op);
-    if (writesContainer(op)) {
-      waitForThreads();
-      builder.setInsertionPointAfter(op);
-      when(isFirst, [&] { op->moveBefore(builder.getBlock(), builder.getInsertionPoint()); });
-      return waitForThreads();
-    }
+    if (writesContainer(op)) return runOnFirst(op);
     if (!containsOp(op, [](Operation *part) { return writesContainer(part) || part->hasAttr(kRows) || isa<ContinueOp, BreakOp>(part); }))
       return;
     // All threads take the same way, also where they read what other iterations write.
@@ -134,6 +129,23 @@ private:
     for (Region &region : op->getRegions())
       for (Block &block : region)
         for (Operation &part : llvm::make_early_inc_range(block)) distribute(&part);
+  }
+
+  /// Lets the first thread alone run an operation that writes. The others get its result.
+  void runOnFirst(Operation *op) {
+    waitForThreads();
+    builder.setInsertionPointAfter(op);
+    const bool isUsed = !op->use_empty();
+    Value kept = isUsed ? local(op->getResult(0).getType()) : Value();
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : op->getUses()) uses.push_back(&use);
+    when(isFirst, [&] {
+      op->moveBefore(builder.getBlock(), builder.getInsertionPoint());
+      if (isUsed) store(op->getResult(0), kept);
+    });
+    Value result = isUsed ? broadcast(load(kept)) : Value();
+    for (OpOperand *use : uses) use->set(result);
+    waitForThreads();
   }
 
   /// Whether a value depends on memory.

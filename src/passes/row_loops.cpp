@@ -27,6 +27,9 @@ constexpr double kWorthwhile = 8;
 /// Arithmetic for each access along a row of a few elements.
 constexpr double kWorthRow = 4;
 
+/// More iterations than this fill a device by themselves: what their rows add to shared elements goes to private copies.
+constexpr double kFewIterations = 1 << 14;
+
 static std::optional<AtomicKind> getReductionKind(BinaryKind kind) {
   if (kind == BinaryKind::sub) return AtomicKind::add;
   auto atomic = findKind<AtomicKind>(getOpInfo(kind).name);
@@ -82,7 +85,10 @@ public:
 
   bool run() {
     if (options.onGrid && !llvm::all_of(outer.getBody().front(), [&](Operation &op) { return isOfAnyThread(&op); })) return false;
-    return visit(outer.getBody(), 1) && !rows.empty() && others <= kWorthwhile * near;
+    if (!visit(outer.getBody(), 1) || rows.empty() || others > kWorthwhile * near) return false;
+    if (!sharedUpdates.empty() && findIterations(outer).value_or(kFewIterations + 1) > kFewIterations) return false;
+    auto isInRow = [&](AtomicOp update) { return llvm::any_of(rows, [&](Row &row) { return row.loop->isAncestor(update); }); };
+    return llvm::all_of(sharedUpdates, isInRow);
   }
 
   struct Row {
@@ -105,10 +111,15 @@ private:
     return isShifted(index, [&](Value part) { return part == own; }, [&](Value part) { return !dependsOn(part, loop); });
   }
 
-  /// Whether an operation, with those inside it, means the same if all threads of a subgroup run it and one of them writes.
+  /// Whether an operation, with those inside it, means the same if all threads of a subgroup run it and one of them writes. Updates of
+  /// elements that the iterations share must be in rows, each of whose iterations has one thread.
   bool isOfAnyThread(Operation *op) {
     return !containsOp(op, [&](Operation *part) {
-      if (auto atomic = dyn_cast<AtomicOp>(part)) return !atomic.use_empty() || !updatesElementOf(outer, atomic);
+      if (auto atomic = dyn_cast<AtomicOp>(part)) {
+        if (updatesElementOf(outer, atomic)) return !atomic.use_empty() && !isScalar(atomic.getType());
+        sharedUpdates.push_back(atomic);
+        return !atomic.use_empty();
+      }
       bool isKnown = isa<LocalOp, LoadOp, StoreOp, ForOp, IfOp, WhileOp, YieldOp, ConditionOp, ContinueOp, BreakOp>(part) ||
                      (isPure(part) && part->getNumRegions() == 0 && !isOfBlock(part));
       return !isKnown || part->hasAttr(kVolatile) || part->hasAttr(kChecked);
@@ -194,6 +205,7 @@ private:
   const IndependentIterations &iterations;
   RowOptions options;
   const llvm::DenseSet<uint64_t> &aliased;
+  llvm::SmallVector<AtomicOp> sharedUpdates;
   double near = 0, others = 0; ///< accesses along rows, and operations outside of them, by the loops around them
 };
 

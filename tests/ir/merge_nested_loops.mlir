@@ -143,3 +143,58 @@ qd.kernel @sums [] attributes {argument_bytes = 72 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// Rows add to elements that the iterations share: each thread of a subgroup to those that it reaches. Between the rows, the first thread
+// takes a value that it changes, and the others get it.
+// ROWS-LABEL: qd.kernel @shared_columns
+// ROWS: qd.shuffle
+// ROWS: qd.barrier group
+// ROWS-NEXT: %[[OLD:.*]] = qd.local
+// ROWS-NEXT: qd.if
+// ROWS-NEXT: %[[TAKEN:.*]] = qd.atomic exchange
+// ROWS-NEXT: qd.store %[[TAKEN]], %[[OLD]]
+// ROWS: %[[LOADED:.*]] = qd.load %[[OLD]]
+// ROWS: %[[ALL:.*]] = qd.shuffle %[[LOADED]]
+// ROWS: qd.for
+// ROWS: qd.binary mul %{{.*}}, %[[ALL]]
+// ROWS: qd.atomic add
+qd.kernel @shared_columns [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [100, 64], [256, 4], 4>
+  %columns = qd.tensor_argument field "columns" at 8 position 1 : !qd.tensor<si32, [64], [4], 4>
+  %taken = qd.tensor_argument field "taken" at 16 position 2 : !qd.tensor<si32, [200], [4], 4>
+  %zero = qd.constant 0 : si32
+  %n = qd.constant 100 : si32
+  %m = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%n) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<si32>
+    qd.store %zero, %sum : !qd.ref<si32>
+    qd.for (%zero) to (%m) : (si32) to (si32) {
+    ^body(%j: si32):
+      %place = qd.element %x[%i, %j] : !qd.tensor<si32, [100, 64], [256, 4], 4>, si32, si32 -> !qd.ref<si32>
+      %value = qd.load %place : !qd.ref<si32>
+      %before = qd.load %sum : !qd.ref<si32>
+      %after = qd.binary add %before, %value : si32, si32 -> si32
+      qd.store %after, %sum : !qd.ref<si32>
+      qd.yield
+    }
+    %whole = qd.load %sum : !qd.ref<si32>
+    %own = qd.element %taken[%i] : !qd.tensor<si32, [200], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.atomic exchange %own, %whole : !qd.ref<si32>
+    %next = qd.binary add %i, %n : si32, si32 -> si32
+    %other = qd.element %taken[%next] : !qd.tensor<si32, [200], [4], 4>, si32 -> !qd.ref<si32>
+    %unused = qd.load %other : !qd.ref<si32>
+    qd.for (%zero) to (%m) : (si32) to (si32) {
+    ^body(%j: si32):
+      %place = qd.element %x[%i, %j] : !qd.tensor<si32, [100, 64], [256, 4], 4>, si32, si32 -> !qd.ref<si32>
+      %value = qd.load %place : !qd.ref<si32>
+      %product = qd.binary mul %value, %old : si32, si32 -> si32
+      %column = qd.element %columns[%j] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+      %was = qd.atomic add %column, %product : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from language_support import define
+from language_support import define, leave_out_long
 from random_loops import ANY, indent, integers, run_in_python
 
 import quadrants as qd
@@ -414,6 +414,33 @@ def test_elements_of_all_iterations_are_updated(nest, shape, on_every_backend):
     run_in_python(HEAD + nest, ["x", "total"], expected)
     for ours, theirs in zip(arrays, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (40, 33), (3, 7), (300, 64), (20_000, 32)])
+def test_rows_update_elements_that_the_iterations_share(shape, on_every_backend):
+    """Between the rows, an operation takes a value and changes it: once for each iteration, however many threads it has."""
+    leave_out_long(2 * shape[0] * shape[1])
+    x, columns, taken, seen = (qd.field(qd.i32, size) for size in (shape, shape[1], shape[0], shape[0]))
+
+    @qd.kernel
+    def k():
+        for i in taken:
+            s = 0
+            for j in range(shape[1]):
+                s += x[i, j]
+            old = qd.atomic_add(taken[i], s)
+            for j in range(shape[1]):
+                columns[j] += x[i, j] * s + old
+            seen[i] = old
+
+    arrays = [integers(*shape), integers(shape[1]), integers(shape[0])]
+    for field, array in zip((x, columns, taken), arrays, strict=True):
+        field.from_numpy(array)
+    sums, before = arrays[0].sum(1, dtype=np.int32), arrays[2]
+    k()
+    np.testing.assert_array_equal(columns.to_numpy(), arrays[1] + (arrays[0] * sums[:, None] + before[:, None]).sum(0, dtype=np.int32))
+    np.testing.assert_array_equal(taken.to_numpy(), before + sums)
+    np.testing.assert_array_equal(seen.to_numpy(), before)
 
 
 def test_extrema_of_all_iterations_and_arrays_on_one_memory(on_every_backend):
