@@ -5,12 +5,15 @@ import pytest
 
 import quadrants as qd
 
-RANDOM = np.random.default_rng(11)
+SEED = 11
+RANDOM = np.random.default_rng(SEED)
 
 
 @pytest.fixture(params=["cpu", "python"])
 def count(request):
-    """Starts the runtime on a backend; gives how many matrices to try (the interpreter is slow)."""
+    """Starts the runtime on a backend; gives how many matrices to try (the interpreter is slow). Each test draws the same numbers."""
+    global RANDOM
+    RANDOM = np.random.default_rng(SEED)
     qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
     yield 1000 if request.param == "cpu" else 4
     qd.reset()
