@@ -24,6 +24,12 @@ constexpr size_t kMostValues = 4;
 
 static int64_t getBits(Type type) { return getComponentCount(type) * getScalar(type).getIntOrFloatBitWidth(); }
 
+/// The type of a value, or of a variable's content.
+static Type getValueType(Value value) {
+  auto place = dyn_cast<RefType>(value.getType());
+  return place ? place.getPointee() : value.getType();
+}
+
 /// An element that each iteration accesses before `user` and no other one does, in a container whose elements are no smaller than `type`,
 /// and that has not many more elements than the loop has iterations, as far as both are known.
 static ElementOp findOwnElement(ForOp source, Operation *user, int64_t bits) {
@@ -101,17 +107,12 @@ ForOp KeptValues::makeReader(ForOp source, ForOp part, const IRMapping &map, con
         continue;
       }
       values.insert(operand);
-      auto place = dyn_cast<RefType>(operand.getType());
-      Type type = isVariable ? place.getPointee() : operand.getType();
-      isPossible &= isVariable ? isa<LoadOp>(op) : !place;
+      Type type = getValueType(operand);
+      isPossible &= isVariable ? isa<LoadOp>(op) : !isa<RefType>(operand.getType());
       isPossible &= isScalar(type) && getBits(type) >= 32;
     }
   });
   if (!isPossible || values.empty() || values.size() > kMostValues) return {};
-  auto getType = [](Value value) {
-    auto place = dyn_cast<RefType>(value.getType());
-    return place ? place.getPointee() : value.getType();
-  };
   llvm::DenseMap<Value, Value> sources;
   for (auto [before, after] : map.getValueMap()) sources[after] = before; // of what was erased, too
   Operation *user = nullptr;
@@ -122,7 +123,7 @@ ForOp KeptValues::makeReader(ForOp source, ForOp part, const IRMapping &map, con
     return from && from.getDefiningOp()->getName() == value.getDefiningOp()->getName();
   };
   int64_t widest = 0;
-  for (Value value : values) widest = std::max(widest, getBits(getType(value)));
+  for (Value value : values) widest = std::max(widest, getBits(getValueType(value)));
   ElementOp like = user ? findOwnElement(source, user, widest) : ElementOp();
   if (!like || !llvm::all_of(values, isCopied)) return {};
 
@@ -141,7 +142,7 @@ ForOp KeptValues::makeReader(ForOp source, ForOp part, const IRMapping &map, con
   builder.setInsertionPoint(YieldOp::create(builder, source.getLoc()));
   for (Value value : repeated) copyInto(builder, value, part, ofPart);
   for (Value value : values) {
-    Type type = getType(value);
+    Type type = getValueType(value);
     Kept &kept = keep(sources.lookup(value), user, like, type);
     auto indices = llvm::map_to_vector(kept.like.getIndices(), [&](Value index) { return copyInto(builder, index, source, ofSource); });
     Value place = ElementOp::create(builder, source.getLoc(), RefType::get(type), kept.memory, indices);

@@ -73,3 +73,22 @@ def numbers(values: Any, element: Any = None) -> Any:
     made = qd.field(element or qd.f64, shape=array.shape[: array.ndim - rank], needs_grad=True, needs_dual=True)
     made.from_numpy(array)
     return made
+
+
+def define_layer() -> Any:
+    """A kernel that computes `y = tanh(x @ w.T)` of arrays, by a loop for each result."""
+
+    @qd.kernel
+    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
+        for b, i in y:
+            s = 0.0
+            for j in range(w.shape[1]):
+                s += w[i, j] * x[b, j]
+            y[b, i] = qd.tanh(s)
+
+    return layer
+
+
+def make_layer_arrays(batch: int, n: int, m: int) -> list[Any]:
+    """Arrays of f64 with gradients for the layer: `batch` times `m` numbers, weights, and `batch` times `n` results."""
+    return [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]

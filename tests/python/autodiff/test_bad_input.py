@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autodiff_support import differences, numbers, scalar_loss
+from autodiff_support import define_layer, differences, make_layer_arrays, numbers, scalar_loss
 
 import quadrants as qd
 from quadrants._base import device
@@ -300,18 +300,8 @@ def test_gradients_without_memory_for_what_they_keep():
     """The gradient of a layer keeps a number for each result until it adds them up."""
     import resource
 
-    @qd.kernel
-    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
-        for b, i in y:
-            s = 0.0
-            for j in range(w.shape[1]):
-                s += w[i, j] * x[b, j]
-            y[b, i] = qd.tanh(s)
-
-    def make(batch: int, n: int, m: int):
-        return [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]
-
-    small, large = make(300, 300, 20), make(6000, 1000, 1)
+    layer = define_layer()
+    small, large = make_layer_arrays(300, 300, 20), make_layer_arrays(6000, 1000, 1)
     large[2].grad.fill(1.0)
     large[0].fill(1.0)
     layer.grad(*small)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from autodiff_support import define_layer, make_layer_arrays
 from language_support import leave_out_long
 
 import quadrants as qd
@@ -225,17 +226,9 @@ def test_layers_of_batches(shape, activation, on_every_backend):
 def test_layers_grow(on_every_backend):
     """One version of a kernel, launches of several sizes in any order."""
     leave_out_long(1_000_000)
-
-    @qd.kernel
-    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
-        for b, i in y:
-            s = 0.0
-            for j in range(w.shape[1]):
-                s += w[i, j] * x[b, j]
-            y[b, i] = qd.tanh(s)
-
+    layer = define_layer()
     for batch, n, m in [(40, 50, 60), (200, 100, 90), (9, 70, 80), (200, 300, 20)]:
-        arrays = [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]
+        arrays = make_layer_arrays(batch, n, m)
         values = draw(batch, m), draw(n, m) / m, draw(batch, n)
         for container, value in zip((*arrays[:2], arrays[2].grad), values, strict=True):
             container.from_numpy(value)
@@ -285,17 +278,10 @@ def test_layers_under_tapes(on_every_backend):
 def test_layers_in_captured_graphs(on_every_backend):
     """Each call in a graph keeps its own values; other sizes in between change nothing."""
     leave_out_long(1_000_000)
-
-    @qd.kernel
-    def layer(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
-        for b, i in y:
-            s = 0.0
-            for j in range(w.shape[1]):
-                s += w[i, j] * x[b, j]
-            y[b, i] = qd.tanh(s)
+    layer = define_layer()
 
     def make(batch: int, n: int, m: int):
-        arrays = [qd.ndarray(qd.f64, size, needs_grad=True) for size in ((batch, m), (n, m), (batch, n))]
+        arrays = make_layer_arrays(batch, n, m)
         values = draw(batch, m), draw(n, m) / m, draw(batch, n)
         for container, value in zip(arrays[:2], values, strict=False):
             container.from_numpy(value)
