@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_905, "python": 18_976}
+TOTALS = {"src": 52_906, "python": 19_022}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
@@ -31,23 +31,23 @@ BUDGETS = {
     "src/devlib": 1_425,
     "src/frontend": 10_816,
     "src/ir": 1_093,
-    "src/launch": 7_364,
+    "src/launch": 7_366,
     "src/layout": 143,
-    "src/passes": 7_962,
+    "src/passes": 7_961,
     "src/runtime": 2_089,
     "src/support": 710,
     "src/tools": 201,
-    "python/quadrants": 995,  # modules directly in the package
-    "python/quadrants/_base": 1_205,
-    "python/quadrants/_values": 777,
-    "python/quadrants/_containers": 2_354,
+    "python/quadrants": 1_005,  # modules directly in the package
+    "python/quadrants/_base": 1_203,
+    "python/quadrants/_values": 780,
+    "python/quadrants/_containers": 2_355,
     "python/quadrants/_language": 943,
     "python/quadrants/_session": 1_173,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
-    "python/quadrants/ad": 865,
+    "python/quadrants/ad": 897,
     "python/quadrants/algorithms": 1_898,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_240,
@@ -56,7 +56,7 @@ BUDGETS = {
     "python/quadrants/simt": 619,
     "python/quadrants/types": 62,
     "python/quadrants/_viz": 619,
-    "python/quadrants/_command": 210,
+    "python/quadrants/_command": 212,
 }
 
 

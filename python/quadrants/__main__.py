@@ -1,7 +1,9 @@
 """`python -m quadrants`: a report for problems, pages of errors, the cache, a benchmark, examples, and help for moving programs here."""
 
 import argparse
+import io
 import sys
+import tokenize
 from pathlib import Path
 
 import quadrants as qd
@@ -18,6 +20,8 @@ def show_cache(arguments: argparse.Namespace) -> None:
 
 def show_examples(arguments: argparse.Namespace) -> None:
     if arguments.name is None:
+        if arguments.copy:
+            sys.exit("--copy needs the name of an example")
         print("\n".join(f"{name:20} {title}" for name, title in pages.list_examples().items()))
     else:
         pages.run_example(arguments.name, arguments.copy)
@@ -35,15 +39,18 @@ def port_file(arguments: argparse.Namespace) -> None:
 
     path = Path(arguments.file)
     try:
-        text, findings = port(path.read_text())
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        with open(path, "rb") as file:
+            encoding, _ = tokenize.detect_encoding(file.readline)
+        source = path.read_bytes().decode(encoding)  # keeps the ends of lines
+        text, findings = port(source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         sys.exit(f"{path} cannot be read as a Python program: {error}")
     for line, name, advice in findings:
         print(f"{path}:{line}: {name}: {advice}")
     rest = f"{len(findings)} {'place needs' if len(findings) == 1 else 'places need'} a hand"
     target = Path(arguments.out) if arguments.out else path.with_name(f"{path.stem}_quadrants.py")
-    if text != path.read_text():
-        pages.write(target, text)
+    if text != source:
+        pages.write(target, text.encode(encoding))
         print(f"{target}: written; {rest}")
     else:
         print(f"{path}: nothing to rename; {rest}")
@@ -52,6 +59,7 @@ def port_file(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(prog="python -m quadrants", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"quadrants {qd.__version_str__}")
     parser.set_defaults(run=lambda _: parser.print_help())
     commands = parser.add_subparsers(metavar="command")
 
@@ -75,6 +83,8 @@ def main() -> None:
     command.add_argument("file")
     command.add_argument("--out", metavar="PATH", help="the file to write; default: the name with _quadrants")
     given = parser.parse_args()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # pages have signs that a terminal may lack
     try:
         given.run(given)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough

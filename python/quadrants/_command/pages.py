@@ -19,23 +19,25 @@ def find_folder(name: str) -> Path:
 
 def explain(code: str | None) -> str:
     """Returns the page of an error's code, or the list of all codes; exits with a message if there is no such code."""
-    titles = {path.stem: path.read_text().partition("\n")[0].partition(": ")[2] for path in sorted(find_folder("errors").glob("QD*.md"))}
+    titles = {
+        path.stem: path.read_text("utf-8").partition("\n")[0].partition(": ")[2] for path in sorted(find_folder("errors").glob("QD*.md"))
+    }
     if code is None:
         return "\n".join(f"{each}  {title}" for each, title in titles.items())
-    code = code.strip("[]").upper()
+    code = code.strip("[].,:; ").upper()
     code = code if code.startswith("QD") else f"QD{code}"
     if code not in titles:
         near = difflib.get_close_matches(code, titles, 3)
         sys.exit(
             f"there is no code {code}; " + (f"similar ones: {', '.join(near)}" if near else "`python -m quadrants explain` lists them")
         )
-    return (find_folder("errors") / f"{code}.md").read_text().rstrip()
+    return (find_folder("errors") / f"{code}.md").read_text("utf-8").rstrip()
 
 
 def list_examples() -> dict[str, str]:
     """Returns the names of the examples with the first lines of their docstrings."""
     paths = sorted(find_folder("gallery").glob("[a-z]*.py"))
-    return {path.stem: path.read_text().removeprefix('"""').partition("\n")[0].rstrip('"') for path in paths}
+    return {path.stem: path.read_text("utf-8").removeprefix('"""').partition("\n")[0].rstrip('"') for path in paths}
 
 
 def run_example(name: str, copy_to: str | None) -> None:
@@ -52,13 +54,13 @@ def run_example(name: str, copy_to: str | None) -> None:
     target = Path(copy_to) / path.name if Path(copy_to).is_dir() else Path(copy_to)
     if target.exists():
         sys.exit(f"{target} exists already: give another name")
-    write(target, path.read_text())
+    write(target, path.read_bytes())
     print(f"{target}: run it with `python {target}`")
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: bytes) -> None:
     """Writes a file; ends the command with a sentence if that is not possible."""
     try:
-        path.write_text(text)
+        path.write_bytes(content)
     except OSError as error:
         sys.exit(f"cannot write {str(path)!r}: {error.strerror}; give a path in a folder that exists and is writable")

@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 @functools.cache
 def read_advice(package: str) -> dict[str, str]:
     """Returns the table of the guide's page about the package: names, and what to write instead."""
-    page = (find_folder("guide") / f"from_{package}.md").read_text()
+    page = (find_folder("guide") / f"from_{package}.md").read_text("utf-8")
     return dict(re.findall(rf"^\| `{PACKAGES[package]}\.([\w.]+)` \| (.*) \|$", page, re.MULTILINE))
 
 

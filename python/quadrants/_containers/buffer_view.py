@@ -112,9 +112,11 @@ class BufferView(Extents, Ndarray):
     def _has(self, which: str) -> bool:
         return self._parent._has(which)
 
-    def __repr__(self) -> str:
+    def _head(self) -> str:
         place = f"size={self.size}" if self.strides == (1,) else f"shape={self.shape}, strides={self.strides}"
         return f"BufferView(dtype={self._element_type}, offset={self.offset}, {place})"
+
+    __repr__ = _head
 
     def __eq__(self, other: object) -> Any:
         return self._identity() == other._identity() if isinstance(other, BufferView) else NotImplemented

@@ -390,8 +390,8 @@ class InteropMethods(_runtime._Container if TYPE_CHECKING else object):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, version 3, of the memory."""
-        if not self._has_view:
-            raise AttributeError(f"the {self._noun} is in the memory of a GPU, in tiles, or sparse")
+        if not self._has_view or self._dtype is bf16:
+            raise AttributeError(f"the {self._noun} is in the memory of a GPU, in tiles, sparse, or of type bf16")
         return self.view().__array_interface__
 
     def __dlpack__(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import _runtime
-from .._base.dtypes import to_memory_dtype
+from .._base.dtypes import bf16, to_memory_dtype
 from .._base.namespaces import forwarded
 from .._values.struct import Struct, StructType
 from .container import ContainerSpec, Copies, Shadows
@@ -168,21 +168,21 @@ class StructField(Shadows, Copies, ArrayOperands):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Returns a structured array: a view if the members are interleaved in one cell, else a copy."""
-        first, rank = self._first_leaf, len(self.shape)
+        first, shape = self._first_leaf, self._live_shape
         if (
-            math.prod(self.shape)
+            math.prod(shape)
             and first._has_view
             and first.parent() is not None
-            and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
+            and all(leaf.parent() is first.parent() and not leaf._is_soa and leaf._dtype is not bf16 for leaf in self._leaves())
         ):
             is_whole = first.snode._offset_bytes_in_parent_cell == 0  # an element is the whole cell, including its padding
             kind = self._cell_type(itemsize=first.parent()._cell_size_bytes) if is_whole else self._cell_type()
-            place = {"shape": self.shape, "strides": first._qd_layout.strides, "typestr": f"|V{kind.itemsize}", "version": 3}
+            place = {"shape": shape, "strides": first._qd_layout.strides, "typestr": f"|V{kind.itemsize}", "version": 3}
             place["data"] = (first._address, False)
             result = np.asarray(SimpleNamespace(__array_interface__=place, owner=first._buffer)).view(kind)
         else:
             members = {name: np.asarray(member) for name, member in self.field_dict.items()}
-            result = np.empty(self.shape, [(name, array.dtype, array.shape[rank:]) for name, array in members.items()])
+            result = np.empty(shape, [(name, array.dtype, array.shape[len(shape) :]) for name, array in members.items()])
             for name, array in members.items():
                 result[name] = array
         return np.array(result, dtype) if copy or dtype is not None else result

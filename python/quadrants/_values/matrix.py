@@ -171,15 +171,16 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         """Applies operators and NumPy functions to components at the same position, or to each component and a number."""
         given, shapes = [], []
         for value in inputs:
-            if not isinstance(value, _OPERANDS) or method != "__call__":
+            if not isinstance(value, _OPERANDS) or method == "at":
                 return NotImplemented
             given.append(value._array if isinstance(value, Matrix) else value)
             if not isinstance(value, (int, float)):
                 shapes.append(np.shape(given[-1]))
-        if ufunc.signature is None and len(shapes) > 1 and shapes[0] != shapes[1] and () not in shapes:
+        if method == "__call__" and ufunc.signature is None and len(shapes) > 1 and shapes[0] != shapes[1] and () not in shapes:
             raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {' and '.join(map(str, shapes))} do not go together")
         with np.errstate(all="ignore"):
-            result = wrap(ufunc(*given, **options), *inputs)
+            result = getattr(ufunc, method)(*given, **options)
+        result = wrap(result, *inputs) if method == "__call__" else result
         for target in out:  # the target of an operator such as +=
             store(unwrap(target), ..., unwrap(result))
         return out[0] if out else result
@@ -240,25 +241,27 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         """Return a copy with the components converted to the data type `dtype`."""
         return cast(self, dtype)
 
-    def sum(self) -> Any:
-        """Return the sum of all components."""
-        return self._array.sum()
+    def sum(self, axis: Any = None, **options: Any) -> Any:
+        """Return the sum of all components, or those along `axis`; `options` as for `np.sum`."""
+        return self._array.sum(axis, **options)
 
-    def max(self) -> Any:
-        """Return the largest component."""
-        return self._array.max()
+    def max(self, axis: Any = None, **options: Any) -> Any:
+        """Return the largest component, or those along `axis`; `options` as for `np.max`."""
+        return self._array.max(axis, **options)
 
-    def min(self) -> Any:
-        """Return the smallest component."""
-        return self._array.min()
+    def min(self, axis: Any = None, **options: Any) -> Any:
+        """Return the smallest component, or those along `axis`; `options` as for `np.min`."""
+        return self._array.min(axis, **options)
 
-    def any(self) -> bool:
-        """Return whether any component is non-zero."""
-        return bool(self._array.any())
+    def any(self, axis: Any = None, **options: Any) -> Any:
+        """Return whether any component is non-zero, of all or along `axis`; `options` as for `np.any`."""
+        found = self._array.any(axis, **options)
+        return found if np.ndim(found) else bool(found)
 
-    def all(self) -> bool:
-        """Return whether every component is non-zero."""
-        return bool(self._array.all())
+    def all(self, axis: Any = None, **options: Any) -> Any:
+        """Return whether every component is non-zero, of all or along `axis`; `options` as for `np.all`."""
+        found = self._array.all(axis, **options)
+        return found if np.ndim(found) else bool(found)
 
     def norm_sqr(self) -> Any:
         """Return the sum of the squares of the components."""

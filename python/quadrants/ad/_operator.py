@@ -9,6 +9,7 @@ from typing import Any
 
 from .._base.errors import QuadrantsTypeError
 from .._language.kernel import Kernel
+from .._language.parameters import EMPTY, bind
 
 ARRAY_KINDS = ("array", "tensor", "view")
 
@@ -54,14 +55,11 @@ class Operator:
 
     def wrap(self, operator: Any) -> Callable[..., Any]:
         """Returns `operator` with the signature of the kernel without the outputs; a single output is returned directly, not in a tuple."""
-        count, single = len(self.inputs), len(self.sources) == 1
-        names = [parameter.name for parameter in self.inputs]
-        defaults = {parameter.name: parameter.default for parameter in self.inputs if parameter.has_default}
+        inputs, single = self.inputs, len(self.sources) == 1
 
         def call(*arguments: Any, **keywords: Any) -> Any:
-            if keywords or len(arguments) != count:
-                known = {**defaults, **dict(zip(names, arguments, strict=False)), **keywords}
-                arguments = tuple(known[name] for name in names)
+            if keywords or len(arguments) != len(inputs):
+                arguments = bind(inputs, arguments, keywords)
             results = operator(*arguments)
             return results[0] if single else tuple(results)
 
@@ -69,8 +67,8 @@ class Operator:
         del call.__wrapped__  # type: ignore[attr-defined]
         call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
-                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty))
-                for name in names
+                inspect.Parameter(each.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=each.default if each.has_default else EMPTY)
+                for each in inputs
             ]
         )
         call.operator = operator  # type: ignore[attr-defined]

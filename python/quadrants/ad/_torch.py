@@ -87,7 +87,12 @@ class _TorchOperator(Operator):
             ctx.numbers = [None if position in self.arrays else value for position, value in enumerate(inputs)]
 
         def differentiate(ctx: Any, gradients: list[Any]) -> tuple[Any, ...]:
-            outputs, arrays = ctx.saved_tensors[: len(self.sources)], iter(ctx.saved_tensors[len(self.sources) :])
+            given = [each for each in gradients if each is not None]
+            if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_legacy_batchedtensor, given)):
+                how = "gradients in batches (is_grads_batched, vectorize=True) are not available. Use torch.func.jacrev"
+                raise QuadrantsRuntimeError(f"{self.kernel.__name__}: {how}")
+            saved = ctx.saved_tensors  # checkpoints of torch allow one access
+            outputs, arrays = saved[: len(self.sources)], iter(saved[len(self.sources) :])
             inputs = [next(arrays) if position in self.arrays else value for position, value in enumerate(ctx.numbers)]
             whole = [
                 torch.zeros_like(output) if gradient is None else gradient.contiguous()
@@ -106,9 +111,29 @@ class _TorchOperator(Operator):
         for operator in (forward, backward):
             operator.register_vmap(functools.partial(_map_rows, operator))
         choose_backward = self.transform(call_backward, _save_nothing, self.refuse_second)
-        call = self.wrap(self.transform(forward, save, differentiate))
+        transformed = self.transform(forward, save, differentiate)
+
+        def checked(*inputs: Any) -> Any:
+            for parameter, value in zip(self.inputs, inputs, strict=True):
+                self.check(torch, parameter, value)
+            return transformed(*inputs)
+
+        call = self.wrap(checked)
         call.operator = forward  # type: ignore[attr-defined]
         return call
+
+    def check(self, torch: Any, parameter: Parameter, value: Any) -> None:
+        """Raises if torch would refuse an input without its name."""
+        is_tensor = isinstance(value, torch.Tensor)
+        if parameter.kind in ARRAY_KINDS:
+            if is_tensor and value.layout is torch.strided:
+                return
+            wrong = f"must be a dense tensor of torch, got {f'one of layout {value.layout}' if is_tensor else type(value).__name__}"
+        elif is_tensor and not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(value):
+            wrong = "is a number, over which vmap cannot map: make it an array without axes"
+        else:
+            return
+        raise QuadrantsTypeError(f"{self.kernel.__name__}: {parameter.name} {wrong}")
 
     def transform(self, operator: Any, save: Callable[..., None], differentiate: Callable[..., Any]) -> Callable[..., Any]:
         """Returns `operator` with what `torch.func` and `torch.vmap` need, which they do not find in operators."""
@@ -167,9 +192,27 @@ def _map_rows(operator: Any, info: Any, dims: Any, *inputs: Any) -> tuple[list[A
             return [take(part, own, index) for part, own in zip(value, dim, strict=True)]
         return value if dim is None else value.select(dim, index)
 
+    if not info.batch_size:
+        return _map_no_rows(operator, dims, inputs)
     rows = [operator(*(take(value, dim, k) for value, dim in zip(inputs, dims, strict=True))) for k in range(info.batch_size)]
     stacked = [import_torch().stack(parts) for parts in zip(*rows, strict=True)]
     return stacked, [0] * len(stacked)
+
+
+def _map_no_rows(operator: Any, dims: Any, inputs: Any) -> tuple[list[Any], list[int]]:
+    """Returns empty results, whose shapes come from tensors without memory."""
+
+    def imagine(value: Any, dim: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return list(map(imagine, value, dim))
+        if dim is None:
+            return value.to("meta") if _foreign.is_tensor(value) else value
+        return value.new_empty(value.shape[:dim] + value.shape[dim + 1 :], device="meta")
+
+    flat = itertools.chain.from_iterable(each if isinstance(each, list) else [each] for each in inputs)
+    device = next(each.device for each in flat if _foreign.is_tensor(each))
+    made = [part.new_empty((0, *part.shape), device=device) for part in operator(*map(imagine, inputs, dims))]
+    return made, [0] * len(made)
 
 
 def _schema_type(parameter: Parameter) -> str:

@@ -145,10 +145,13 @@ PyObject *flushElements(PyObject *self, PyObject *args) {
   });
 }
 
-/// Implements the buffer protocol with a NumPy view, which keeps the memory alive while the consumer uses the buffer.
+/// Implements the buffer protocol with a NumPy view, which keeps the memory alive while the consumer uses the buffer. Its formats do not
+/// have bf16, whose bytes NumPy would take for a struct without members: without a buffer, it asks for `__array__`.
 int exportBuffer(PyObject *self, Py_buffer *out, int flags) {
   return guard(-1, [&] {
     out->obj = nullptr;
+    if (getTensor(self).layout.element.scalar == support::ScalarType::BF16)
+      throw Error(ErrorKind::Value, "Zero-copy not available: buffers of Python have no type bf16; take a copy with to_numpy()");
     return PyObject_GetBuffer(Ref::adopt(makeView(self, nullptr)).get(), out, flags);
   });
 }

@@ -103,3 +103,28 @@ def test_second_derivatives_are_refused(scaled_sine):
     twice = torch.func.jacrev(torch.func.jacrev(lambda x: scaled_sine(x).sum()))
     with pytest.raises(qd.QuadrantsRuntimeError, match="second derivatives"):
         twice(ROWS[0])
+
+
+def test_vmap_over_no_rows(scaled_sine, dot):
+    none = ROWS[:0]
+    expect(torch.vmap(scaled_sine)(none), none)
+    total, larger = torch.vmap(dot, in_dims=(0, None))(none, ROWS[0])
+    assert (total.shape, larger.shape) == ((0,), (0, 4))
+    expect(torch.vmap(torch.func.grad(lambda x: scaled_sine(x).sum()))(none), none)
+
+
+def test_vmap_over_numbers_is_refused():
+    @qd.ad.torch_op(outputs="y")
+    @qd.kernel
+    def scale(x: qd.types.ndarray(dtype=qd.f64), factor: float, y: qd.types.ndarray(dtype=qd.f64)):
+        for i in x:
+            y[i] = x[i] * factor
+
+    expect(scale(ROWS[0], torch.tensor(2.0)), 2 * ROWS[0])
+    with pytest.raises(TypeError, match="scale: factor is a number, over which vmap cannot map: make it an array without axes"):
+        torch.vmap(scale, in_dims=(None, 0))(ROWS[0], torch.ones(3))
+
+
+def test_gradients_in_batches_are_refused(scaled_sine):
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"scaled_sine: gradients in batches .* Use torch.func.jacrev"):
+        torch.autograd.functional.jacobian(scaled_sine, ROWS[0], vectorize=True)

@@ -111,6 +111,37 @@ def test_wrong_uses_are_refused():
         qd.ad.torch_op(run, outputs="x")
 
 
+def test_calls_give_every_parameter_once():
+    wave, x = _wave(), _input(3)
+    torch.testing.assert_close(wave(scale=2.0, x=x), wave(x, 2.0))
+    for call, message in {
+        lambda: wave(x): "Missing argument 'scale'",
+        lambda: wave(x, 1.0, 2.0): "Too many arguments",
+        lambda: wave(x, 1.0, scale=1.0): "Multiple values for argument 'scale'",
+        lambda: wave(x, 1.0, y=x): "Unexpected argument 'y'",
+    }.items():
+        with pytest.raises(qd.QuadrantsSyntaxError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("given", [[1.0], None, np.ones(3), torch.eye(2).to_sparse()], ids=["list", "None", "numpy", "sparse"])
+def test_inputs_that_are_no_dense_tensors_are_refused(given):
+    with pytest.raises(
+        TypeError, match="wave: x must be a dense tensor of torch, got (list|NoneType|ndarray|one of layout torch.sparse_coo)"
+    ):
+        _wave()(given, 1.0)
+
+
+def test_gradients_under_checkpoints_of_torch():
+    from torch.utils.checkpoint import checkpoint
+
+    wave, x = _wave(), _input(3)
+    checkpoint(lambda x: wave(wave(x, 2.0), 1.0), x, use_reentrant=False).sum().backward()
+    found, x.grad = x.grad, None
+    wave(wave(x, 2.0), 1.0).sum().backward()
+    torch.testing.assert_close(found, x.grad)
+
+
 def test_autograd_function_of_the_user():
     @qd.kernel
     def square(x: qd.types.ndarray(), y: qd.types.ndarray()):

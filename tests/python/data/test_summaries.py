@@ -141,6 +141,14 @@ def test_functions_of_numpy_on_structs(make):
 
 
 @pytest.mark.parametrize("make", STRUCTS)
+def test_structs_that_have_ended_say_so(make):
+    ended = make()
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"created before qd.reset\(\)"):
+        np.asarray(ended)
+
+
+@pytest.mark.parametrize("make", STRUCTS)
 def test_functions_of_numpy_that_do_not_know_structs_say_what_to_write(make):
     s = make()
     for name in ("sum", "mean", "max", "sin", "abs", "cumsum", "dot", "stack"):
@@ -175,6 +183,14 @@ def test_tables():
     for plain in (qd.field(qd.f32, shape=()), qd.Vector.field(2, qd.f32, shape=3), qd.field(qd.f32), qd.ndarray(qd.f32, (0, 3))):
         assert plain._repr_html_().startswith("<pre>&lt;")
     assert "<code>Tensor(shape=(2,), dtype=f32, backend=NDARRAY)</code>" in qd.tensor(qd.f32, 2)._repr_html_()
+
+
+def test_tables_of_views():
+    x = filled(MAKERS[1])
+    table = x[:, 1:]._repr_html_()
+    assert "<code>BufferView(dtype=i32, offset=1, shape=(2, 2), strides=(3, 1))</code>" in table
+    assert "<tr><td>0</td><td>5</td><td>2</td></tr>" in table
+    assert qd.Vector.ndarray(2, qd.f32, 3)[1:]._repr_html_().startswith("<pre>BufferView(")
 
 
 def test_tables_of_structs():

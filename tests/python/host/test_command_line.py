@@ -1,5 +1,6 @@
 """`python -m quadrants`: pages of errors, examples, measurements, and the port of programs for other packages."""
 
+import os
 import re
 import runpy
 import subprocess
@@ -32,9 +33,21 @@ def test_without_a_command_all_are_listed(run):
     assert all(f"\n    {name} " in text for name in ("diagnose", "env", "explain", "cache", "bench", "examples", "port"))
 
 
-@pytest.mark.parametrize("code", ["QD305", "qd305", "305", "[QD305]"])
+@pytest.mark.parametrize("code", ["QD305", "qd305", "305", "[QD305]", "QD305,"])
 def test_the_page_of_an_error(run, code):
     assert run("explain", code) == (ROOT / "docs/errors/QD305.md").read_text().rstrip() + "\n"
+
+
+def test_the_version(run, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run("--version")
+    assert ended.value.code == 0 and capsys.readouterr().out == f"quadrants {qd.__version_str__}\n"
+
+
+def test_a_terminal_without_our_signs():
+    command = [sys.executable, "-m", "quadrants", "examples"]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert result.returncode == 0 and "iterations of z? + c" in result.stdout, result.stderr
 
 
 def test_all_codes_are_listed(run):
@@ -71,6 +84,8 @@ def test_examples(run, tmp_path, monkeypatch):
     assert (tmp_path / "mine.py").read_text() == (ROOT / "examples/gallery/sorting.py").read_text()
     with pytest.raises(SystemExit, match="mine.py exists already"):
         run("examples", "sorting", "--copy", "mine.py")
+    with pytest.raises(SystemExit, match="--copy needs the name of an example"):
+        run("examples", "--copy", "mine.py")
     with pytest.raises(SystemExit, match="there is no example 'sort'; did you mean 'sorting'"):
         run("examples", "sort")
     monkeypatch.setenv("QD_GUI", "file")
@@ -159,6 +174,28 @@ def test_files_are_ported(run, tmp_path):
     for name in ("d.py", "missing.py"):
         with pytest.raises(SystemExit, match=f"{name} cannot be read as a Python program"):
             run("port", name)
+
+
+SOURCES = {
+    "a mark of the byte order": "\ufeffimport {0} as {1}\n".encode(),
+    "another encoding": "# coding: latin-1\nimport {0} as {1}\nname = 'é'\n".encode("latin-1"),
+    "ends of lines": b"import {0} as {1}\r\n{1}.sync()\r\n",
+}
+
+
+@pytest.mark.parametrize("what", SOURCES)
+def test_ported_files_keep(what, run, tmp_path):
+    source, renamed = (SOURCES[what].replace(b"{0}", old).replace(b"{1}", new) for old, new in ((b"taichi", b"ti"), (b"quadrants", b"qd")))
+    (tmp_path / "a.py").write_bytes(source)
+    run("port", "a.py")
+    assert (tmp_path / "a_quadrants.py").read_bytes() == renamed
+
+
+@pytest.mark.parametrize("text", ["x = '\0'", "x = " + "1 + " * 20_000 + "1", "x = " + "(" * 3000 + ")" * 3000, "# coding: no-such"])
+def test_files_that_python_cannot_read_are_refused(text, run, tmp_path):
+    (tmp_path / "a.py").write_text(text)
+    with pytest.raises(SystemExit, match="a.py cannot be read as a Python program"):
+        run("port", "a.py")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -152,3 +152,21 @@ def test_ndrange():
 def test_vectors_print_as_numpy_arrays_do() -> None:
     assert str(qd.Vector([1.0, 2.5])) == "[1.  2.5]"
     assert str(qd.Matrix([[1, 2], [3, 4]])) == "[[1 2]\n [3 4]]"
+
+
+def test_functions_of_numpy_that_reduce() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    numbers = np.array([[3.0, -1.0], [0.0, 2.0]])
+    matrix, field = qd.Matrix(numbers), qd.Matrix.field(2, 2, qd.f64, shape=3)
+    field[1] = matrix
+    for given in (matrix, field[1], matrix[0]):
+        for name in ("sum", "prod", "max", "min", "any", "all", "mean", "ptp"):
+            function, expected = getattr(np, name), np.asarray(given)
+            assert function(given) == function(expected)
+            assert np.array_equal(function(given, axis=-1), function(expected, axis=-1))
+            assert np.array_equal(function(given, axis=0, keepdims=True), function(expected, axis=0, keepdims=True))
+    assert np.add.accumulate(matrix).tolist() == [[3, -1], [3, 1]] and np.multiply.outer(matrix[0], [1, 2]).shape == (2, 2)
+    total = qd.Vector([0.0, 0.0])
+    assert np.add.reduce(matrix, out=total) is total and total.to_list() == [3, 1]
+    assert matrix.sum() == 4 and matrix.sum(0).tolist() == [3, 1] and matrix.any() is True and matrix.all() is False
+    qd.reset()

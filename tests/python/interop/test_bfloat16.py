@@ -61,6 +61,26 @@ def test_containers_leave_and_enter_without_a_copy(make):
     assert container.to_torch().tolist() == [[2.5] * 3] * 2
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: qd.field(qd.bf16, 3), lambda: qd.ndarray(qd.bf16, 3), lambda: qd.tensor(qd.bf16, 3), lambda: qd.field(qd.bf16, 5)[1:4]]
+)
+def test_numpy_sees_numbers(make):
+    container = make()
+    container.fill(1.01)
+    assert np.asarray(container, np.float64).tolist() == np.array(container).astype(np.float64).tolist() == [1.0078125] * 3
+    if not isinstance(container, qd.Tensor):  # tensors have no buffer of any type
+        with pytest.raises(ValueError, match="have no type bf16; take a copy with to_numpy"):
+            memoryview(container)
+    assert not hasattr(container, "__array_interface__")
+
+
+@pytest.mark.parametrize("make", ["field", "ndarray"])
+def test_numpy_sees_numbers_of_structs(make):
+    container = getattr(qd.types.struct(a=qd.f32, b=qd.bf16), make)(shape=2)
+    container.b.fill(1.01)
+    assert np.asarray(container)["b"].astype(np.float64).tolist() == [1.0078125] * 2
+
+
 def test_vectors_of_bf16():
     container = qd.Vector.field(2, qd.bf16, 3)
 
