@@ -20,17 +20,17 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_906, "python": 19_022}
+TOTALS = {"src": 52_911, "python": 19_124}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 424,  # files directly in src
     "src/artifact": 585,
     "src/backends": 10_343,
     "src/bindings": 672,
-    "src/codegen": 9_078,
+    "src/codegen": 9_079,
     "src/devlib": 1_425,
-    "src/frontend": 10_816,
-    "src/ir": 1_093,
+    "src/frontend": 10_819,
+    "src/ir": 1_094,
     "src/launch": 7_366,
     "src/layout": 143,
     "src/passes": 7_961,
@@ -38,17 +38,17 @@ BUDGETS = {
     "src/support": 710,
     "src/tools": 201,
     "python/quadrants": 1_005,  # modules directly in the package
-    "python/quadrants/_base": 1_203,
+    "python/quadrants/_base": 1_205,
     "python/quadrants/_values": 780,
     "python/quadrants/_containers": 2_355,
-    "python/quadrants/_language": 943,
+    "python/quadrants/_language": 944,
     "python/quadrants/_session": 1_173,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
     "python/quadrants/ad": 897,
-    "python/quadrants/algorithms": 1_898,
+    "python/quadrants/algorithms": 1_997,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_240,
     "python/quadrants/lang": 322,

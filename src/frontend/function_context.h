@@ -57,6 +57,7 @@ struct Body {
 struct LoopOptions {
   bool isSerial = false;
   bool isPersistent = false;
+  bool clobbers = false;           ///< what is behind a counter's place
   std::vector<int32_t> blockShape; ///< threads of a block along the loop's last axis, the one before it, ...; empty: not given
   std::optional<int32_t> gridDim, maxThreads, residentBlocks, maxRegisters;
   std::string name;

@@ -71,6 +71,8 @@ inline constexpr llvm::StringLiteral kPartOfRow = "qd.part_of_row";
 /// kLanes, on a qd.for: its iterations run in lanes inside of code with one lane. kCompacts, on a qd.store in it: its place is at a
 /// counter, and the lanes that store take places side by side; or it advances a counter, by as many places.
 inline constexpr llvm::StringLiteral kLanes = "qd.lanes", kCompacts = "qd.compacts";
+/// On a qd.for: its stores at a counter may change what is behind that place, up to as many elements as the loop has iterations.
+inline constexpr llvm::StringLiteral kClobbers = "qd.clobbers";
 
 /// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";

@@ -138,7 +138,8 @@ def _static_assert(condition: Any, message: Any = None) -> None:
         raise QuadrantsCompilationError(f"static assertion failed: {message}" if message is not None else "static assertion failed")
 
 
-_LOOP_OPTIONS = "block_dim parallelize grid_dim min_blocks max_registers serialize persistent block_dim_adaptive bit_vectorize name".split()
+_LOOP_OPTIONS = "block_dim parallelize grid_dim min_blocks max_registers serialize persistent clobbers".split()
+_LOOP_OPTIONS += "block_dim_adaptive bit_vectorize name".split()
 
 
 def _mark_section() -> contextlib.AbstractContextManager[None]:

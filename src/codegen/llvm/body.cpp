@@ -133,7 +133,8 @@ static MemoryPlace getElement(BodyEmitter &body, ir::ElementOp element) {
 void BodyEmitter::emitCompaction(ir::StoreOp op) {
   const Place &place = values.getPlace(op.getRef());
   const auto *element = std::get_if<MemoryPlace>(&place);
-  if (element) return memory.compress(*element, values.getScalar(op.getValue()));
+  const bool clobbers = !isPartialVector && op->getParentOfType<ir::ForOp>()->hasAttr(ir::kClobbers);
+  if (element) return memory.compress(*element, values.getScalar(op.getValue()), clobbers);
   llvm::Value *before = memory.load(place)[0].value,
               *count = builder.CreateIntCast(countActive(getMask(), lanes), before->getType(), /*isSigned=*/false);
   memory.store(place, {{builder.CreateAdd(before, count)}}, /*masked=*/false);

@@ -492,7 +492,7 @@ void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
 
 // Two instructions, because Zen 4 takes more than 100 cycles for the one that compresses to memory. Register by register, because LLVM 22
 // joins the parts of wider vectors by an aligned store to a place that is not aligned.
-void Memory::compress(const MemoryPlace &place, const Component &value) {
+void Memory::compress(const MemoryPlace &place, const Component &value, bool clobbers) {
   Type scalar = ir::getScalar(place.pointee);
   const int64_t size = module.getByteSize(scalar);
   llvm::Align align{uint64_t(size)};
@@ -507,7 +507,7 @@ void Memory::compress(const MemoryPlace &place, const Component &value) {
         builder.CreateIntrinsic(llvm::Intrinsic::experimental_vector_compress, {bits}, {part, mask, llvm::PoisonValue::get(bits)});
     llvm::Value *stored = in.countActive(mask, count);
     llvm::Value *own = builder.CreateTrunc(builder.CreateNot(builder.CreateShl(builder.getInt32(~0u), stored)), builder.getIntNTy(count));
-    storeVector(place, packed, pointer, align, builder.CreateBitCast(own, mask->getType()));
+    storeVector(place, packed, pointer, align, clobbers ? nullptr : builder.CreateBitCast(own, mask->getType()));
     pointer = builder.CreateGEP(bits->getScalarType(), pointer, stored);
   }
 }

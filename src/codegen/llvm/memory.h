@@ -26,7 +26,7 @@ public:
   Components load(const Place &place, bool isVolatile = false);
   void store(const Place &place, const Components &value, bool masked);
   /// Stores the values of the active lanes side by side, in their order; `place` is that of the first one.
-  void compress(const MemoryPlace &place, const Component &value);
+  void compress(const MemoryPlace &place, const Component &value, bool clobbers);
   /// Components of a packed value in memory that belongs to no container.
   Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
   void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);

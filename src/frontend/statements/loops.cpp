@@ -183,6 +183,7 @@ void Loops::configureLoop(const Arguments &arguments) {
     bool isIgnored = false, *flag = llvm::StringSwitch<bool *>(name)
                                         .Case("serialize", &options.isSerial)
                                         .Case("persistent", &options.isPersistent)
+                                        .Case("clobbers", &options.clobbers)
                                         .Cases({"block_dim_adaptive", "bit_vectorize"}, &isIgnored)
                                         .Default(nullptr);
     auto failWith = [&, &name = name](const char *wanted) {
@@ -293,6 +294,7 @@ void Loops::loopOver(nb::handle at, Box box) {
   if (options.maxRegisters) op->setAttr(ir::kMaxRegisters, integer(options.maxRegisters));
   if (options.gridDim) op->setAttr(ir::kGridSize, integer(options.gridDim));
   if (options.isPersistent) op->setAttr(ir::kPersistent, builder.getUnitAttr());
+  if (options.clobbers) op->setAttr(ir::kClobbers, builder.getUnitAttr());
   if (box.mostIterations) op->setAttr(ir::kMostIterations, builder.getI64IntegerAttr(box.mostIterations));
   mlir::Block &block = op.getBody().emplaceBlock();
   for (mlir::Value bound : op.getLower()) block.addArgument(bound.getType(), loc());

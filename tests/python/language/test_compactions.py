@@ -72,6 +72,32 @@ def test_kept_elements_are_in_order(n, dtype):
     assert (out[count:] == 101).all()  # nothing behind them is written
 
 
+@qd.kernel
+def part_loosely(x: ARRAY, out: ARRAY, n: qd.i32, least: qd.f32) -> qd.i32:
+    count, rest = 0, 0
+    qd.loop_config(serialize=True, clobbers=True)
+    for i in range(n):
+        if qd.f32(x[i]) >= least:
+            out[count] = x[i]
+            count += 1
+        else:
+            x[rest] = x[i]
+            rest += 1
+    return count
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", COUNTS)
+def test_what_is_clobbered_is_behind_the_counter_and_within_the_iterations(n, dtype):
+    x, out = make(n + 70, dtype), np.full(n + 70, 101, dtype)
+    kept, others, tail = x[:n][x[:n] >= 40], x[:n][x[:n] < 40], x[n:].copy()
+    assert part_loosely(x, out, n, 40) == len(kept)
+    np.testing.assert_array_equal(out[: len(kept)], kept)
+    np.testing.assert_array_equal(x[: len(others)], others)
+    np.testing.assert_array_equal(x[n:], tail)
+    assert (out[n:] == 101).all()
+
+
 @pytest.mark.parametrize("n", COUNTS)
 def test_elements_are_removed_in_place(n):
     x = make(n)

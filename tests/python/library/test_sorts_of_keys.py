@@ -5,9 +5,10 @@ import pytest
 
 import quadrants as qd
 from quadrants import algorithms
+from quadrants.algorithms import _network
 
 TYPES = [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64]
-COUNTS = [0, 1, 2, 15, 16, 17, 127, 128, 129, 1000, 4096, 4097, 20000, 65536, 65537, 150001]
+COUNTS = [0, 1, 2, 15, 16, 17, 127, 128, 129, 255, 256, 257, 1000, 4097, 32768, 32769, 65536, 65537, 150001]
 KINDS = ["random", "ascending", "descending", "few", "equal", "outliers", "organ pipe"]
 
 
@@ -91,11 +92,33 @@ def test_few_kinds_of_keys_with_the_least_and_the_greatest_bits(dtype, kinds):
         np.testing.assert_array_equal(keys.view(expected.dtype), expected)
 
 
-def test_an_input_that_spoils_pivots():
-    """The keys that pivots are chosen from are the least ones of their range, again and again."""
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_the_network_sorts_zeros_and_ones(lanes):
+    """A network that sorts these sorts all keys (Knuth, The Art of Computer Programming, volume 3, 5.3.4)."""
+    steps, owners = _network._plan(lanes)
+    numbers = np.arange(lanes)
+    for ones in range(16 * lanes + 1):
+        rows = np.random.default_rng(ones).permutation(np.arange(16 * lanes) < ones).reshape(16, lanes)
+        for x, y in _network._sort_columns():
+            rows[x], rows[y] = rows[x] & rows[y], rows[x] | rows[y]
+        for step in steps:
+            before, stays = rows.copy(), numbers & step.lane == 0
+            for x in (x for x in range(16) if not x & step.row):
+                y = x ^ step.row
+                a = np.where(stays, before[x], before[y][numbers ^ step.lane])
+                b = np.where(stays, before[x ^ step.rows][numbers ^ step.lanes], before[y ^ step.rows][numbers ^ step.lanes ^ step.lane])
+                rows[x], rows[y] = (a & b, a | b) if step.compares else (a, b)
+        found = np.empty_like(rows)
+        found[owners] = rows
+        np.testing.assert_array_equal(found.ravel(), np.arange(16 * lanes) >= 16 * lanes - ones)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_input_that_spoils_pivots(sign):
+    """The keys that pivots are chosen from are the least or the greatest ones of their range, again and again."""
     n = 1 << 13
     keys, order, rank = np.zeros(n, np.int32), list(range(n)), 0
-    while len(order) > 128:
+    while len(order) > 256:
         step = len(order) // 9
         chosen = [step // 2 + k * step for k in range(9)]
         for place in chosen:
@@ -103,6 +126,7 @@ def test_an_input_that_spoils_pivots():
             rank += 1
         order = [index for place, index in enumerate(order) if place not in set(chosen)]
     keys[order] = np.arange(rank, rank + len(order))
+    keys *= sign
     expected = np.sort(keys)
     algorithms.sort(keys)
     np.testing.assert_array_equal(keys, expected)

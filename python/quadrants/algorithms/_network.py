@@ -1,0 +1,130 @@
+"""A network that sorts a few keys in registers: rows of keys, whose columns are sorted first and merged then.
+
+Some bits of a key's number are the number of its row, the others that of its lane. A step compares keys whose numbers differ in one bit
+(Batcher, Sorting Networks and their Applications, 1968), so it compares rows if that is a bit of the row. Otherwise it changes places with
+that bit of the row which is compared again last (Belady, A Study of Replacement Algorithms for a Virtual-Storage Computer, 1966): two rows
+exchange half of their lanes. So a step takes at most a permutation and a comparison of each row.
+"""
+
+from typing import Any, NamedTuple
+
+import quadrants as qd
+
+from .._base.dtypes import find_dtype
+from ._blocks import Constant
+from ._sortable import from_sortable, to_sortable, unsigned_of
+
+_ROWS = 16
+
+
+class _Step(NamedTuple):
+    row: int  # bit of the rows: those without it get the less keys of comparisons
+    lane: int  # bit of the lanes that rows with and without the bit exchange first; 0: none
+    rows: int  # bits in which a row and the row that it is compared with differ
+    lanes: int  # the same of lanes
+    compares: bool
+
+
+def lanes_of(dtype: Any) -> int:
+    return 8 if find_dtype(dtype).size == 8 else 16
+
+
+def few_of(dtype: Any) -> int:
+    """Returns the number of keys that the network sorts."""
+    return _ROWS * lanes_of(dtype)
+
+
+def _sort_columns() -> list[tuple[int, int]]:
+    """Returns the rows that are compared to sort columns (Batcher's odd-even merge sort)."""
+    pairs = []
+    for half in (1, 2, 4, 8):
+        for step in (half >> bit for bit in range(half.bit_length())):
+            for first in range(step % half, _ROWS - step, 2 * step):
+                last = min(first + step, _ROWS - step)
+                pairs += [(x, x + step) for x in range(first, last) if x // (2 * half) == (x + step) // (2 * half)]
+    return pairs
+
+
+def _merge_columns(rows: list[int], lanes: list[int]) -> list[_Step]:
+    """Returns the steps that merge columns. The lists say which bits of a key's number are the bits of its row and lane, and change."""
+    first, last = len(rows), len(rows) + len(lanes)
+    compared = [(bit, 1 << bit if bit < size else (2 << size) - 1) for size in range(first, last) for bit in range(size, -1, -1)]
+    wanted = compared + [(bit, 1 << bit) for bit in range(len(lanes), last)]  # in the end rows lie side by side
+    steps = []
+    for k, (bit, flips) in enumerate(wanted):
+        masks = [sum(1 << place for place, held in enumerate(bits) if flips >> held & 1) for bits in (rows, lanes)]
+        lane = 1 << lanes.index(bit) if bit in lanes else 0
+        if lane:
+            rest = [later for later, _ in wanted[k + 1 :]]
+            place = max(range(first), key=lambda r: rest.index(rows[r]) if rows[r] in rest else len(rest) + (rows[r] < len(lanes)))
+            lanes[lanes.index(bit)], rows[place] = rows[place], bit
+        if lane or k < len(compared):
+            steps.append(_Step(1 << rows.index(bit), lane, *masks, k < len(compared)))
+    return steps
+
+
+def _plan(lane_count: int) -> tuple[list[_Step], list[int]]:
+    """Returns the steps that merge columns, and where the rows lie then."""
+    row_bits, lane_bits = _ROWS.bit_length() - 1, lane_count.bit_length() - 1
+    rows, lanes = list(range(row_bits)), list(range(row_bits, row_bits + lane_bits))
+    _merge_columns(rows, lanes)
+    rows, lanes = list(range(row_bits)), [row_bits + lanes.index(bit) for bit in range(lane_bits)]  # so that the lanes end in order
+    steps = _merge_columns(rows, lanes)
+    return steps, [sum((row >> k & 1) << (bit - lane_bits) for k, bit in enumerate(rows)) for row in range(_ROWS)]
+
+
+@qd.func
+def sort_few(keys, spare, first, begin, count, is_spare, dtype: Constant):
+    """Sorts up to `few_of` keys, from `first` on of `keys` or of `spare`, to `keys`, from `begin` on."""
+    unsigned, lanes = qd.static(unsigned_of(dtype)), qd.static(lanes_of(dtype))
+    even, odd = qd.Vector.zero(unsigned, qd.static(few_of(dtype))), qd.Vector.zero(unsigned, qd.static(few_of(dtype)))
+    if is_spare:
+        for lane in range(lanes):
+            for x in qd.static(range(0, few_of(dtype), lanes)):
+                key = ~unsigned(0)
+                if lane < count - x:
+                    key = to_sortable(spare[spare._offset[0] + (first + x + lane)], dtype)
+                odd[x + lane] = key
+    else:
+        for lane in range(lanes):
+            for x in qd.static(range(0, few_of(dtype), lanes)):
+                key = ~unsigned(0)
+                if lane < count - x:
+                    key = to_sortable(keys[keys._offset[0] + (first + x + lane)], dtype)
+                odd[x + lane] = key
+    for lane in range(lanes):
+        column = qd.Vector.zero(unsigned, _ROWS)
+        for x in qd.static(range(_ROWS)):
+            column[x] = odd[qd.static(x * lanes) + lane]
+        for x, y in qd.static(_sort_columns()):
+            low, high = qd.min(column[x], column[y]), qd.max(column[x], column[y])
+            column[x], column[y] = low, high
+        for x in qd.static(range(_ROWS)):
+            even[qd.static(x * lanes) + lane] = column[x]
+    steps, owners = qd.static(_plan(lanes))
+    for number, step in qd.static(list(enumerate(steps))):  # from one array to the other
+        pairs = qd.static([(x * lanes, (x ^ step.row) * lanes) for x in range(_ROWS) if not x & step.row])
+        swap, rows = qd.static((step.lanes ^ step.lane, step.rows * lanes))
+        if qd.static(number % 2 == 0):
+            for lane in range(lanes):
+                for x, y in qd.static(pairs):
+                    a, b = even[x + lane], even[qd.static(x ^ rows) + (lane ^ step.lanes)]
+                    if qd.static(step.lane > 0):
+                        a = qd.select(lane & step.lane == 0, a, even[y + (lane ^ step.lane)])
+                        b = qd.select(lane & step.lane == 0, b, even[qd.static(y ^ rows) + (lane ^ swap)])
+                    odd[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
+                    odd[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
+        else:
+            for lane in range(lanes):
+                for x, y in qd.static(pairs):
+                    a, b = odd[x + lane], odd[qd.static(x ^ rows) + (lane ^ step.lanes)]
+                    if qd.static(step.lane > 0):
+                        a = qd.select(lane & step.lane == 0, a, odd[y + (lane ^ step.lane)])
+                        b = qd.select(lane & step.lane == 0, b, odd[qd.static(y ^ rows) + (lane ^ swap)])
+                    even[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
+                    even[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
+    for x in qd.static(range(_ROWS)):
+        for lane in range(lanes):
+            key = odd[qd.static(x * lanes) + lane] if qd.static(len(steps) % 2) else even[qd.static(x * lanes) + lane]
+            if lane < count - qd.static(owners[x] * lanes):
+                keys[keys._offset[0] + (begin + qd.static(owners[x] * lanes) + lane)] = from_sortable(key, dtype)
