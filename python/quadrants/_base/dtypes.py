@@ -101,8 +101,12 @@ def from_numpy_dtype(dtype: np.dtype) -> Any:
 
 def import_torch() -> Any:
     """Returns the module `torch`. It is optional and loaded only for programs that use torch tensors."""
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError("torch is not installed: pip install 'quadrants[torch]'", name="torch") from None
     return torch
 
 

@@ -202,6 +202,7 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
         traceback = traceback.tb_next
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    error.__traceback__ = traceback  # which Python 3.14 leaves as it is if none is given when the error is raised again
     if not hasattr(error, "code"):
         add_help(error, is_ours)
     return traceback

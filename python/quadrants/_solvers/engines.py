@@ -211,7 +211,7 @@ def choose_engine(name: str | None, solver_type: str) -> type[Engine]:
         for engine in fitting:
             if _is_installed(engine):
                 return engine
-        raise ImportError("SparseSolver needs SciPy: install the package scipy")
+        raise ImportError("SparseSolver needs SciPy: pip install 'quadrants[solvers]'")
     engine = next(each for each in ENGINES if each.name == name)
     if solver_type not in engine.solver_types:
         raise QuadrantsRuntimeError(f"the engine {name!r} has no {solver_type}, only {', '.join(engine.solver_types)}")

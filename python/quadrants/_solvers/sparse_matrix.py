@@ -43,7 +43,7 @@ def import_scipy(what: str) -> Any:
     try:
         import scipy.sparse
     except ImportError as error:
-        raise ImportError(f"{what} needs SciPy: install the package scipy") from error
+        raise ImportError(f"{what} needs SciPy: pip install 'quadrants[solvers]'") from error
     return scipy.sparse
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import operator
 import sys
 import typing
@@ -376,7 +377,7 @@ def dataclass(cls: type) -> StructType:
     for base in reversed(cls.__mro__[:-1]):
         for inherited, own in zip(_inherited(base), (members, methods, defaults), strict=True):
             own.update(inherited)
-        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+        for name, annotation in inspect.get_annotations(base).items():  # Python 3.14 evaluates them when it is asked
             members[name] = evaluate_annotation(annotation, scope)
         for name, value in base.__dict__.items():
             if name in members:

@@ -75,7 +75,7 @@ class _JaxOperator(Operator):
         try:
             jax = importlib.import_module("jax")
         except ImportError as error:
-            raise QuadrantsTypeError("qd.ad.jax_op needs JAX: pip install jax") from error
+            raise QuadrantsTypeError("qd.ad.jax_op needs JAX: pip install 'quadrants[jax]'") from error
         handlers = importlib.import_module("._xla", __package__)
         name = f"quadrants_{self.kernel.__name__}_{next(_numbers)}"
         handlers.register(jax, name, self.forward)

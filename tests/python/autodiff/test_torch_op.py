@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,13 @@ def test_tensors_on_the_gpu():
         with qd.ad.Tape(loss):
             total(x, loss)
         assert torch.allclose(x.grad, 2 * x)
+
+
+def test_torch_that_is_missing_is_named_with_its_extra(monkeypatch):
+    @qd.kernel
+    def run(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        y[0] = x[0]
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"torch is not installed: pip install 'quadrants\[torch\]'"):
+        qd.ad.torch_op(run, outputs="y")

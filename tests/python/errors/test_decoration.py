@@ -71,7 +71,7 @@ def perhaps() -> qd.i32 | None:
         (unresolved, "NoSuchName"),
         (ellipsis, "Ellipsis is not supported in return type annotations"),
         (bad_result, "Invalid data type <class 'list'>"),
-        (one_of_two, "Invalid data type .*i32, f32.* kernels return values of one type"),
+        (one_of_two, r"Invalid data type .*i32(, | \| )f32.* kernels return values of one type"),
         (perhaps, "Invalid data type .*i32.* kernels return values of one type"),
     ],
 )

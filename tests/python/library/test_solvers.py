@@ -267,7 +267,7 @@ def test_without_scipy(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    with pytest.raises(ImportError, match="SparseSolver needs SciPy"):
+    with pytest.raises(ImportError, match=r"SparseSolver needs SciPy: pip install 'quadrants\[solvers\]'"):
         linalg.SparseSolver(qd.f64).compute(matrix)
     assert linalg.SparseCG(matrix, np.ones(3)).solve()[1]  # needs no SciPy
 
