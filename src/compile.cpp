@@ -67,7 +67,7 @@ CompileFailure describeInternalError(const backends::Stages &stages, llvm::Strin
   return {CompileFailure::Kind::Internal, {"", text, {}}};
 }
 
-/// One compilation. Owns all its data, because the waiting thread may leave.
+/// One compilation. Owns all its data, because the waiting thread may leave, and goes on before all of it is destroyed.
 class Compilation : public std::enable_shared_from_this<Compilation> {
 public:
   explicit Compilation(const CompileRequest &request) : options(request.options), target(request.target), symbol(request.symbol) {
@@ -97,14 +97,14 @@ public:
     if (llvm::is_contained({support::AutodiffMode::None, support::AutodiffMode::Fused, support::AutodiffMode::Reverse},
                            request.kernel.mode))
       passes::findAccessedRegions(*module, artifact);
-    stages.emplace(artifact.kernel, options);
+    stages = std::make_shared<backends::Stages>(artifact.kernel, options);
     stages->startAt(started);
     stages->dump("0_source.py", [&](llvm::raw_ostream &output) { output << request.sourceText; });
     return stages->finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
   }
 
-  /// Runs all stages after the frontend's.
-  void run() noexcept {
+  /// Runs all stages after the frontend's, and describes how they ended.
+  void run(CompileResult &result) noexcept {
     try {
       try {
         succeeded = stages->isStopped() || lower();
@@ -112,15 +112,29 @@ public:
         if (error.code() == std::errc::resource_unavailable_try_again) throw; // memory for a thread ran out
         crash = error.what();
       } catch (const std::exception &error) { crash = error.what(); }
-      module = nullptr;
       stages->dump("5_times.txt", [&](llvm::raw_ostream &output) { stages->printTimes(output); });
-    } catch (const std::exception &) { leak(); }
-    running.reset();
+      result.times = stages->getTimes();
+      if (std::optional<CompileFailure> failure = takeFailure())
+        result.failure = std::move(*failure);
+      else
+        result.artifact = std::move(artifact);
+    } catch (const std::exception &) {
+      leak();
+      result.failure = {CompileFailure::Kind::Memory, {}};
+    }
   }
 
+  support::MemoryWatch memory;
+  std::optional<RunningCompile> running; ///< from the release of the GIL until everything below is destroyed
+  CompileContext context;
+  artifact::Artifact artifact;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::shared_ptr<backends::Stages> stages; ///< set by `finishFrontend`
+
+private:
   /// The failure of `run`; nothing if there is an artifact.
   std::optional<CompileFailure> takeFailure() {
-    if (self || memory.ranOut()) return CompileFailure{CompileFailure::Kind::Memory, {}};
+    if (memory.ranOut()) return CompileFailure{CompileFailure::Kind::Memory, {}};
     if (crash) return describeInternalError(*stages, *crash);
     if (stages->isStopped())
       return CompileFailure{CompileFailure::Kind::Stopped, {"", "stopped after stage '" + stages->getLastFinished() + "'", {}}};
@@ -129,14 +143,6 @@ public:
     return std::nullopt;
   }
 
-  support::MemoryWatch memory;
-  CompileContext context;
-  artifact::Artifact artifact;
-  std::optional<RunningCompile> running;    ///< from the release of the GIL to the end of `run`
-  mlir::OwningOpRef<mlir::ModuleOp> module; ///< until the end of `run`
-  std::optional<backends::Stages> stages;   ///< set by `finishFrontend`
-
-private:
   bool lower() {
     if (llvm::StringRef edited = stages->findReplay(".mlir"); !edited.empty())
       module = mlir::parseSourceFile<mlir::ModuleOp>(edited, mlir::ParserConfig(&context.get()));
@@ -155,18 +161,23 @@ private:
     backends::TargetOptions targetOptions = makeTargetOptions(options);
     targetOptions.symbol = symbol;
     targetOptions.stackBytes = target->getStackBytes(options);
+    targetOptions.leftovers = &leftovers;
     if (objects) targetOptions.objects = &*objects;
     return mlir::succeeded(target->emit(*module, targetOptions, *stages, artifact));
   }
 
   /// Never destroys this object: an exception passed through frames of LLVM or MLIR and may have left their data inconsistent, so a
   /// destructor could end the process.
-  void leak() { self = shared_from_this(); }
+  void leak() {
+    self = shared_from_this();
+    running.reset();
+  }
 
   support::Options options;
   std::shared_ptr<const backends::Target> target;
   std::string symbol;
   std::optional<DiskObjects> objects;
+  std::unique_ptr<backends::Leftovers> leftovers;
   std::shared_ptr<Compilation> self; ///< set if the object must never be destroyed
   bool succeeded = false;
   std::optional<std::string> crash;
@@ -198,24 +209,21 @@ CompileResult compileKernel(const CompileRequest &request, CompileObserver &obse
   }
 
   std::string kernel = work->artifact.kernel;
+  std::shared_ptr<backends::Stages> stages = work->stages;
   auto keepWaiting = [&] {
-    line.update(kernel, work->stages->getActivity());
+    line.update(kernel, stages->getActivity());
     return observer.keepWaiting();
   };
   // Run on a large stack: nested regions are walked by recursion, and LLVM recurses over expressions.
-  if (!support::runLeakingOnCancel([work] { work->run(); }, keepWaiting)) {
-    work->stages->abandon();
+  auto ended = std::make_shared<CompileResult>();
+  auto run = [work = std::move(work), ended] { work->run(*ended); };
+  if (!support::runLeakingOnCancel(std::move(run), keepWaiting)) {
+    stages->abandon();
     result.failure.kind = CompileFailure::Kind::Interrupted;
     return result;
   }
-  result.times = work->stages->getTimes();
-  if (std::optional<CompileFailure> failure = work->takeFailure()) {
-    result.failure = std::move(*failure);
-    return result;
-  }
-  if (cache) cache->publish(work->artifact);
-  result.artifact = std::move(work->artifact);
-  return result;
+  if (cache && ended->artifact) cache->publish(*ended->artifact);
+  return std::move(*ended);
 }
 
 std::optional<FrontendIr> buildFrontendIr(const frontend::Request &request, CompileFailure &failure) {

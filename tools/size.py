@@ -20,14 +20,14 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 52_911, "python": 19_131}
+TOTALS = {"src": 53_000, "python": 19_131}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
-    "src": 424,  # files directly in src
+    "src": 432,  # files directly in src
     "src/artifact": 585,
-    "src/backends": 10_343,
+    "src/backends": 10_411,
     "src/bindings": 672,
-    "src/codegen": 9_079,
+    "src/codegen": 9_091,
     "src/devlib": 1_425,
     "src/frontend": 10_819,
     "src/ir": 1_094,
@@ -35,7 +35,7 @@ BUDGETS = {
     "src/layout": 143,
     "src/passes": 7_961,
     "src/runtime": 2_089,
-    "src/support": 710,
+    "src/support": 711,
     "src/tools": 201,
     "python/quadrants": 1_005,  # modules directly in the package
     "python/quadrants/_base": 1_211,

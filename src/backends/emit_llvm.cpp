@@ -35,21 +35,20 @@ static std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMC
   return module;
 }
 
-/// A context for one module: LLVM tells `handler` of errors, and asks `gate` before each optional pass.
-static std::unique_ptr<llvm::LLVMContext> makeContext(llvm::OptPassGate &gate, std::unique_ptr<llvm::DiagnosticHandler> handler) {
-  auto context = std::make_unique<llvm::LLVMContext>();
-  if (handler) context->setDiagnosticHandler(std::move(handler));
-  context->setOptPassGate(gate);
-  return context;
-}
-
 Emission::Emission(mlir::ModuleOp source, const Target &target, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact,
                    std::unique_ptr<llvm::DiagnosticHandler> handler)
-    : stages(stages), gate(stages.isAbandoned()), context(makeContext(gate, std::move(handler))),
-      module(emitLlvm(source, *context, target, options, stages, artifact)) {}
+    : stages(stages), leftovers(options.leftovers), code(std::make_unique<Code>(stages.isAbandoned())) {
+  if (handler) code->context.setDiagnosticHandler(std::move(handler));
+  code->context.setOptPassGate(code->gate);
+  code->module = emitLlvm(source, code->context, target, options, stages, artifact);
+}
+
+Emission::~Emission() {
+  if (std::unique_ptr<Code> unused = code.take(); leftovers) *leftovers = std::move(unused);
+}
 
 bool Emission::finishOptimizing() {
-  return stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module->print(output, nullptr); });
+  return stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { code->module->print(output, nullptr); });
 }
 
 } // namespace qd::backends

@@ -12,14 +12,18 @@ namespace qd::backends {
 template <typename T> class LeakOnCancel {
 public:
   explicit LeakOnCancel(std::unique_ptr<T> object) : object(object.release()) {}
-  ~LeakOnCancel() {
-    if (std::uncaught_exceptions() == exceptions) delete object;
-  }
+  ~LeakOnCancel() { take(); }
   LeakOnCancel(const LeakOnCancel &) = delete;
   LeakOnCancel &operator=(const LeakOnCancel &) = delete;
 
   T &operator*() const { return *object; }
   T *operator->() const { return object; }
+  /// The object; null when an exception passes.
+  std::unique_ptr<T> take() {
+    std::unique_ptr<T> taken(std::uncaught_exceptions() == exceptions ? object : nullptr);
+    object = nullptr;
+    return taken;
+  }
   explicit operator bool() const { return object != nullptr; }
 
 private:

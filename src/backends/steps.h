@@ -37,20 +37,27 @@ class Emission {
 public:
   Emission(mlir::ModuleOp source, const Target &target, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact,
            std::unique_ptr<llvm::DiagnosticHandler> handler = nullptr);
+  ~Emission();
 
   /// Whether there is nothing to go on with: after an error, or because the stages stop here.
-  bool isOver() const { return !module || stages.isStopped(); }
-  mlir::LogicalResult getResult() const { return mlir::success(bool(module)); }
-  llvm::Module &getModule() const { return *module; }
-  CancelGate &getGate() { return gate; }
+  bool isOver() const { return !code->module || stages.isStopped(); }
+  mlir::LogicalResult getResult() const { return mlir::success(bool(code->module)); }
+  llvm::Module &getModule() const { return *code->module; }
+  CancelGate &getGate() { return code->gate; }
   /// Ends the stage after which the module is selected. False if compilation stops there.
   bool finishOptimizing();
 
 private:
+  struct Code : Leftovers {
+    CancelGate gate;
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> module;
+    explicit Code(const std::atomic<bool> &isAbandoned) : gate(isAbandoned) {}
+  };
+
   Stages &stages;
-  CancelGate gate;
-  LeakOnCancel<llvm::LLVMContext> context;
-  LeakOnCancel<llvm::Module> module;
+  std::unique_ptr<Leftovers> *leftovers;
+  LeakOnCancel<Code> code;
 };
 
 /// Computes sine and cosine of one angle by one routine.
@@ -75,17 +82,34 @@ void inferAddressSpaces(llvm::Module &module, const llvm::TargetIRAnalysis &cost
 /// Raises the alignment of accesses to what is known of their addresses, so that the code generator of a GPU joins neighboring ones.
 void inferAlignments(llvm::Module &module, const llvm::TargetIRAnalysis &costs);
 
-/// The code generator of a GPU: `device` and `features` in LLVM's words. Its target must be registered.
-std::unique_ptr<llvm::TargetMachine> makeGpuMachine(const llvm::Triple &triple, llvm::StringRef device, llvm::StringRef features,
-                                                    int optLevel);
-
 /// Makes the functions of a module ones for this machine, and takes over its triple and data layout.
 void setMachine(llvm::Module &module, const llvm::TargetMachine &machine);
 
 using Object = llvm::SmallVector<char, 0>;
 
-/// Selects instructions; this changes the module.
-Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type);
+/// One of LLVM's code generators, for one compile at a time.
+class CodeGenerator {
+public:
+  /// `device` and `features` in LLVM's words. The triple's target must be registered.
+  CodeGenerator(const llvm::Triple &triple, llvm::StringRef device, llvm::StringRef features, int optLevel);
+  ~CodeGenerator();
+  CodeGenerator(const CodeGenerator &) = delete;
+  CodeGenerator &operator=(const CodeGenerator &) = delete;
+
+  llvm::TargetMachine &operator*() const;
+  llvm::TargetMachine *operator->() const { return &**this; }
+  /// Selects instructions; this changes the module.
+  Object emit(llvm::Module &module, llvm::CodeGenFileType type);
+
+private:
+  class Passes;
+  struct Parts;
+  struct Kept;
+  std::string key;
+  std::unique_ptr<Parts> parts;
+  int exceptions = std::uncaught_exceptions();
+  support::MemoryWatch memory;
+};
 
 /// Links all objects to one shared library, by lld inside the process. `flags`: further words of lld's command line.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, llvm::ArrayRef<std::string> flags);

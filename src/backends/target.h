@@ -32,21 +32,27 @@ public:
   virtual void publish(llvm::StringRef source, llvm::ArrayRef<char> object) = 0;
 };
 
+/// What a compile has built on its way. It takes a while to destroy, which no caller waits for.
+struct Leftovers {
+  virtual ~Leftovers() = default;
+};
+
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
-  bool verify = false;            ///< run LLVM's verifier on the emitted IR
-  int optLevel = 1;               ///< 0 compiles fastest
-  unsigned threads = 1;           ///< maximum number of threads that compile partitions of one kernel
-  int lanes = 0;                  ///< lanes of every parallel loop; 0: chosen for each loop
-  int blockSize = 128;            ///< threads per block if the loop sets no size; targets with grids
-  int maxThreads = INT32_MAX;     ///< per block, if the target allows more
-  int64_t pieceSize = 0;          ///< approximate number of operations per function; 0: unlimited
-  bool lineTables = false;        ///< include the lines of the user's source in the binary
-  bool timed = false;             ///< kernels report the end of each task to the profiler
-  int64_t stackBytes = 0;         ///< of each thread, which recursive calls check; 0: they do not. Targets with grids
-  std::string symbol;             ///< another name of the entry; targets without grids
-  ObjectStore *objects = nullptr; ///< null: nothing is stored
+  bool verify = false;                             ///< run LLVM's verifier on the emitted IR
+  int optLevel = 1;                                ///< 0 compiles fastest
+  unsigned threads = 1;                            ///< maximum number of threads that compile partitions of one kernel
+  int lanes = 0;                                   ///< lanes of every parallel loop; 0: chosen for each loop
+  int blockSize = 128;                             ///< threads per block if the loop sets no size; targets with grids
+  int maxThreads = INT32_MAX;                      ///< per block, if the target allows more
+  int64_t pieceSize = 0;                           ///< approximate number of operations per function; 0: unlimited
+  bool lineTables = false;                         ///< include the lines of the user's source in the binary
+  bool timed = false;                              ///< kernels report the end of each task to the profiler
+  int64_t stackBytes = 0;                          ///< of each thread, which recursive calls check; 0: they do not. Targets with grids
+  std::string symbol;                              ///< another name of the entry; targets without grids
+  ObjectStore *objects = nullptr;                  ///< null: nothing is stored
+  std::unique_ptr<Leftovers> *leftovers = nullptr; ///< gets what can be destroyed later; null: it is destroyed at once
 };
 
 class Target {

@@ -62,6 +62,7 @@ struct LeakOnCancelJob {
     std::unique_ptr<std::shared_ptr<LeakOnCancelJob>> owner(static_cast<std::shared_ptr<LeakOnCancelJob> *>(argument));
     LeakOnCancelJob &job = **owner;
     job.work();
+    std::function<void()> done = std::move(job.work); // destroyed last: nobody waits for that
     std::lock_guard lock(job.mutex);
     job.isDone = true;
     job.finished.notify_one();

@@ -12,7 +12,8 @@ namespace qd::support {
 void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work);
 
 /// Runs `work` on a thread with such a stack. Meanwhile calls `keepWaiting` every 50 ms; when that returns false, returns false and
-/// abandons the thread, which ends by itself. `work` must own everything that it uses, and must not throw.
+/// abandons the thread, which ends by itself. `work` must own everything that it uses, and must not throw. What only it owns is destroyed
+/// on that thread, while the caller goes on.
 bool runLeakingOnCancel(std::function<void()> work, const std::function<bool()> &keepWaiting);
 
 } // namespace qd::support

@@ -35,7 +35,7 @@ void leaveOutProductsOf24Bits() {
 }
 
 /// The code generator for a device of this name.
-std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
+CodeGenerator makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
   static const bool isRegistered = [] {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
@@ -45,7 +45,7 @@ std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::S
     return true;
   }();
   (void)isRegistered;
-  return makeGpuMachine(llvm::Triple("amdgcn-amd-amdhsa"), device, features, optLevel);
+  return CodeGenerator(llvm::Triple("amdgcn-amd-amdhsa"), device, features, optLevel);
 }
 
 /// The processor of the first GPU that the kernel's driver lists: "gfx942" for version 90402.
@@ -117,7 +117,7 @@ public:
     Emission emission(source, *this, options, stages, artifact, std::make_unique<ErrorCollector>(error));
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
-    LeakOnCancel machine(makeMachine(processor, features, options.optLevel));
+    CodeGenerator machine = makeMachine(processor, features, options.optLevel);
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
     setMachine(module, *machine);
     linkDeviceLibrary(module, qd::amdgpu::kPrivate);
@@ -136,11 +136,11 @@ public:
     stages.begin("machine code");
     if (stages.wants("asm")) {
       Object assembly =
-          emitObject(*llvm::CloneModule(module), *makeMachine(processor, features, options.optLevel), llvm::CodeGenFileType::AssemblyFile);
+          makeMachine(processor, features, options.optLevel).emit(*llvm::CloneModule(module), llvm::CodeGenFileType::AssemblyFile);
       if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly.data(), assembly.size()); }))
         return mlir::success();
     }
-    std::vector<Object> objects{emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile)};
+    std::vector<Object> objects{machine.emit(module, llvm::CodeGenFileType::ObjectFile)};
     if (!error.empty()) throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " on " + processor + ": " + error);
     (void)stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << llvm::StringRef(objects[0].data(), objects[0].size()); });
     if (stages.isStopped() || emission.getGate().isEnabled()) return mlir::success();

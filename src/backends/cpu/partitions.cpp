@@ -135,10 +135,10 @@ struct PartitionCompiler {
 
 private:
   Object compile(llvm::Module &module) {
-    LeakOnCancel machine(makeTargetMachine(processor, options.optLevel));
+    CodeGenerator machine = makeCodeGenerator(processor, options.optLevel);
     optimize(module, *machine, options.optLevel);
     if (gate.isEnabled()) return {};
-    return emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile);
+    return machine.emit(module, llvm::CodeGenFileType::ObjectFile);
   }
 };
 

@@ -1,4 +1,4 @@
-// processor.cpp: describes the processor to compile for: LLVM's name and features, the traits that follow, and the TargetMachine
+// processor.cpp: describes the processor to compile for: LLVM's name and features, the traits that follow, and its code generator
 //
 // In:   the name of an architecture and of a processor; without them, the processor that runs the compiler.
 // Out:  a description that is part of the key of the disk cache, and LLVM's code generator for it.
@@ -72,16 +72,8 @@ Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name) 
                   name.empty() ? (arm ? "generic" : "x86-64-v2") : name.str(), {});
 }
 
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Processor &processor, int optLevel) {
-  llvm::TargetOptions options;
-  // Instructions carry all fast-math flags themselves.
-  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  options.ExceptionModel = llvm::ExceptionHandling::None;
-  options.TrapUnreachable = false;
-  auto level = optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
-  return std::unique_ptr<llvm::TargetMachine>(findLlvmTarget(processor.triple)
-                                                  ->createTargetMachine(processor.triple, processor.name, processor.features, options,
-                                                                        llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
+CodeGenerator makeCodeGenerator(const Processor &processor, int optLevel) {
+  return CodeGenerator(processor.triple, processor.name, processor.features, optLevel);
 }
 
 } // namespace qd::backends::cpu

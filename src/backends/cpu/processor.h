@@ -1,10 +1,10 @@
 // processor.h: the processor to compile for
 #pragma once
 
+#include "backends/steps.h"
 #include "backends/target.h"
 
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Target/TargetMachine.h"
 
 #include <memory>
 #include <string>
@@ -26,6 +26,6 @@ Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name);
 /// Compiles lowered IR to a shared library for the processor.
 std::unique_ptr<Target> makeTarget(Processor processor);
 
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Processor &processor, int optLevel);
+CodeGenerator makeCodeGenerator(const Processor &processor, int optLevel);
 
 } // namespace qd::backends::cpu

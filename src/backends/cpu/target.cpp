@@ -22,7 +22,7 @@ public:
     Emission emission(source, *this, options, stages, artifact);
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
-    LeakOnCancel machine(makeTargetMachine(processor, options.optLevel));
+    CodeGenerator machine = makeCodeGenerator(processor, options.optLevel);
     setProcessor(module, processor, *machine);
     linkDeviceLibrary(module);
     setProcessor(module, processor, *machine);
@@ -32,7 +32,7 @@ public:
     if (!stages.wantsDumps()) partitions = choosePartitions(module, options);
     bool isWhole = partitions.count < 2;
     stages.begin(isWhole ? "optimizing" : "machine code");
-    std::vector<Object> objects = isWhole ? compileWhole(emission, *machine, options, stages)
+    std::vector<Object> objects = isWhole ? compileWhole(emission, machine, options, stages)
                                           : compilePartitions(module, processor, options, partitions, emission.getGate());
     if (stages.isStopped() || emission.getGate().isEnabled()) return mlir::success();
     if (partitions.areStored)
@@ -51,18 +51,18 @@ public:
 
 private:
   /// Compiles the module as a whole to one object and dumps all stages. Empty if the stages stop.
-  std::vector<Object> compileWhole(Emission &emission, llvm::TargetMachine &machine, const TargetOptions &options, Stages &stages) const {
+  std::vector<Object> compileWhole(Emission &emission, CodeGenerator &machine, const TargetOptions &options, Stages &stages) const {
     llvm::Module &module = emission.getModule();
-    optimize(module, machine, options.optLevel);
+    optimize(module, *machine, options.optLevel);
     if (!emission.finishOptimizing()) return {};
     stages.begin("machine code");
     if (stages.wants("asm")) {
       Object assembly =
-          emitObject(*llvm::CloneModule(module), *makeTargetMachine(processor, options.optLevel), llvm::CodeGenFileType::AssemblyFile);
+          makeCodeGenerator(processor, options.optLevel).emit(*llvm::CloneModule(module), llvm::CodeGenFileType::AssemblyFile);
       if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly.data(), assembly.size()); }))
         return {};
     }
-    Object object = emitObject(module, machine, llvm::CodeGenFileType::ObjectFile);
+    Object object = machine.emit(module, llvm::CodeGenFileType::ObjectFile);
     (void)stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << llvm::StringRef(object.data(), object.size()); });
     return {std::move(object)};
   }

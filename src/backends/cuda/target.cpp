@@ -23,7 +23,7 @@ namespace qd::backends::cuda {
 namespace {
 
 /// The code generator for a device of this name.
-std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
+CodeGenerator makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
   static const bool isRegistered = [] {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
@@ -32,7 +32,7 @@ std::unique_ptr<llvm::TargetMachine> makeMachine(llvm::StringRef device, llvm::S
     return true;
   }();
   (void)isRegistered;
-  return makeGpuMachine(llvm::Triple("nvptx64-nvidia-cuda"), device, features, optLevel);
+  return CodeGenerator(llvm::Triple("nvptx64-nvidia-cuda"), device, features, optLevel);
 }
 
 /// The number of a compute capability: 90 for sm_90.
@@ -228,7 +228,7 @@ public:
     Emission emission(source, *this, options, stages, artifact);
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
-    LeakOnCancel machine(makeMachine(capability, features, options.optLevel));
+    CodeGenerator machine = makeMachine(capability, features, options.optLevel);
     setMachine(module, *machine);
     linkDeviceLibrary(module);
     inlineRareParts(module);
@@ -250,7 +250,7 @@ public:
     splitOffsets(module);
     narrowFactors(module);
     stages.begin("machine code");
-    Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
+    Object ptx = machine.emit(module, llvm::CodeGenFileType::AssemblyFile);
     if (llvm::StringRef path = stages.findReplay(".s"); !path.empty()) {
       auto edited = llvm::MemoryBuffer::getFile(path);
       if (!edited) throw std::runtime_error(path.str() + ": " + edited.getError().message());

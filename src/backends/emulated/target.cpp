@@ -105,7 +105,7 @@ public:
     // A call would pass a pointer to a local.
     for (const char *name : {"qd_leave_failure_x1", "qd_leave_print_x1"})
       if (llvm::Function *routine = module.getFunction(name)) inlineCalls(*routine);
-    auto machine = cpu::makeTargetMachine(cpu::getHost(), options.optLevel);
+    CodeGenerator machine = cpu::makeCodeGenerator(cpu::getHost(), options.optLevel);
     optimize(module, *machine, options.optLevel);
     codegen::stageStores(module, artifact, grid, traits);
     inferAddressSpaces(module, machine->getTargetIRAnalysis());

@@ -15,6 +15,8 @@ namespace qd::codegen {
 
 /// Packed vectors with more components are gathered: shuffles would cost more.
 constexpr int64_t kShuffledComponents = 4;
+/// Components of 4 bytes of each lane that are accessed at once where a register holds those of two lanes.
+constexpr int64_t kLongRow = 8;
 /// Bytes after the end of a field that may be read (runtime/buffer.cpp).
 constexpr int64_t kTail = 64;
 
@@ -90,7 +92,7 @@ struct Memory::Access {
   /// The access to the last `count` components.
   Access forRest(int64_t count) const {
     if (strategy != Strategy::Rows || count >= group) return *this;
-    return {count == 1 ? Strategy::Gather : Strategy::Rows, count, align, width};
+    return {count == 1 ? Strategy::Gather : Strategy::Rows, std::min(count, kShuffledComponents), align, width};
   }
 };
 
@@ -105,8 +107,8 @@ Memory::Access Memory::chooseAccess(const MemoryPlace &place, bool isVolatile) {
   // A gather of 16 lanes takes 17 cycles, a scatter 27 (on Zen 4). The ends of runs are short code instead.
   const bool isNear = place.hasTwoRuns() || isa_and_nonnull<llvm::Constant>(place.findOffsets()); // few wide loads
   const bool hasRows = count > 1 && place.componentStride == size && size >= 4 && !isNear && !in.isPartialVector;
-  const Access distant =
-      hasRows ? Access{Rows, std::min(count, kShuffledComponents), llvm::Align(uint64_t(size))} : Access{Gather, 1, align};
+  const int64_t longest = size == 4 && in.lanes * size == 64 && count >= kLongRow ? kLongRow : kShuffledComponents;
+  const Access distant = hasRows ? Access{Rows, std::min(count, longest), llvm::Align(uint64_t(size))} : Access{Gather, 1, align};
   if (place.findOffsets()) return distant;
   const int64_t width = place.getLaneStride() / size, group = place.componentStride == size ? count : 1;
   if (width * size != place.getLaneStride() || width < 1 || group > width) return distant;
@@ -331,8 +333,19 @@ llvm::SmallVector<llvm::Value *, 16> Memory::getRowParts(llvm::Value *rows, unsi
 
 /// Lanes with four elements each, as four vectors: the first has the rows of lanes 0, 4, 8 … side by side, the next those of lanes 1, 5, 9
 /// …. Becomes one vector for each component, and the other way around. LLVM 22 takes six times as many instructions for shuffles of all
-/// lanes at once; these remain in 16 bytes (elements of 8 bytes: in 32).
-static llvm::SmallVector<llvm::Value *, 4> transposeBlocks(llvm::IRBuilder<> &builder, ArrayRef<llvm::Value *> from, unsigned lanes) {
+/// lanes at once; these remain in 16 bytes (elements of 8 bytes: in 32). Lanes with eight elements each are eight vectors.
+static llvm::SmallVector<llvm::Value *, 8> transposeBlocks(llvm::IRBuilder<> &builder, ArrayRef<llvm::Value *> from, unsigned lanes) {
+  llvm::SmallVector<llvm::Value *, 8> result;
+  if (from.size() == kLongRow) {
+    auto low = transposeBlocks(builder, from.take_front(4), lanes), high = transposeBlocks(builder, from.drop_front(4), lanes);
+    for (unsigned half : {0u, 4u})
+      for (auto [a, b] : llvm::zip(low, high)) {
+        llvm::SmallVector<int, 16> mask;
+        for (unsigned i = 0; i < lanes; ++i) mask.push_back(int(i / 8 * 8 + half + i % 4 + (i % 8 < 4 ? 0 : lanes)));
+        result.push_back(builder.CreateShuffleVector(a, b, mask));
+      }
+    return result;
+  }
   auto mix = [&](llvm::Value *a, llvm::Value *b, std::array<unsigned, 4> block) {
     llvm::SmallVector<int, 16> mask;
     for (unsigned i = 0; i < lanes; ++i) mask.push_back(int(i / 4 * 4 + block[i % 4] + (block[i % 4] < 4 ? 0 : lanes - 4)));
@@ -341,7 +354,6 @@ static llvm::SmallVector<llvm::Value *, 4> transposeBlocks(llvm::IRBuilder<> &bu
   const bool isWide = from[0]->getType()->getScalarSizeInBits() > 32;
   const std::array<unsigned, 4> first = isWide ? std::array{0u, 4u, 2u, 6u} : std::array{0u, 4u, 1u, 5u},
                                 second = isWide ? std::array{1u, 5u, 3u, 7u} : std::array{2u, 6u, 3u, 7u};
-  llvm::SmallVector<llvm::Value *, 4> result;
   for (const auto &half : {first, second}) {
     llvm::Value *low = mix(from[0], from[1], half), *high = mix(from[2], from[3], half);
     result.push_back(mix(low, high, {0, 1, 4, 5}));
@@ -359,15 +371,15 @@ Components Memory::loadRows(const MemoryPlace &place, int64_t offset, const Acce
   for (auto [lane, mask] : llvm::enumerate(getRowMasks(group, width)))
     rows.push_back(loadVector(place, row, getLanePointer(place, offset, unsigned(lane)), access.align, mask));
   Components parts;
-  if (width == 4 && in.lanes % 4 == 0) {
-    llvm::SmallVector<llvm::Value *, 4> blocks;
-    for (unsigned k = 0; k < 4; ++k) {
+  if ((width == 4 && in.lanes % 4 == 0) || width == kLongRow) {
+    llvm::SmallVector<llvm::Value *, 8> blocks;
+    for (unsigned k = 0; k < width; ++k) {
       llvm::SmallVector<llvm::Value *, 4> own;
-      for (unsigned lane = k; lane < in.lanes; lane += 4) own.push_back(rows[lane]);
+      for (unsigned lane = k; lane < in.lanes; lane += width) own.push_back(rows[lane]);
       blocks.push_back(llvm::concatenateVectors(builder, own));
       if (in.mask) blocks.back() = builder.CreateFreeze(blocks.back()); // as in loadWide
     }
-    const llvm::SmallVector<llvm::Value *, 4> components = transposeBlocks(builder, blocks, in.lanes);
+    const llvm::SmallVector<llvm::Value *, 8> components = transposeBlocks(builder, blocks, in.lanes);
     for (llvm::Value *part : ArrayRef(components).take_front(group)) parts.push_back(in.makeVarying(fromMemory(scalar, part)));
     return parts;
   }
@@ -529,10 +541,11 @@ void Memory::storeRows(const MemoryPlace &place, int64_t offset, ArrayRef<llvm::
   llvm::SmallVector<llvm::Value *, 4> padded(parts);
   padded.resize(width, llvm::PoisonValue::get(parts[0]->getType()));
   llvm::SmallVector<llvm::Value *, 16> rows;
-  if (width == 4 && in.lanes % 4 == 0) {
-    llvm::SmallVector<llvm::Value *, 4> blocks = transposeBlocks(builder, padded, in.lanes);
+  if ((width == 4 && in.lanes % 4 == 0) || width == kLongRow) {
+    const llvm::SmallVector<llvm::Value *, 8> blocks = transposeBlocks(builder, padded, in.lanes);
     for (unsigned lane = 0; lane < in.lanes; ++lane)
-      rows.push_back(builder.CreateShuffleVector(blocks[lane % 4], llvm::createSequentialMask(lane / 4 * 4, in.mask ? width : group, 0)));
+      rows.push_back(
+          builder.CreateShuffleVector(blocks[lane % width], llvm::createSequentialMask(lane / width * width, in.mask ? width : group, 0)));
   } else {
     llvm::Value *all = builder.CreateShuffleVector(llvm::concatenateVectors(builder, padded), llvm::createInterleaveMask(in.lanes, width));
     rows = getRowParts(all, width, in.mask ? width : group);

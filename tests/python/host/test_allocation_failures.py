@@ -21,7 +21,7 @@ STRIDES = {
     "tape": 5,
     "fields": 11,
     "ndarrays": 3,
-    "errors": 2900,
+    "errors": 1500,
 }
 
 

@@ -275,6 +275,40 @@ def test_vector_fields_and_their_components():
     np.testing.assert_array_equal(m.to_numpy(), [[1, 8], [1, 1]])
 
 
+@pytest.mark.parametrize("dtype", [qd.f32, qd.i32, qd.f64, qd.f16])
+@pytest.mark.parametrize("n", [5, 7, 8, 9, 11, 12, 15, 16, 17])
+def test_elements_of_many_components(n, dtype):
+    Element = qd.types.vector(n, dtype)
+    count = 100  # whole vectors of lanes, and a rest
+    x, y = qd.field(Element, shape=count), qd.field(Element, shape=count)
+    sums, chosen, order = qd.field(dtype, shape=count), qd.field(qd.i32, shape=count), qd.field(qd.i32, shape=count)
+    values = np.random.default_rng(n).integers(-20, 20, (count, n)).astype(x.to_numpy().dtype)
+    permutation = np.random.default_rng(n + 1).permutation(count).astype(np.int32)
+    x.from_numpy(values)
+    order.from_numpy(permutation)
+    chosen.from_numpy((np.arange(count) % 3 == 0).astype(np.int32))
+
+    @qd.kernel
+    def work():
+        for i in sums:
+            sums[i] = x[i].sum()
+        for i in y:
+            y[i] = x[order[i]] * 2
+        for i in y:
+            if chosen[i]:
+                y[i] += x[i]
+            else:
+                y[i][n - 1] = 7
+
+    work()
+    expected = values[permutation] * 2
+    mask = np.arange(count) % 3 == 0
+    expected[mask] += values[mask]
+    expected[~mask, -1] = 7
+    np.testing.assert_array_equal(sums.to_numpy(), values.sum(1, dtype=values.dtype))
+    np.testing.assert_array_equal(y.to_numpy(), expected)
+
+
 def test_vector_arguments_and_results():
     vec3 = qd.types.vector(3, qd.f32)
 
