@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_000, "python": 19_131}
+TOTALS = {"src": 53_000, "python": 19_154}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -55,7 +55,7 @@ BUDGETS = {
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,
     "python/quadrants/types": 62,
-    "python/quadrants/_viz": 619,
+    "python/quadrants/_viz": 642,
     "python/quadrants/_command": 212,
 }
 

@@ -27,8 +27,9 @@ def writing(path: Any) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = error.strerror or str(error)
-        raise type(error)(f"cannot write {os.fspath(path)!r}: {why}; give a path in a folder that exists and is writable") from None
+        is_path = error.errno is not None or type(error) is not OSError
+        remedy = "; give a path in a folder that exists and is writable" if is_path else ""  # else the image does not suit the format
+        raise type(error)(f"cannot write {os.fspath(path)!r}: {error.strerror or error}{remedy}") from None
 
 
 def in_notebook() -> bool:

@@ -34,6 +34,18 @@ class Widget:
             self.value = min(self.maximum, self.minimum + steps * self.step)
 
 
+def _to_pairs(*points: Any) -> list[np.ndarray]:
+    """Returns as many positions or directions from each argument, as arrays of shape (n, 2)."""
+    made = []
+    for values in (np.atleast_2d(images.to_numbers(each).astype(np.float64)) for each in points):
+        if values.size and values.shape[-1] not in (2, 3):
+            raise ValueError(f"positions have two components, got an array of shape {values.shape}")
+        made.append(values.reshape(-1, values.shape[-1])[:, :2] if values.size else np.empty((0, 2)))
+    if len({len(each) for each in made}) > 1:
+        raise ValueError(f"as many points are expected for each corner, got {', '.join(str(len(each)) for each in made)}")
+    return made
+
+
 class GUI:
     """A window with a canvas; positions go from (0, 0) at the lower left to (1, 1) at the upper right, colors are 0xRRGGBB.
 
@@ -66,9 +78,10 @@ class GUI:
             fullscreen: whether the window covers the screen.
             fast_gui: accepted for programs that set it; without effect.
         """
-        width, height = (res, res) if isinstance(res, (int, np.integer)) else res
-        if min(width, height) < 1:
+        size = np.atleast_1d(res).tolist()
+        if len(size) not in (1, 2) or not all(isinstance(each, (int, float)) and each >= 1 for each in size):
             raise ValueError(f"res is a number of pixels, or (width, height), got {res!r}")
+        width, height = size[0], size[-1]
         need("PIL.Image", "qd.GUI")
         self.name, self.res, self.background_color = name, (int(width), int(height)), background_color
         self.fps_limit: int | None = 60
@@ -108,14 +121,8 @@ class GUI:
 
     # -- drawing
 
-    def _to_places(self, points: Any) -> np.ndarray:
-        values = images.to_numbers(points).astype(np.float64)
-        if values.ndim == 1:
-            values = values[None]
-        values = values.reshape(-1, values.shape[-1])
-        if values.shape[1] < 2:
-            raise ValueError(f"positions have two components, got an array of shape {values.shape}")
-        return values[:, :2] * (1, -1) * self.res + (0, self.res[1])
+    def _to_places(self, *points: Any) -> list[np.ndarray]:
+        return [each * (1, -1) * self.res + (0, self.res[1]) for each in _to_pairs(*points)]
 
     def clear(self, color: int | None = None) -> None:
         """Set all pixels to `color`, by default to the background color."""
@@ -154,13 +161,16 @@ class GUI:
         Raises:
             IndexError: an index outside of the palette.
         """
-        centers = self._to_places(pos)
+        (centers,) = self._to_places(pos)
         if palette is not None and palette_indices is not None:
             indices, choice = images.to_numbers(palette_indices).ravel(), np.asarray(palette)
             if indices.size and not 0 <= indices.min() <= indices.max() < len(choice):
                 raise IndexError(f"palette_indices run from {indices.min()} to {indices.max()}; the palette has {len(choice)} colors")
             color = choice[indices]
-        radii = np.broadcast_to(images.to_numbers(radius).astype(np.float64), (len(centers),))
+        radii = images.to_numbers(radius).astype(np.float64)
+        if radii.shape not in ((), (1,), (len(centers),)):
+            raise ValueError(f"one radius is expected, or {len(centers)}, one for each disc, got an array of shape {radii.shape}")
+        radii = np.broadcast_to(radii, len(centers))
         self._canvas.draw_discs(centers, radii, to_rgb(images.to_numbers(color), len(centers)))
 
     def line(self, begin: Any, end: Any, radius: float = 1, color: int = _WHITE) -> None:
@@ -169,7 +179,7 @@ class GUI:
 
     def lines(self, begin: Any, end: Any, radius: float = 1, color: Any = _WHITE) -> None:
         """Draw lines from each `begin` to its `end`, of shape (n, 2) both; their width is `radius` pixels, `color` one for all or each."""
-        begins, ends = self._to_places(begin), self._to_places(end)
+        begins, ends = self._to_places(begin, end)
         self._canvas.draw_lines(begins, ends, radius, to_rgb(images.to_numbers(color), len(begins)))
 
     def arrow(self, orig: Any, direction: Any, radius: float = 1, color: int = _WHITE) -> None:
@@ -178,8 +188,7 @@ class GUI:
 
     def arrows(self, orig: Any, direction: Any, radius: float = 1, color: Any = _WHITE) -> None:
         """Draw arrows from each `orig` along its `direction`, of shape (n, 2) both; `radius` and `color` as for `lines`."""
-        begins = images.to_numbers(orig).astype(np.float64).reshape(-1, 2)
-        along = images.to_numbers(direction).astype(np.float64).reshape(-1, 2)
+        begins, along = _to_pairs(orig, direction)
         ends, sides = begins + along, along[:, ::-1] * (-1, 1)
         self.lines(begins, ends, radius, color)
         for side in (sides, -sides):
@@ -187,7 +196,10 @@ class GUI:
 
     def vector_field(self, vector_field: Any, arrow_spacing: int = 5, color: int = _WHITE) -> None:
         """Draw a 2-D `vector_field` of two components as arrows of `color`, one for `arrow_spacing` elements along each axis."""
-        values = images.to_numbers(vector_field)[::arrow_spacing, ::arrow_spacing]
+        values = images.to_numbers(vector_field)
+        if values.ndim != 3 or values.shape[2] != 2:
+            raise ValueError(f"a vector field has two axes and two components, got an array of shape {values.shape}")
+        values = values[::arrow_spacing, ::arrow_spacing]
         places = (np.indices(values.shape[:2]).reshape(2, -1).T + 0.5) / values.shape[:2]
         longest = np.abs(values).max(initial=1e-30)
         self.arrows(places, values.reshape(-1, 2) / (longest * max(values.shape[:2])), 1, color)
@@ -198,7 +210,7 @@ class GUI:
 
     def triangles(self, a: Any, b: Any, c: Any, color: Any = _WHITE) -> None:
         """Fill triangles with the corners `a`, `b` and `c`, of shape (n, 2) each; `color` is one for all or each."""
-        corners = np.stack([self._to_places(corner) for corner in (a, b, c)], 1)
+        corners = np.stack(self._to_places(a, b, c), 1)
         self._canvas.draw_polygons(corners, to_rgb(images.to_numbers(color), len(corners)))
 
     def rect(self, topleft: Any, bottomright: Any, radius: float = 1, color: int = _WHITE) -> None:
@@ -209,7 +221,7 @@ class GUI:
 
     def text(self, content: str, pos: Any, font_size: float = 15, color: int = _WHITE) -> None:
         """Write `content` with its upper left corner at `pos`, in letters of `font_size` pixels and `color`."""
-        column, row = self._to_places(pos)[0].tolist()
+        column, row = self._to_places(pos)[0][0].tolist()
         self._canvas.draw_text(str(content), (column, row), font_size, to_rgb(color, 1)[0])
 
     def show(self, file: Any = None) -> None:
@@ -321,7 +333,7 @@ def imshow(img: Any, title: str = "imshow") -> None:
 
     Without a display, the picture is written to a PNG file named after the title, and a line on stderr says so.
     """
-    values = images.to_numbers(img)
+    values = images.to_image(img)
     if in_notebook():
         need("IPython.display", "a notebook").display(images.show(values))
         return

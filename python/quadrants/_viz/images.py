@@ -7,6 +7,7 @@ is the pixel at column i, counted from the left, and row j, counted from the bot
 from __future__ import annotations
 
 import io
+import operator
 import os
 from types import TracebackType
 from typing import Any
@@ -22,16 +23,22 @@ def to_numbers(value: Any) -> np.ndarray:
     return as_array(getattr(value, "_impl", value))
 
 
+def to_image(value: Any) -> np.ndarray:
+    """Returns an image as an array of NumPy; raises `ValueError` if it has another shape than images have."""
+    values = to_numbers(value)
+    if values.ndim not in (2, 3) or (values.ndim == 3 and not 1 <= values.shape[2] <= 4):
+        raise ValueError(f"an image has the shape (width, height) or (width, height, 1 to 4), got {values.shape}")
+    if values.size == 0:
+        raise ValueError(f"an image has at least one pixel, got the shape {values.shape}")
+    return values
+
+
 def to_bytes(image: Any) -> np.ndarray:
     """Returns an image as bytes, in the order of files: (height, width) or (height, width, 3 or 4), the top row first.
 
     Raises `TypeError` or `ValueError` if it is none.
     """
-    values = to_numbers(image)
-    if values.ndim not in (2, 3) or (values.ndim == 3 and not 1 <= values.shape[2] <= 4):
-        raise ValueError(f"an image has the shape (width, height) or (width, height, 1 to 4), got {values.shape}")
-    if values.size == 0:
-        raise ValueError(f"an image has at least one pixel, got the shape {values.shape}")
+    values = to_image(image)
     kind = values.dtype.kind
     if kind == "f":
         values = (np.clip(np.nan_to_num(values.astype(np.float32, copy=False)), 0, 1) * 255 + 0.5).astype(np.uint8)
@@ -65,7 +72,12 @@ def imread(filename: Any, channels: int = 0) -> np.ndarray:
     if channels not in modes:
         raise ValueError(f"channels is 0, 1, 3 or 4, got {channels!r}")
     mode = {} if channels == 0 else {"mode": modes[channels]}
-    values = imageio.imread(os.fspath(filename), index=0, **mode)
+    try:
+        values = imageio.imread(os.fspath(filename), index=0, **mode)
+    except OSError as error:
+        if error.errno is not None or isinstance(error, FileNotFoundError):
+            raise
+        raise OSError(f"cannot read {os.fspath(filename)!r}: it is no image of a format that Pillow knows") from None
     return np.ascontiguousarray(values[::-1].swapaxes(0, 1))
 
 
@@ -75,9 +87,11 @@ def imwrite(img: Any, filename: Any) -> None:
     `img` is a container, NumPy array or torch tensor of shape (width, height) or (width, height, channels): floats from 0 to 1, or
     unsigned integers over their whole range. Raises `TypeError` or `ValueError` for others, `OSError` if the file cannot be written.
     """
-    imageio = need("imageio.v3", "qd.tools.imwrite")
-    with writing(filename):
-        imageio.imwrite(os.fspath(filename), to_bytes(img))
+    imageio, name = need("imageio.v3", "qd.tools.imwrite"), os.fspath(filename)
+    if os.path.splitext(name)[1].lower() not in need("PIL.Image", "qd.tools.imwrite").registered_extensions():
+        raise ValueError(f"the name of an image ends with its format, such as .png, got {name!r}")
+    with writing(name):
+        imageio.imwrite(name, to_bytes(img), plugin="pillow")
 
 
 def imresize(img: Any, w: int, h: int | None = None) -> np.ndarray:
@@ -85,8 +99,8 @@ def imresize(img: Any, w: int, h: int | None = None) -> np.ndarray:
 
     Enlarged images consist of larger pixels, smaller ones of averages. Raises `ValueError` for a size without pixels.
     """
-    values = to_numbers(img)
-    size = (w, w if h is None else h)
+    values = to_image(img)
+    size = (operator.index(w), operator.index(w if h is None else h))
     if min(size) < 1:
         raise ValueError(f"an image has at least one pixel, got {size}")
     for axis in (0, 1):
@@ -148,13 +162,11 @@ def show(img: Any, size: int = 256, normalize: bool | None = None) -> Picture:
         ValueError: another shape.
         ModuleNotFoundError: Pillow is missing; the text says how to install it.
     """
-    values = to_numbers(img)
+    values = to_image(img)
     if normalize is None:
-        normalize = values.dtype.kind == "i" or (
-            values.dtype.kind == "f" and bool(values.size) and not (0 <= values.min() <= values.max() <= 1)
-        )
+        normalize = values.dtype.kind == "i" or (values.dtype.kind == "f" and not (0 <= values.min() <= values.max() <= 1))
     values = stretch(values) if normalize else values
-    if values.ndim >= 2 and 0 < max(values.shape[:2]) < size:
+    if max(values.shape[:2]) < size:
         values = values.repeat(size // max(values.shape[:2]), 0).repeat(size // max(values.shape[:2]), 1)
     return Picture(to_png(values))
 
@@ -173,15 +185,19 @@ class VideoWriter:
         self._frames: list[Any] = []
         self._writer: Any = None
         self._size: tuple[int, ...] | None = None
+        self._is_closed = False
+        is_gif = self.filename.lower().endswith(".gif")
+        need("PIL.Image" if is_gif else "imageio_ffmpeg", f"a video like {self.filename!r}{' (GIF needs Pillow only)' * (not is_gif)}")
         with writing(filename), open(self.filename, "ab"):
             pass  # a file that cannot be written is reported now, not after the simulation
-        if not self.filename.lower().endswith(".gif"):
-            need("imageio_ffmpeg", f"a video like {self.filename!r} (GIF needs Pillow only)")
+        if not is_gif:
             options = {"fps": fps, "macro_block_size": 2}
             self._writer = need("imageio.v2", "qd.tools.VideoWriter").get_writer(self.filename, format="FFMPEG", mode="I", **options)
 
     def write(self, img: Any) -> None:
         """Append the image `img`, as for `imwrite`; raises `ValueError` if it is not as large as the first one."""
+        if self._is_closed:
+            raise ValueError(f"the animation {self.filename!r} is closed")
         pixels = to_bytes(img)
         self._size = self._size or pixels.shape[:2]
         if pixels.shape[:2] != self._size:
@@ -204,7 +220,7 @@ class VideoWriter:
                 first.save(self.filename, "GIF", save_all=True, append_images=others, duration=max(20, round(1000 / self.fps)), loop=0)
         elif self.count == 0 and os.path.exists(self.filename) and not os.path.getsize(self.filename):
             os.remove(self.filename)
-        self._frames, self._writer = [], None
+        self._frames, self._writer, self._is_closed = [], None, True
 
     def __enter__(self) -> VideoWriter:
         return self

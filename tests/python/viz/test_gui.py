@@ -78,6 +78,38 @@ def test_triangles_arrows_and_text():
     assert text[:15, 5:, 0].max() > 200 and not text[20:].any()
 
 
+POINTS = np.full((4, 2), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("circles", (np.zeros(10),), r"positions have two components, got an array of shape \(1, 10\)"),
+        ("circles", (POINTS, np.ones(3)), r"one radius is expected, or 4, one for each disc, got an array of shape \(3,\)"),
+        ("lines", (POINTS, POINTS[:3]), "as many points are expected for each corner, got 4, 3"),
+        ("triangles", (POINTS, POINTS, POINTS[1:]), "got 4, 4, 3"),
+        ("arrows", (POINTS, POINTS[1:]), "got 4, 3"),
+        ("vector_field", (np.zeros((8, 8)),), r"two axes and two components, got an array of shape \(8, 8\)"),
+        ("vector_field", (np.zeros((8, 8, 3)),), "two axes and two components"),
+    ],
+)
+def test_points_that_do_not_fit_are_refused(name, arguments, text):
+    with pytest.raises(ValueError, match=text):
+        draw((name, *arguments))
+
+
+def test_third_components_are_left_out():
+    begins, along = np.array([[0.1, 0.2, 9.0], [0.5, 0.5, 9.0]]), np.array([[0.2, 0.0, 9.0], [0.0, 0.2, 9.0]])
+    assert np.array_equal(draw(("arrows", begins, along)), draw(("arrows", begins[:, :2], along[:, :2])))
+    assert not draw(("circles", [])).any()
+
+
+@pytest.mark.parametrize("res", [0, (3, 0), (1, 2, 3), "a", None, ()])
+def test_sizes_that_windows_do_not_have(res):
+    with pytest.raises(ValueError, match=r"res is a number of pixels, or \(width, height\), got"):
+        GUI("t", res, show_gui=False)
+
+
 def test_images():
     field = qd.field(qd.f32, shape=(40, 20))
     field[39, 0] = 1.0

@@ -92,6 +92,36 @@ def test_files_that_cannot_be_written():
         qd.tools.imread("missing.png", 2)
 
 
+@pytest.mark.parametrize("name", ["a", "a.xyz", "a.npy"])
+def test_names_that_end_with_no_format_are_refused(name):
+    with pytest.raises(ValueError, match=f"the name of an image ends with its format, such as .png, got '{name}'"):
+        qd.tools.imwrite(np.zeros((2, 2)), name)
+    assert not os.listdir()
+
+
+def test_what_a_format_cannot_hold_or_is_no_image():
+    with pytest.raises(OSError, match="cannot write 'a.jpg': cannot write mode RGBA as JPEG$"):
+        qd.tools.imwrite(np.zeros((2, 2, 4)), "a.jpg")
+    with open("a.png", "w") as file:
+        file.write("no image")
+    with pytest.raises(OSError, match="cannot read 'a.png': it is no image of a format that Pillow knows"):
+        qd.tools.imread("a.png")
+    for shown in (qd.tools.show, qd.tools.imshow, lambda image: qd.tools.imresize(image, 4)):
+        for image in (np.zeros(3), np.zeros((2, 2, 2, 2)), np.zeros((0, 2))):
+            with pytest.raises(ValueError, match=re.escape(f"got {'the shape ' * (0 in image.shape)}{image.shape}")):
+                shown(image)
+    with pytest.raises(TypeError, match="interpreted as an integer"):
+        qd.tools.imresize(np.zeros((2, 2)), 1.5)
+
+
+def test_an_animation_that_is_closed_takes_no_frame():
+    video = qd.tools.VideoWriter("a.gif")
+    video.write(np.zeros((2, 2)))
+    video.close()
+    with pytest.raises(ValueError, match="the animation 'a.gif' is closed"):
+        video.write(np.zeros((2, 2)))
+
+
 def test_animations():
     frames = np.random.default_rng(1).random((5, 12, 8, 3))
     with qd.tools.VideoWriter("a.gif", fps=10) as video:
