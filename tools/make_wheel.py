@@ -126,9 +126,12 @@ def write_wheel(source: Path, modules: dict[str, Path], target: Target, folder: 
         contents = {info: old.read(info) for info in old.infolist()}
         (description,) = (info for info in contents if info.filename.endswith(".dist-info/WHEEL"))
         (record,) = (info for info in contents if info.filename.endswith(".dist-info/RECORD"))
+        (metadata,) = (info for info in contents if info.filename.endswith(".dist-info/METADATA"))
         contents[description] = any_tag.sub(tag, contents[description].decode()).encode()
-        lines = [line for line in contents.pop(record).decode().splitlines() if not line.startswith(description.filename)]
-        changed = {description: contents[description]}
+        contents[metadata] = add_addresses(contents[metadata])
+        written = (description.filename, metadata.filename)
+        lines = [line for line in contents.pop(record).decode().splitlines() if not line.startswith(written)]
+        changed = {info: contents[info] for info in (description, metadata)}
         for name, module in modules.items():
             info = zipfile.ZipInfo(name, description.date_time)
             info.external_attr = 0o100755 << 16
@@ -140,6 +143,19 @@ def write_wheel(source: Path, modules: dict[str, Path], target: Target, folder: 
                 member._compressor = Compressor()  # type: ignore[attr-defined]
                 member.write(data)
     return path
+
+
+def add_addresses(metadata: bytes) -> bytes:
+    """Adds the addresses of the project to the description of the package. The sources do not know where they are published: the workflow
+    passes QD_REPOSITORY, the address of the repository, and QD_SITE, that of the documentation.
+    """
+    repository, site = os.environ.get("QD_REPOSITORY", ""), os.environ.get("QD_SITE", "")
+    known = {"Documentation": site}
+    if repository:
+        known |= {"Source": repository, "Issues": f"{repository}/issues", "Changelog": f"{repository}/blob/main/CHANGELOG.md"}
+    lines = "".join(f"Project-URL: {label}, {address}\n" for label, address in known.items() if address)
+    head, end, text = metadata.partition(b"\n\n")
+    return head + b"\n" + lines.encode() + end[1:] + text
 
 
 def compute_digest(data: bytes) -> str:

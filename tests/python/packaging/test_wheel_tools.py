@@ -1,6 +1,7 @@
 """What puts wheels together and finds the interpreters for them; `test_wheel.py` has the wheel itself."""
 
 import base64
+import email
 import hashlib
 import importlib
 import platform
@@ -30,13 +31,17 @@ def test_a_python_is_described_by_its_headers(tools):
     assert (Path(target.headers) / "Python.h").is_file()
 
 
-def test_a_wheel_gets_modules_a_tag_and_a_record(tools, tmp_path):
+def test_a_wheel_gets_modules_a_tag_addresses_and_a_record(tools, tmp_path, monkeypatch):
+    monkeypatch.setenv("QD_REPOSITORY", "https://example.org/quadrants")
+    monkeypatch.setenv("QD_SITE", "https://example.org/site/")
     make_wheel = tools("make_wheel")
     source = tmp_path / "quadrants-1.0-cp311-cp311-linux_x86_64.whl"
     with zipfile.ZipFile(source, "w") as archive:
         archive.writestr("quadrants/__init__.py", "x = 1\n" * 1000)
         archive.writestr("quadrants-1.0.dist-info/WHEEL", "Root-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n")
-        archive.writestr("quadrants-1.0.dist-info/RECORD", "quadrants/__init__.py,,\nquadrants-1.0.dist-info/WHEEL,sha256=x,1\n")
+        archive.writestr("quadrants-1.0.dist-info/METADATA", "Name: quadrants\nVersion: 1.0\n\n# Quadrants\n\nText.\n")
+        records = [f"quadrants-1.0.dist-info/{name},sha256=x,1" for name in ("WHEEL", "METADATA")]
+        archive.writestr("quadrants-1.0.dist-info/RECORD", "\n".join(["quadrants/__init__.py,,", *records, ""]))
     (tmp_path / "module").write_bytes(b"code" * 100)
     target = make_wheel.Target("cp313", "", "cpython-313-aarch64-linux-gnu", "aarch64")
     (tmp_path / "dist").mkdir()
@@ -47,11 +52,20 @@ def test_a_wheel_gets_modules_a_tag_and_a_record(tools, tmp_path):
         description = archive.read("quadrants-1.0.dist-info/WHEEL")
         assert description.endswith(b"Tag: cp313-cp313-manylinux_2_28_aarch64\n")
         assert archive.getinfo("quadrants/_runtime.so").external_attr >> 16 == 0o100755
+        metadata = email.message_from_bytes(archive.read("quadrants-1.0.dist-info/METADATA"))
+        assert metadata["Version"] == "1.0" and metadata.get_payload() == "# Quadrants\n\nText.\n"
+        assert metadata.get_all("Project-URL") == [
+            "Documentation, https://example.org/site/",
+            "Source, https://example.org/quadrants",
+            "Issues, https://example.org/quadrants/issues",
+            "Changelog, https://example.org/quadrants/blob/main/CHANGELOG.md",
+        ]
         lines = archive.read("quadrants-1.0.dist-info/RECORD").decode().splitlines()
     digest = base64.urlsafe_b64encode(hashlib.sha256(description).digest()).rstrip(b"=").decode()
     assert f"quadrants-1.0.dist-info/WHEEL,sha256={digest},{len(description)}" in lines
-    assert [line.split(",")[0] for line in lines if "_runtime.so" in line or "WHEEL" in line] == [
+    assert [line.split(",")[0] for line in lines if "init" not in line and "RECORD" not in line] == [
         "quadrants-1.0.dist-info/WHEEL",
+        "quadrants-1.0.dist-info/METADATA",
         "quadrants/_runtime.so",
     ]
 
