@@ -3,8 +3,9 @@
 
     check_wheels.py [folder]      default: make a wheel for each Python, in out/wheels/
 
-A wheel for another processor runs under qemu, with a Python of Debian if Debian has that version. Prints a line for each wheel; the
-status is 1 if one failed or none ran.
+A wheel for another processor runs under qemu, with a Python of Debian if Debian has that version. Those for this one run again while the
+loader hides what is newer than glibc 2.28 from the modules (cmake/old_glibc/hide_newer.c). Prints a line for each wheel; the status is 1 if
+one failed or none ran.
 """
 
 from __future__ import annotations
@@ -50,7 +51,18 @@ def check(wheel: Path, interpreter: Path) -> str:
             result = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=variables, cwd=temporary)
             if result.returncode:
                 return f"FAILED: {' '.join(map(str, command[1:]))}\n{result.stdout[-6000:]}{result.stderr[-2000:]}"
-    return result.stdout.strip().splitlines()[-1]
+        verdict = result.stdout.strip().splitlines()[-1]
+        if not wheel.stem.endswith(platform.machine()):
+            return verdict
+        hidden = Path(temporary) / "hidden.txt"
+        auditor = Path(temporary) / "hide_newer.so"
+        subprocess.run(["clang-22", "-shared", "-fPIC", "-O1", ROOT / "cmake/old_glibc/hide_newer.c", "-o", auditor], check=True)
+        variables |= {"LD_AUDIT": str(auditor), "HIDDEN_SYMBOLS": str(hidden)}
+        result = subprocess.run(list(map(str, commands[-1])), capture_output=True, text=True, env=variables, cwd=temporary)
+        if result.returncode or not hidden.exists():
+            return f"FAILED without what is newer than glibc 2.28:\n{result.stdout[-6000:]}{result.stderr[-2000:]}"
+        names = ", ".join(sorted(set(hidden.read_text().split())))
+    return f"{verdict}; without {names}: {result.stdout.strip().splitlines()[-1]}"
 
 
 def main() -> int:

@@ -162,8 +162,21 @@ def compute_digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
+def find_unversioned(wheel: Path) -> list[str]:
+    """Returns what modules take from the process, and neither glibc 2.28 nor Python has. auditwheel looks at symbols with a version only."""
+    found = set()
+    with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
+        for name in (name for name in archive.namelist() if name.endswith(".so")):
+            text = subprocess.check_output([LLVM / "bin/llvm-readelf", "--dyn-syms", archive.extract(name, folder)], text=True)
+            found.update(re.findall(r" GLOBAL +\w+ +UND +(?!_?Py)(\w+)$", text, re.MULTILINE))
+    return sorted(found)
+
+
 def check_platform(wheel: Path, target: Target) -> None:
     """Exits, and removes the wheel, unless auditwheel says that it runs on the systems that its name promises."""
+    if lacking := find_unversioned(wheel):
+        wheel.unlink()
+        sys.exit(f"glibc {GLIBC} lacks what the modules for {target.abi} call: add to cmake/old_glibc/functions.c {', '.join(lacking)}")
     text = subprocess.check_output([sys.executable, "-m", "auditwheel", "show", wheel], text=True)
     oldest = re.search(r'platform\s+tag:\s+"manylinux_2_(\d+)_' + target.machine + '"', text)
     if not oldest or int(oldest[1]) > int(GLIBC.split(".")[1]):

@@ -2,7 +2,8 @@
 //
 // In:   compiled with the headers of a newer glibc, linked against the stubs of `write_stubs.py`.
 // Out:  these functions, under their own names, for the module only: its version script hides them.
-// Here: the prebuilt libraries of LLVM and of the C++ standard library call them, so no flag or header can avoid it. Where behavior or speed
+// Here: the prebuilt libraries of LLVM and of the C++ standard library call them, so no flag or header can avoid it. Where behavior or
+// speed
 //       would suffer, the function of a newer glibc is called if there is one.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -47,23 +48,27 @@ static int getStatus(int folder, const char *path, struct stat *result, int flag
 }
 int stat(const char *restrict path, struct stat *restrict result) { return getStatus(AT_FDCWD, path, result, 0); }
 int lstat(const char *restrict path, struct stat *restrict result) { return getStatus(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW); }
+int fstatat(int folder, const char *restrict path, struct stat *restrict result, int flags) {
+  return getStatus(folder, path, result, flags);
+}
 int fstat(int file, struct stat *result) { return (int)syscall(SYS_fstat, file, result); }
 int stat64(const char *restrict path, struct stat64 *restrict result) { return stat(path, (struct stat *)result); }
 int fstat64(int file, struct stat64 *result) { return fstat(file, (struct stat *)result); }
+int fstatat64(int folder, const char *restrict path, struct stat64 *restrict result, int flags) {
+  return getStatus(folder, path, (struct stat *)result, flags);
+}
 
 // 2.30: waits of the C++ standard library for the steady clock. Without it a wait lasts longer if the system's clock is set back meanwhile.
 int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,
                            const struct timespec *restrict end) {
-  if (newerWaitUntil)
-    return newerWaitUntil(condition, mutex, clock, end);
+  if (newerWaitUntil) return newerWaitUntil(condition, mutex, clock, end);
   struct timespec now, real;
   clock_gettime(clock, &now);
   clock_gettime(CLOCK_REALTIME, &real);
   const int64_t second = 1000000000;
   int64_t nanoseconds = (int64_t)real.tv_nsec + end->tv_nsec - now.tv_nsec;
   struct timespec until = {real.tv_sec + end->tv_sec - now.tv_sec, 0};
-  for (; nanoseconds < 0; nanoseconds += second)
-    --until.tv_sec;
+  for (; nanoseconds < 0; nanoseconds += second) --until.tv_sec;
   until.tv_sec += nanoseconds / second;
   until.tv_nsec = nanoseconds % second;
   return pthread_cond_timedwait(condition, mutex, &until);
@@ -79,8 +84,7 @@ struct mallinfo2 mallinfo2(void) {
 // 2.36: seeds of names for temporary files.
 uint32_t arc4random(void) {
   uint32_t number = 0;
-  while (getrandom(&number, sizeof number, 0) != sizeof number && errno == EINTR)
-    continue;
+  while (getrandom(&number, sizeof number, 0) != sizeof number && errno == EINTR) continue;
   return number;
 }
 
@@ -107,8 +111,7 @@ static int isObjectWithAddress(struct dl_phdr_info *object, size_t size, void *d
       frames = (const void *)first;
     }
   }
-  if (!isInside || !frames)
-    return isInside;
+  if (!isInside || !frames) return isInside;
   memset(search->result, 0, sizeof *search->result);
   search->result->dlfo_map_start = (void *)start;
   search->result->dlfo_map_end = (void *)end;
@@ -117,8 +120,7 @@ static int isObjectWithAddress(struct dl_phdr_info *object, size_t size, void *d
 }
 
 int _dl_find_object(void *address, struct dl_find_object *result) {
-  if (newerFindObject)
-    return newerFindObject(address, result);
+  if (newerFindObject) return newerFindObject(address, result);
   struct Search search = {(uintptr_t)address, result};
   result->dlfo_eh_frame = NULL;
   dl_iterate_phdr(isObjectWithAddress, &search);

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "cmake" / "old_glibc"
 TIMED_OUT = 110
 CLOCK_MONOTONIC = 1
+AT_SYMLINK_NOFOLLOW = 0x100
 
 
 class Time(ctypes.Structure):
@@ -75,10 +76,15 @@ def test_files_have_the_status_that_python_sees(functions: ctypes.CDLL, tmp_path
             (functions.fstat, opened.fileno(), os.fstat(opened.fileno())),
             (functions.fstat64, opened.fileno(), os.fstat(opened.fileno())),
         ]
+        folder = os.open(tmp_path, os.O_RDONLY)
+        for function in (functions.fstatat, functions.fstatat64):
+            for flags, expected in ((0, os.stat(paths["link"])), (AT_SYMLINK_NOFOLLOW, os.lstat(paths["link"]))):
+                calls.append((lambda argument, status, f=function, flags=flags: f(folder, argument, status, flags), b"link", expected))
         for function, argument, expected in calls:
             status = (ctypes.c_uint64 * 32)()
             assert function(argument, status) == 0
             assert status[1] == expected.st_ino and expected.st_size == status[6]
+    os.close(folder)
     assert functions.stat(paths["missing"], (ctypes.c_uint64 * 32)()) == -1
 
 

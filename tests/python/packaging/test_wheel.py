@@ -102,6 +102,7 @@ def test_wheel_is_for_systems_since_glibc_2_28(wheel: Path, tmp_path: Path) -> N
                 text = subprocess.check_output([READELF, "--dyn-syms", "--dynamic", archive.extract(name, tmp_path)], text=True)
                 assert max(int(minor) for minor in re.findall(r"@GLIBC_2\.(\d+)", text)) <= 28
                 assert "RELR" not in text  # older loaders skip these relocations
+                assert re.findall(r" GLOBAL +\w+ +UND +(?!_?Py)(\w+)$", text, re.MULTILINE) == []  # symbols that no version promises
 
 
 def test_wheel_runs_a_kernel_where_there_is_no_llvm(wheel: Path, tmp_path: Path) -> None:
