@@ -163,7 +163,7 @@ def compute_digest(data: bytes) -> str:
 
 
 def find_unversioned(wheel: Path) -> list[str]:
-    """Returns what modules take from the process, and neither glibc 2.28 nor Python has. auditwheel looks at symbols with a version only."""
+    """Returns what modules take from the process, and neither glibc 2.28 nor Python has. auditwheel sees versioned symbols only."""
     found = set()
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         for name in (name for name in archive.namelist() if name.endswith(".so")):
