@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_000, "python": 19_154}
+TOTALS = {"src": 53_000, "python": 19_166}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -47,7 +47,7 @@ BUDGETS = {
     "python/quadrants/_solvers": 1_176,
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
-    "python/quadrants/ad": 897,
+    "python/quadrants/ad": 909,
     "python/quadrants/algorithms": 1_997,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_240,

@@ -12,7 +12,7 @@ import numpy as np
 from .._base.dtypes import to_numpy_dtype
 from .._base.errors import QuadrantsTypeError
 from .._containers.ndarray import ndarray
-from ._operator import Operator
+from ._operator import ARRAY_KINDS, Operator
 
 _numbers = itertools.count()
 
@@ -31,7 +31,7 @@ def jax_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | M
     The function takes the other parameters of the kernel, arrays and numbers, and returns new arrays, which are zero when the kernel
     starts.
     XLA calls the kernel when it needs the results. The gradient is the gradient of the kernel (`kernel.grad`); it has no second derivative.
-    Numbers have no gradient.
+    A gradient of numbers is refused.
 
     Args:
         kernel: a kernel whose parameters are arrays and scalars. Arrays must have the types that the kernel declares: f64 needs
@@ -84,7 +84,12 @@ class _JaxOperator(Operator):
         def call(*inputs: Any) -> Any:
             return tuple(jax.ffi.ffi_call(name, self.describe(jax, inputs), vmap_method="sequential")(*inputs))
 
-        def keep(*inputs: Any) -> Any:
+        def keep(*given: Any) -> Any:
+            for parameter, each in zip(self.inputs, given, strict=True):
+                if parameter.kind not in ARRAY_KINDS and each.perturbed:
+                    what = f"{self.kernel.__name__}: {parameter.name} is a number, which has no gradient"
+                    raise QuadrantsTypeError(f"{what}: pass it through jax.lax.stop_gradient, or make it an array without axes")
+            inputs = tuple(each.value for each in given)
             results = call(*inputs)
             return results, (results, inputs)
 
@@ -92,13 +97,13 @@ class _JaxOperator(Operator):
             results, inputs = saved
             shapes = [jax.ShapeDtypeStruct(inputs[position].shape, inputs[position].dtype) for position in self.arrays]
             found = jax.ffi.ffi_call(f"{name}_backward", shapes, vmap_method="sequential")(
-                *(jax.numpy.asarray(part, result.dtype) for part, result in zip(adjoints, results, strict=True)), *results, *inputs
+                *(_instantiate(jax, part, result) for part, result in zip(adjoints, results, strict=True)), *results, *inputs
             )
             known = dict(zip(self.arrays, found, strict=True))
             return tuple(_adjoint(jax, value, known.get(position)) for position, value in enumerate(inputs))
 
         function = jax.custom_vjp(call)
-        function.defvjp(keep, differentiate)
+        function.defvjp(keep, differentiate, symbolic_zeros=True)
         return self.wrap(lambda *values: function(*(self.convert(jax, position, value) for position, value in enumerate(values))))
 
     def convert(self, jax: Any, position: int, value: Any) -> Any:
@@ -118,6 +123,12 @@ def _container(values: np.ndarray, adjoint: np.ndarray | None = None) -> Any:
     if adjoint is not None and made.has_grad():
         made.grad.from_numpy(adjoint)
     return made
+
+
+def _instantiate(jax: Any, adjoint: Any, result: Any) -> Any:
+    """Returns the adjoint of a result as an array."""
+    is_zero = isinstance(adjoint, jax.custom_derivatives.SymbolicZero)
+    return jax.numpy.zeros_like(result) if is_zero else jax.numpy.asarray(adjoint, result.dtype)
 
 
 def _adjoint(jax: Any, value: Any, found: Any) -> Any:

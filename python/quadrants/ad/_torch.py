@@ -29,7 +29,7 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
         y = square(x)  # a new tensor; y.sum().backward() fills x.grad
 
     The operator takes the other parameters of the kernel, tensors and numbers, and allocates the outputs, zeroed. Its gradient is the
-    gradient of the kernel (`kernel.grad`). Numbers have no gradient. `torch.func.grad`, `vjp` and `jacrev` work; `torch.vmap` launches the
+    gradient of the kernel (`kernel.grad`). A gradient of numbers is refused. `torch.func.grad`, `vjp` and `jacrev` work; `torch.vmap` launches the
     kernel once for each row.
 
     Args:
@@ -129,8 +129,12 @@ class _TorchOperator(Operator):
             if is_tensor and value.layout is torch.strided:
                 return
             wrong = f"must be a dense tensor of torch, got {f'one of layout {value.layout}' if is_tensor else type(value).__name__}"
-        elif is_tensor and not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(value):
+        elif not is_tensor or torch.compiler.is_compiling():
+            return
+        elif torch._C._functorch.is_batchedtensor(value):
             wrong = "is a number, over which vmap cannot map: make it an array without axes"
+        elif torch.is_grad_enabled() and (value.requires_grad or torch._C._functorch.is_gradtrackingtensor(value)):
+            wrong = "is a number, which has no gradient: pass it detached, or make it an array without axes"
         else:
             return
         raise QuadrantsTypeError(f"{self.kernel.__name__}: {parameter.name} {wrong}")

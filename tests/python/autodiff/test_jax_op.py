@@ -78,6 +78,22 @@ def test_batches():
     np.testing.assert_allclose(jax.vmap(lambda row: wave(row, 2.0))(x), 2 * np.sin(x))
 
 
+def test_gradients_of_numbers_are_refused():
+    wave, x = _wave(), _input(3)
+    for loss in (lambda scale: wave(x, scale).sum(), lambda scale: jax.jit(wave)(x, scale * 2).sum()):
+        with pytest.raises(TypeError, match="wave: scale is a number, which has no gradient: pass it through jax.lax.stop_gradient"):
+            jax.grad(loss)(2.0)
+    both = jax.grad(lambda x: wave(x, jax.lax.stop_gradient(x[2])).sum())(x)
+    np.testing.assert_allclose(both, np.cos(x) * x[2])
+
+
+def test_calls_give_every_parameter_once():
+    wave, x = _wave(), _input(3)
+    for call, message in ((lambda: wave(x), "Missing argument 'scale'"), (lambda: wave(x, 1.0, x), "Too many arguments")):
+        with pytest.raises(qd.QuadrantsSyntaxError, match=message):
+            call()
+
+
 def test_what_a_kernel_raises_arrives():
     @qd.ad.jax_op(outputs="y")
     @qd.kernel

@@ -113,7 +113,7 @@ def test_vmap_over_no_rows(scaled_sine, dot):
     expect(torch.vmap(torch.func.grad(lambda x: scaled_sine(x).sum()))(none), none)
 
 
-def test_vmap_over_numbers_is_refused():
+def test_vmap_over_numbers_and_their_gradients_are_refused():
     @qd.ad.torch_op(outputs="y")
     @qd.kernel
     def scale(x: qd.types.ndarray(dtype=qd.f64), factor: float, y: qd.types.ndarray(dtype=qd.f64)):
@@ -123,6 +123,14 @@ def test_vmap_over_numbers_is_refused():
     expect(scale(ROWS[0], torch.tensor(2.0)), 2 * ROWS[0])
     with pytest.raises(TypeError, match="scale: factor is a number, over which vmap cannot map: make it an array without axes"):
         torch.vmap(scale, in_dims=(None, 0))(ROWS[0], torch.ones(3))
+    for differentiate in (
+        lambda: scale(ROWS[0], torch.tensor(2.0, requires_grad=True)),
+        lambda: torch.func.grad(lambda factor: scale(ROWS[0], factor).sum())(torch.tensor(2.0)),
+    ):
+        with pytest.raises(TypeError, match="scale: factor is a number, which has no gradient: pass it detached"):
+            differentiate()
+    with torch.no_grad():
+        expect(scale(ROWS[0], torch.tensor(2.0, requires_grad=True)), 2 * ROWS[0])
 
 
 def test_gradients_in_batches_are_refused(scaled_sine):
