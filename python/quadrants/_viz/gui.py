@@ -195,7 +195,10 @@ class GUI:
             self.lines(ends, ends - 0.25 * along + 0.12 * side, radius, color)
 
     def vector_field(self, vector_field: Any, arrow_spacing: int = 5, color: int = _WHITE) -> None:
-        """Draw a 2-D `vector_field` of two components as arrows of `color`, one for `arrow_spacing` elements along each axis."""
+        """Draw a 2-D `vector_field` of two components as arrows of `color`, one for `arrow_spacing` elements along each axis.
+
+        Raises `ValueError` for another shape.
+        """
         values = images.to_numbers(vector_field)
         if values.ndim != 3 or values.shape[2] != 2:
             raise ValueError(f"a vector field has two axes and two components, got an array of shape {values.shape}")
