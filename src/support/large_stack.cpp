@@ -10,12 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <pthread.h>
+#include <thread>
 #include <vector>
 
 namespace qd::support {
 
 static constexpr size_t kStackBytes = size_t(512) << 20;
 static constexpr auto kPollInterval = std::chrono::milliseconds(50);
+/// Before the destructors of work that is done: its caller goes on, often on all cores.
+static constexpr auto kPause = std::chrono::milliseconds(10);
 
 namespace {
 struct Job {
@@ -63,9 +66,12 @@ struct LeakOnCancelJob {
     LeakOnCancelJob &job = **owner;
     job.work();
     std::function<void()> done = std::move(job.work); // destroyed last: nobody waits for that
-    std::lock_guard lock(job.mutex);
-    job.isDone = true;
-    job.finished.notify_one();
+    {
+      std::lock_guard lock(job.mutex);
+      job.isDone = true;
+      job.finished.notify_one();
+    }
+    std::this_thread::sleep_for(kPause);
     return nullptr;
   }
 };
