@@ -29,8 +29,8 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
         y = square(x)  # a new tensor; y.sum().backward() fills x.grad
 
     The operator takes the other parameters of the kernel, tensors and numbers, and allocates the outputs, zeroed. Its gradient is the
-    gradient of the kernel (`kernel.grad`). A gradient of numbers is refused. `torch.func.grad`, `vjp` and `jacrev` work; `torch.vmap` launches
-    the kernel once for each row.
+    gradient of the kernel (`kernel.grad`). A gradient of numbers is refused. `torch.func.grad`, `vjp` and `jacrev` work; `torch.vmap`
+    launches the kernel once for each row.
 
     Args:
         kernel: a kernel whose parameters are arrays and scalars.
