@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import quadrants as qd
 
 from .._base.dtypes import find_dtype
-from ._blocks import Constant
+from ._blocks import Constant, at
 from ._sortable import from_sortable, to_sortable, unsigned_of
 
 _ROWS = 16
@@ -25,13 +25,13 @@ class _Step(NamedTuple):
     compares: bool
 
 
-def lanes_of(dtype: Any) -> int:
-    return 8 if find_dtype(dtype).size == 8 else 16
+def lanes_of(dtype: Any, has_values: bool) -> int:
+    return 8 if has_values or find_dtype(dtype).size == 8 else 16
 
 
-def few_of(dtype: Any) -> int:
+def few_of(dtype: Any, has_values: bool) -> int:
     """Returns the number of keys that the network sorts."""
-    return _ROWS * lanes_of(dtype)
+    return _ROWS * lanes_of(dtype, has_values)
 
 
 def _sort_columns() -> list[tuple[int, int]]:
@@ -74,26 +74,89 @@ def _plan(lane_count: int) -> tuple[list[_Step], list[int]]:
 
 
 @qd.func
-def sort_few(keys, spare, first, begin, count, is_spare, dtype: Constant):
-    """Sorts up to `few_of` keys, from `first` on of `keys` or of `spare`, to `keys`, from `begin` on."""
-    unsigned, lanes = qd.static(unsigned_of(dtype)), qd.static(lanes_of(dtype))
-    even, odd = qd.Vector.zero(unsigned, qd.static(few_of(dtype))), qd.Vector.zero(unsigned, qd.static(few_of(dtype)))
+def _find_range(keys, first, count, low, dtype: Constant):
+    """Returns by how many bits keys minus `low`, which is no more than the least of them, are shifted so that they have 57 bits."""
+    high = low
+    for i in range(first, first + count):
+        high = qd.max(high, to_sortable(keys[keys._offset[0] + i], dtype))
+    shift = 0
+    while high - low >> shift >> 57 > 0:
+        shift += 1
+    return shift
+
+
+@qd.func
+def _repair(keys, values, begin, end, dtype: Constant):
+    """Sorts a few keys that are almost in order, by insertion."""
+    wrong = 0
+    for i in range(begin, end - 1):
+        key, other = keys[keys._offset[0] + i], keys[keys._offset[0] + (i + 1)]
+        wrong += qd.select(to_sortable(key, dtype) > to_sortable(other, dtype), 1, 0)
+    if wrong > 0:
+        for i in range(begin + 1, end):
+            key, value, place = keys[at(keys, i)], values[at(values, i)], i
+            while place > begin and to_sortable(keys[at(keys, place - 1)], dtype) > to_sortable(key, dtype):
+                keys[at(keys, place)] = keys[at(keys, place - 1)]
+                values[at(values, place)] = values[at(values, place - 1)]
+                place -= 1
+            keys[at(keys, place)] = key
+            values[at(values, place)] = value
+
+
+@qd.func
+def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, has_values: Constant, dtype: Constant):
+    """Sorts up to `few_of` keys, from `first` on of `keys` or of `spare`, to `keys`, from `begin` on, and moves `values` along.
+
+    With values, the network sorts words of a key and its number: 32 bits of the key, or 57 bits of its distance from `least`.
+    """
+    lanes, few, is_wide = (
+        qd.static(lanes_of(dtype, has_values)),
+        qd.static(few_of(dtype, has_values)),
+        qd.static(has_values and dtype.size == 8),
+    )
+    word = qd.static(qd.u64 if has_values else unsigned_of(dtype))
+    even, odd = qd.Vector.zero(word, few), qd.Vector.zero(word, few)
+    shift = 0
+    if qd.static(has_values):
+        own_values = qd.Vector.zero(values.dtype, few)
+    if qd.static(is_wide):
+        own_keys = qd.Vector.zero(dtype, few)
+        if is_spare:
+            shift = _find_range(spare, first, count, least, dtype)
+        else:
+            shift = _find_range(keys, first, count, least, dtype)
     if is_spare:
         for lane in range(lanes):
-            for x in qd.static(range(0, few_of(dtype), lanes)):
-                key = ~unsigned(0)
+            for x in qd.static(range(0, few, lanes)):
+                bits = ~word(0)
                 if lane < count - x:
-                    key = to_sortable(spare[spare._offset[0] + (first + x + lane)], dtype)
-                odd[x + lane] = key
+                    key = spare[spare._offset[0] + (first + x + lane)]
+                    bits = qd.cast(to_sortable(key, dtype), word)
+                    if qd.static(is_wide):
+                        own_keys[x + lane] = key
+                        bits = (bits - least >> shift << 7) + qd.cast(x + lane, word)
+                    elif qd.static(has_values):
+                        bits = (bits << 32) + qd.cast(x + lane, word)
+                    if qd.static(has_values):
+                        own_values[x + lane] = other[other._offset[0] + (first + x + lane)]
+                odd[x + lane] = bits
     else:
         for lane in range(lanes):
-            for x in qd.static(range(0, few_of(dtype), lanes)):
-                key = ~unsigned(0)
+            for x in qd.static(range(0, few, lanes)):
+                bits = ~word(0)
                 if lane < count - x:
-                    key = to_sortable(keys[keys._offset[0] + (first + x + lane)], dtype)
-                odd[x + lane] = key
+                    key = keys[keys._offset[0] + (first + x + lane)]
+                    bits = qd.cast(to_sortable(key, dtype), word)
+                    if qd.static(is_wide):
+                        own_keys[x + lane] = key
+                        bits = (bits - least >> shift << 7) + qd.cast(x + lane, word)
+                    elif qd.static(has_values):
+                        bits = (bits << 32) + qd.cast(x + lane, word)
+                    if qd.static(has_values):
+                        own_values[x + lane] = values[values._offset[0] + (first + x + lane)]
+                odd[x + lane] = bits
     for lane in range(lanes):
-        column = qd.Vector.zero(unsigned, _ROWS)
+        column = qd.Vector.zero(word, _ROWS)
         for x in qd.static(range(_ROWS)):
             column[x] = odd[qd.static(x * lanes) + lane]
         for x, y in qd.static(_sort_columns()):
@@ -125,6 +188,17 @@ def sort_few(keys, spare, first, begin, count, is_spare, dtype: Constant):
                     even[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
     for x in qd.static(range(_ROWS)):
         for lane in range(lanes):
-            key = odd[qd.static(x * lanes) + lane] if qd.static(len(steps) % 2) else even[qd.static(x * lanes) + lane]
+            bits = odd[qd.static(x * lanes) + lane] if qd.static(len(steps) % 2) else even[qd.static(x * lanes) + lane]
             if lane < count - qd.static(owners[x] * lanes):
-                keys[keys._offset[0] + (begin + qd.static(owners[x] * lanes) + lane)] = from_sortable(key, dtype)
+                place = begin + qd.static(owners[x] * lanes) + lane
+                if qd.static(is_wide):
+                    keys[keys._offset[0] + place] = own_keys[qd.i32(bits & qd.static(few - 1))]
+                elif qd.static(has_values):
+                    keys[keys._offset[0] + place] = from_sortable(qd.cast(bits >> 32, qd.static(unsigned_of(dtype))), dtype)
+                else:
+                    keys[keys._offset[0] + place] = from_sortable(bits, dtype)
+                if qd.static(has_values):
+                    values[values._offset[0] + place] = own_values[qd.i32(bits & qd.static(few - 1))]
+    if qd.static(is_wide):
+        if shift > 0:
+            _repair(keys, values, begin, begin + count, dtype)

@@ -27,8 +27,8 @@ def _middle(a, b, c):
 
 
 @qd.func
-def _split(source, other, begin, room, count, limit, moves_less: Constant, dtype: Constant):
-    """Moves the keys of a range below the limit, or those that are not, to another container, and packs the others.
+def _split(source, target, values, other, begin, room, count, limit, moves_less: Constant, has_values: Constant, dtype: Constant):
+    """Moves the keys of a range below the limit, or those that are not, to another container, and packs the others; all stay in order.
 
     Returns the number of keys below the limit.
     """
@@ -37,101 +37,119 @@ def _split(source, other, begin, room, count, limit, moves_less: Constant, dtype
     qd.loop_config(clobbers=True)
     for i in range(count):
         key = source[source._offset[0] + (begin + i)]
+        value = values[values._offset[0] + (begin + i)] if qd.static(has_values) else key
         is_less = to_sortable(key, dtype) < limit
         if is_less if qd.static(moves_less) else not is_less:
-            other[other._offset[0] + (room + moved)] = key
+            target[target._offset[0] + (room + moved)] = key
+            if qd.static(has_values):
+                other[other._offset[0] + (room + moved)] = value
             moved += 1
         else:
             source[source._offset[0] + (begin + kept)] = key
+            if qd.static(has_values):
+                values[values._offset[0] + (begin + kept)] = value
             kept += 1
     return moved if qd.static(moves_less) else kept
 
 
 @qd.func
-def _halve(keys, begin, end, dtype: Constant):
-    """Returns a pivot in the middle of the least and the greatest key, or the least one if all are equal."""
-    low = ~qd.static(unsigned_of(dtype))(0)
-    high = ~low
-    for i in range(begin, end):
-        key = to_sortable(keys[keys._offset[0] + (i)], dtype)
-        low = qd.min(low, key)
-        high = qd.max(high, key)
-    return high - (high - low) // 2
+def _choose_pivot(keys, begin, end, low, is_hard, dtype: Constant):
+    """Returns the middle one of three middle ones of three keys, and what no key is below or above.
 
-
-@qd.func
-def _choose_pivot(keys, begin, end, is_hard, dtype: Constant):
-    """Returns the middle one of three middle ones of three keys."""
+    If keys are hard to divide or seem to be equal, it finds the least and the greatest one; the pivot of hard ones is between these.
+    """
     step = (end - begin) // 9
     chosen = qd.Vector.zero(qd.static(unsigned_of(dtype)), 9)
     for k in qd.static(range(9)):
         chosen[k] = to_sortable(keys[keys._offset[0] + (begin + step // 2 + k * step)], dtype)
     pivot = _middle(*[_middle(chosen[k], chosen[k + 3], chosen[k + 6]) for k in qd.static(range(3))])
-    if is_hard:
-        pivot = _halve(keys, begin, end, dtype)
-    return pivot
+    least, greatest = low, ~qd.static(unsigned_of(dtype))(0)
+    if is_hard or (pivot == chosen[0] and pivot == chosen[8]):
+        least, greatest = greatest, ~greatest
+        for i in range(begin, end):
+            key = to_sortable(keys[keys._offset[0] + i], dtype)
+            least = qd.min(least, key)
+            greatest = qd.max(greatest, key)
+        if is_hard:
+            pivot = greatest - (greatest - least) // 2
+    return qd.Vector([pivot, least, greatest])
 
 
 @qd.func
-def _fill(keys, begin, end, bits, dtype: Constant):
+def _move(source, target, first, place, count):
+    for i in range(count):
+        target[target._offset[0] + (place + i)] = source[source._offset[0] + (first + i)]
+
+
+@qd.func
+def _place_equal(keys, values, other, source, room, begin, end, is_spare, bits, has_values: Constant, dtype: Constant):
+    """Stores keys that are all equal to their places, and moves their values there."""
     for i in range(begin, end):
         keys[keys._offset[0] + i] = from_sortable(bits, dtype)
+    if qd.static(has_values):
+        if is_spare:
+            _move(other, values, source, begin, end - begin)
+        elif source < begin:
+            _move(values, other, source, room, end - begin)
+            _move(other, values, room, begin, end - begin)
 
 
 @qd.func
-def _sort_range(keys, spare, first, last, starts_in_spare, least, dtype: Constant):
+def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least, has_values: Constant, dtype: Constant):
     """Sorts a range of `keys` or `spare`, whose keys are not below `least`, the bits of a key, to the same range of `keys`.
 
     Keys below a pivot go to the other container and wait. All that waits in a container is in front of the range that is sorted, and that
-    is in front of its place in `keys`, so nothing that waits is overwritten.
+    is in front of its place in `keys`, so nothing that waits is overwritten. Values are in `values` and `other` like the keys.
     """
     source, room, begin, end, low, is_spare = first, first, first, last, least, starts_in_spare
     sources = qd.Vector.zero(qd.u32, _DEPTH)  # of ranges that wait: twice the index, and whether it is one of `spare`
-    rooms = qd.Vector.zero(qd.i32, _DEPTH)  # index in the other container; -1: all keys are equal
-    begins = qd.Vector.zero(qd.i32, _DEPTH)  # of the places in `keys`
+    rooms = qd.Vector.zero(qd.i32, _DEPTH)  # index in the other container
+    begins = qd.Vector.zero(qd.i32, _DEPTH)  # of the places in `keys`; their complement if all keys are equal
     lows = qd.Vector.zero(qd.static(unsigned_of(dtype)), _DEPTH)
     top = 0
     left = qd.i64(last - first) * _PATIENCE
     is_open = True
     while is_open:
         count = end - begin
-        if count > qd.static(few_of(dtype)):
+        if count > qd.static(few_of(dtype, has_values)):
             left -= count
             is_hard = left < 0 or top >= _PATIENCE
-            before, pivot, less = low, low, 0
+            chosen, less = qd.Vector([low, low, low]), 0
             if is_spare:
-                pivot = _choose_pivot(spare, source, source + count, is_hard, dtype)
+                chosen = _choose_pivot(spare, source, source + count, low, is_hard, dtype)
             else:
-                pivot = _choose_pivot(keys, source, source + count, is_hard, dtype)
-            is_least = pivot == low  # then those that equal it are parted from the others
-            if is_least and ~pivot == 0:
-                _fill(keys, begin, end, pivot, dtype)
+                chosen = _choose_pivot(keys, source, source + count, low, is_hard, dtype)
+            pivot, least_key, greatest = chosen[0], chosen[1], chosen[2]
+            is_least = pivot == least_key  # then those that equal it are parted from the others
+            if is_least and pivot == greatest:
+                _place_equal(keys, values, other, source, room, begin, end, is_spare, pivot, has_values, dtype)
                 end = begin
             else:
                 low = pivot + qd.select(is_least, 1, 0)
                 if is_spare:
-                    less = _split(spare, keys, source, room, count, low, True, dtype)
+                    less = _split(spare, keys, other, values, source, room, count, low, True, has_values, dtype)
                 else:
-                    less = _split(keys, spare, source, room, count, low, True, dtype)
+                    less = _split(keys, spare, values, other, source, room, count, low, True, has_values, dtype)
                 if less > 0:
                     sources[top] = qd.u32(room) * 2 + qd.select(is_spare, 0, 1)
-                    rooms[top] = qd.select(is_least, -1, source)
-                    begins[top] = begin
-                    lows[top] = before
+                    rooms[top] = source
+                    begins[top] = qd.select(is_least, ~begin, begin)
+                    lows[top] = least_key
                     top += 1
                     room += less
                     begin += less
         else:
             if count > 0:
-                sort_few(keys, spare, source, begin, count, is_spare, dtype)
+                sort_few(keys, spare, values, other, source, begin, count, is_spare, low, has_values, dtype)
                 end = begin
             is_open = top > 0
             if is_open:
                 top -= 1
                 source, room, begin, low = qd.i32(sources[top] >> 1), rooms[top], begins[top], lows[top]
                 is_spare = sources[top] & 1 == 1
-                if room < 0:
-                    _fill(keys, begin, end, low, dtype)
+                if begin < 0:
+                    begin = ~begin
+                    _place_equal(keys, values, other, source, room, begin, end, is_spare, low, has_values, dtype)
                     end = begin
 
 
@@ -159,7 +177,7 @@ def _choose_pivots(keys, spare, scratch, n, buckets, dtype: Constant):
 
 
 @qd.func
-def _part(keys, spare, scratch, begin, end, table, buckets, dtype: Constant):
+def _part(keys, spare, values, other, scratch, begin, end, table, buckets, has_values: Constant, dtype: Constant):
     """Parts a range into buckets; a table in scratch memory gets the limits of the buckets."""
     scratch[at(scratch, table)] = qd.u32(begin)
     scratch[at(scratch, table + buckets)] = qd.u32(end)
@@ -170,16 +188,17 @@ def _part(keys, spare, scratch, begin, end, table, buckets, dtype: Constant):
             place = qd.i32(scratch[at(scratch, table + bucket)])
             if pivot != _load_pivot(scratch, bucket, dtype):  # otherwise no key is below it
                 first, last = place, qd.i32(scratch[at(scratch, table + bucket + step)])
-                place += _split(keys, spare, first, first, last - first, pivot, False, dtype)
-                for i in range(place, last):
-                    keys[keys._offset[0] + i] = spare[spare._offset[0] + (first + (i - place))]
+                place += _split(keys, spare, values, other, first, first, last - first, pivot, False, has_values, dtype)
+                _move(spare, keys, first, place, last - place)
+                if qd.static(has_values):
+                    _move(other, values, first, place, last - place)
             scratch[at(scratch, table + bucket + step // 2)] = qd.u32(place)
         step //= 2
 
 
 @qd.func(requires_top_level=True)
-def sort_keys(keys, spare, scratch, n, dtype: Constant):
-    """Sorts n keys; `scratch` has a word for each of them."""
+def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, dtype: Constant):
+    """Sorts n keys, and moves values along; `scratch` has a word for each of them."""
     is_whole = n <= _ALONE or qd.static(_device.IS_SERIAL)
     buckets = qd.select(is_whole, 1, qd.select(n <= _CHUNK, 8, 32))
     size = qd.select(n <= _CHUNK, n, qd.min(qd.max(n // 32, 16384), _CHUNK))
@@ -189,7 +208,8 @@ def sort_keys(keys, spare, scratch, n, dtype: Constant):
         _choose_pivots(keys, spare, scratch, n, buckets, dtype)
     for chunk in range(chunks):
         last = qd.min(n - chunk * size, size) + chunk * size
-        _part(keys, spare, scratch, chunk * size, last, _TABLE + chunk * (2 * buckets + 2), buckets, dtype)
+        table = _TABLE + chunk * (2 * buckets + 2)
+        _part(keys, spare, values, other, scratch, chunk * size, last, table, buckets, has_values, dtype)
     for _ in range(qd.min(moved, 1)):
         place = qd.u32(0)
         for bucket in range(buckets):
@@ -202,11 +222,13 @@ def sort_keys(keys, spare, scratch, n, dtype: Constant):
         for bucket in range(buckets):
             table = _TABLE + chunk * (2 * buckets + 2) + bucket
             place, first = qd.i32(scratch[at(scratch, table + buckets + 1)]), qd.i32(scratch[at(scratch, table)])
-            for i in range(first, qd.i32(scratch[at(scratch, table + 1)])):
-                spare[spare._offset[0] + (place + (i - first))] = keys[keys._offset[0] + i]
+            count = qd.i32(scratch[at(scratch, table + 1)]) - first
+            _move(keys, spare, first, place, count)
+            if qd.static(has_values):
+                _move(values, other, first, place, count)
     for bucket in range(qd.select(n > 1, buckets, 0)):
         first, last, low = 0, n, qd.select(buckets > 1, _load_pivot(scratch, bucket, dtype), 0)
         if buckets > 1:
             table = _TABLE + qd.select(moved > 0, buckets + 1, 0) + bucket
             first, last = qd.i32(scratch[at(scratch, table)]), qd.i32(scratch[at(scratch, table + 1)])
-        _sort_range(keys, spare, first, last, moved > 0, low, dtype)
+        _sort_range(keys, spare, values, other, first, last, moved > 0, low, has_values, dtype)

@@ -16,7 +16,7 @@ from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import block_sync, pin, shuffle, thread_idx
 from ._blocks import Constant, at, check_fold, check_types
-from ._quicksort import sort_keys
+from ._quicksort import sort_in_lanes
 from ._scratch import check_count, check_length, check_scratch, needed_levels
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
 from ._sortable import from_sortable, to_sortable, unsigned_of
@@ -492,12 +492,17 @@ def _pass_of_chunks(keys, to_keys, values, to_values, scratch, n, dtype: Constan
 @qd.func(requires_top_level=True)
 def sort_elements(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype: Constant, has_values: Constant, end_bit: Constant):
     """Same as `sort`, with a number of elements, and without checks."""
+    is_scalar = qd.static(has_values and not isinstance(values, qd.StructField) and values.element_shape == ())
     if qd.static(_device.HAS_GRIDS):
-        is_scalar = qd.static(has_values and not isinstance(values, qd.StructField) and values.element_shape == ())
         value_dtype = qd.static(values.dtype if is_scalar else None)
         _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, value_dtype, end_bit)
-    elif qd.static(not has_values and end_bit == 8 * key_dtype.size > 16 and keys._compacts and tmp_keys._compacts):
-        sort_keys(keys, tmp_keys, scratch, count, key_dtype)
+    elif qd.static(
+        end_bit == 8 * key_dtype.size > 16
+        and keys._compacts
+        and tmp_keys._compacts
+        and (not has_values or (is_scalar and values._compacts and tmp_values._compacts))
+    ):
+        sort_in_lanes(keys, tmp_keys, values, tmp_values, scratch, count, has_values, key_dtype)
     else:
         for bit in qd.static(range(0, end_bit, 8)):
             if qd.static(bit % 16 == 0):

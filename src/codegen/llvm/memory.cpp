@@ -503,7 +503,7 @@ void Memory::storeMemory(const MemoryPlace &place, const Components &value) {
 }
 
 // Two instructions, because Zen 4 takes more than 100 cycles for the one that compresses to memory. Register by register, because LLVM 22
-// joins the parts of wider vectors by an aligned store to a place that is not aligned.
+// joins the parts of wider vectors by an aligned store to a place that is not aligned. Of 16 bytes or more, because it fails for less.
 void Memory::compress(const MemoryPlace &place, const Component &value, bool clobbers) {
   Type scalar = ir::getScalar(place.pointee);
   const int64_t size = module.getByteSize(scalar);
@@ -512,11 +512,13 @@ void Memory::compress(const MemoryPlace &place, const Component &value, bool clo
   if (!in.mask) return storeVector(place, all, pointer, align, /*mask=*/nullptr);
   const unsigned count = std::min(in.lanes, unsigned(module.traits.vectorBytes / size));
   llvm::Type *bits = llvm::FixedVectorType::get(builder.getIntNTy(unsigned(size) * 8), count);
+  llvm::Type *wide = llvm::FixedVectorType::get(builder.getIntNTy(std::max(unsigned(size) * 8, 128 / count)), count);
   for (unsigned first = 0; first < in.lanes; first += count) {
     auto getPart = [&](llvm::Value *from) { return builder.CreateShuffleVector(from, llvm::createSequentialMask(first, count, 0)); };
-    llvm::Value *mask = getPart(in.mask), *part = builder.CreateBitCast(getPart(all), bits);
+    llvm::Value *mask = getPart(in.mask), *part = builder.CreateZExt(builder.CreateBitCast(getPart(all), bits), wide);
     llvm::Value *packed =
-        builder.CreateIntrinsic(llvm::Intrinsic::experimental_vector_compress, {bits}, {part, mask, llvm::PoisonValue::get(bits)});
+        builder.CreateIntrinsic(llvm::Intrinsic::experimental_vector_compress, {wide}, {part, mask, llvm::PoisonValue::get(wide)});
+    packed = builder.CreateTrunc(packed, bits);
     llvm::Value *stored = in.countActive(mask, count);
     llvm::Value *own = builder.CreateTrunc(builder.CreateNot(builder.CreateShl(builder.getInt32(~0u), stored)), builder.getIntNTy(count));
     storeVector(place, packed, pointer, align, clobbers ? nullptr : builder.CreateBitCast(own, mask->getType()));

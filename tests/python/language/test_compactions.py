@@ -73,6 +73,26 @@ def test_kept_elements_are_in_order(n, dtype):
 
 
 @qd.kernel
+def keep_others(x: ARRAY, others: ARRAY, out: ARRAY, n: qd.i32) -> qd.i32:
+    count = 0
+    qd.loop_config(serialize=True)
+    for i in range(n):
+        if x[i] >= 40:
+            out[count] = others[i]
+            count += 1
+    return count
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("chosen_by", [np.int8, np.float64])
+def test_elements_are_chosen_by_those_of_another_type(chosen_by, dtype):
+    """Vectors of f64 have so few lanes that those of 8 bits do not fill the least register."""
+    x, others, out = make(1000, chosen_by), np.arange(1000).astype(dtype), np.zeros(1000, dtype)
+    count = keep_others(x, others, out, 1000)
+    np.testing.assert_array_equal(out[:count], others[x >= 40])
+
+
+@qd.kernel
 def part_loosely(x: ARRAY, out: ARRAY, n: qd.i32, least: qd.f32) -> qd.i32:
     count, rest = 0, 0
     qd.loop_config(serialize=True, clobbers=True)

@@ -1,4 +1,4 @@
-"""Sorts without values: a quicksort where loops that compact run in lanes, otherwise a radix sort; compared with NumPy."""
+"""Sorts: a quicksort where loops that compact run in lanes, otherwise a radix sort; compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -46,6 +46,34 @@ def test_sizes_around_thresholds(kind, dtype):
         expected = np.sort(keys, kind="stable")  # the quicksort of NumPy 2.4 errs for some f16
         algorithms.sort(keys)
         np.testing.assert_array_equal(keys, expected, err_msg=str(n))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint64, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_move_along_and_equal_keys_stay_in_order(kind, dtype):
+    for number, n in enumerate([1, 2, 17, 127, 128, 129, 300, 5000, 32769, 70000]):
+        value_dtype = [np.int32, np.float64, np.uint8, np.int16, np.float32][number % 5]
+        keys = make(kind, dtype, n)
+        values = np.random.default_rng(n).integers(0, 1000, n).astype(value_dtype)
+        order = np.argsort(keys, kind="stable")
+        expected, moved = keys[order], values[order]
+        algorithms.sort(keys, values)
+        np.testing.assert_array_equal(keys, expected, err_msg=str(n))
+        np.testing.assert_array_equal(values, moved, err_msg=str(n))
+
+
+@pytest.mark.parametrize("word", [np.uint32, np.uint64])
+@pytest.mark.parametrize("low_bits", [3, 7, 9])
+def test_values_of_keys_that_differ_in_the_highest_and_the_lowest_bits(low_bits, word):
+    rng = np.random.default_rng(low_bits)
+    for n in (100, 128, 1000, 40000):
+        keys = rng.integers(0, 1 << low_bits, n).astype(word) | (rng.integers(0, 2, n).astype(word) << word(8 * word().itemsize - 1))
+        values = np.arange(n, dtype=np.int32)
+        order = np.argsort(keys, kind="stable")
+        expected = keys[order]
+        algorithms.sort(keys, values)
+        np.testing.assert_array_equal(keys, expected)
+        np.testing.assert_array_equal(values, order)
 
 
 def sort_by_bits(keys, word):
