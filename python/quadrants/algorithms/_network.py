@@ -73,12 +73,27 @@ def _plan(lane_count: int) -> tuple[list[_Step], list[int]]:
     return steps, [sum((row >> k & 1) << (bit - lane_bits) for k, bit in enumerate(rows)) for row in range(_ROWS)]
 
 
+def bits_of(dtype: Any) -> Any:
+    """Returns the type of the bits of keys in registers."""
+    return qd.u64 if find_dtype(dtype).size == 8 else qd.u32
+
+
+@qd.func
+def to_bits(key, dtype: Constant):
+    return qd.cast(to_sortable(key, dtype), qd.static(bits_of(dtype)))
+
+
+@qd.func
+def from_bits(bits, dtype: Constant):
+    return from_sortable(qd.cast(bits, qd.static(unsigned_of(dtype))), dtype)
+
+
 @qd.func
 def _find_range(keys, first, count, low, dtype: Constant):
     """Returns by how many bits keys minus `low`, which is no more than the least of them, are shifted so that they have 57 bits."""
     high = low
     for i in range(first, first + count):
-        high = qd.max(high, to_sortable(keys[keys._offset[0] + i], dtype))
+        high = qd.max(high, to_bits(keys[keys._offset[0] + i], dtype))
     shift = 0
     while high - low >> shift >> 57 > 0:
         shift += 1
@@ -91,11 +106,11 @@ def _repair(keys, values, begin, end, dtype: Constant):
     wrong = 0
     for i in range(begin, end - 1):
         key, other = keys[keys._offset[0] + i], keys[keys._offset[0] + (i + 1)]
-        wrong += qd.select(to_sortable(key, dtype) > to_sortable(other, dtype), 1, 0)
+        wrong += qd.select(to_bits(key, dtype) > to_bits(other, dtype), 1, 0)
     if wrong > 0:
         for i in range(begin + 1, end):
             key, value, place = keys[at(keys, i)], values[at(values, i)], i
-            while place > begin and to_sortable(keys[at(keys, place - 1)], dtype) > to_sortable(key, dtype):
+            while place > begin and to_bits(keys[at(keys, place - 1)], dtype) > to_bits(key, dtype):
                 keys[at(keys, place)] = keys[at(keys, place - 1)]
                 values[at(values, place)] = values[at(values, place - 1)]
                 place -= 1
@@ -114,7 +129,7 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
         qd.static(few_of(dtype, has_values)),
         qd.static(has_values and dtype.size == 8),
     )
-    word = qd.static(qd.u64 if has_values else unsigned_of(dtype))
+    word = qd.static(qd.u64 if has_values else bits_of(dtype))
     even, odd = qd.Vector.zero(word, few), qd.Vector.zero(word, few)
     shift = 0
     if qd.static(has_values):
@@ -131,7 +146,7 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
                 bits = ~word(0)
                 if lane < count - x:
                     key = spare[spare._offset[0] + (first + x + lane)]
-                    bits = qd.cast(to_sortable(key, dtype), word)
+                    bits = qd.cast(to_bits(key, dtype), word)
                     if qd.static(is_wide):
                         own_keys[x + lane] = key
                         bits = (bits - least >> shift << 7) + qd.cast(x + lane, word)
@@ -146,7 +161,7 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
                 bits = ~word(0)
                 if lane < count - x:
                     key = keys[keys._offset[0] + (first + x + lane)]
-                    bits = qd.cast(to_sortable(key, dtype), word)
+                    bits = qd.cast(to_bits(key, dtype), word)
                     if qd.static(is_wide):
                         own_keys[x + lane] = key
                         bits = (bits - least >> shift << 7) + qd.cast(x + lane, word)
@@ -160,8 +175,7 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
         for x in qd.static(range(_ROWS)):
             column[x] = odd[qd.static(x * lanes) + lane]
         for x, y in qd.static(_sort_columns()):
-            low, high = qd.min(column[x], column[y]), qd.max(column[x], column[y])
-            column[x], column[y] = low, high
+            column[x], column[y] = qd.min(column[x], column[y]), qd.max(column[x], column[y])
         for x in qd.static(range(_ROWS)):
             even[qd.static(x * lanes) + lane] = column[x]
     steps, owners = qd.static(_plan(lanes))
@@ -170,20 +184,22 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
         swap, rows = qd.static((step.lanes ^ step.lane, step.rows * lanes))
         if qd.static(number % 2 == 0):
             for lane in range(lanes):
+                stays = lane & step.lane == 0
                 for x, y in qd.static(pairs):
                     a, b = even[x + lane], even[qd.static(x ^ rows) + (lane ^ step.lanes)]
                     if qd.static(step.lane > 0):
-                        a = qd.select(lane & step.lane == 0, a, even[y + (lane ^ step.lane)])
-                        b = qd.select(lane & step.lane == 0, b, even[qd.static(y ^ rows) + (lane ^ swap)])
+                        a = qd.select(stays, a, even[y + (lane ^ step.lane)])
+                        b = qd.select(stays, b, even[qd.static(y ^ rows) + (lane ^ swap)])
                     odd[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
                     odd[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
         else:
             for lane in range(lanes):
+                stays = lane & step.lane == 0
                 for x, y in qd.static(pairs):
                     a, b = odd[x + lane], odd[qd.static(x ^ rows) + (lane ^ step.lanes)]
                     if qd.static(step.lane > 0):
-                        a = qd.select(lane & step.lane == 0, a, odd[y + (lane ^ step.lane)])
-                        b = qd.select(lane & step.lane == 0, b, odd[qd.static(y ^ rows) + (lane ^ swap)])
+                        a = qd.select(stays, a, odd[y + (lane ^ step.lane)])
+                        b = qd.select(stays, b, odd[qd.static(y ^ rows) + (lane ^ swap)])
                     even[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
                     even[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
     for x in qd.static(range(_ROWS)):
@@ -194,9 +210,9 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
                 if qd.static(is_wide):
                     keys[keys._offset[0] + place] = own_keys[qd.i32(bits & qd.static(few - 1))]
                 elif qd.static(has_values):
-                    keys[keys._offset[0] + place] = from_sortable(qd.cast(bits >> 32, qd.static(unsigned_of(dtype))), dtype)
+                    keys[keys._offset[0] + place] = from_bits(bits >> 32, dtype)
                 else:
-                    keys[keys._offset[0] + place] = from_sortable(bits, dtype)
+                    keys[keys._offset[0] + place] = from_bits(bits, dtype)
                 if qd.static(has_values):
                     values[values._offset[0] + place] = own_values[qd.i32(bits & qd.static(few - 1))]
     if qd.static(is_wide):

@@ -10,15 +10,13 @@ import quadrants as qd
 
 from .._base import device as _device
 from ._blocks import Constant, at
-from ._network import few_of, sort_few
-from ._sortable import from_sortable, to_sortable, unsigned_of
+from ._network import bits_of, few_of, from_bits, sort_few, to_bits
 
 _SAMPLE = 128  # keys that splitters are chosen from
 _ALONE = 1 << 15  # keys that one thread sorts
 _CHUNK = 65536  # the most keys that a thread parts at a time
 _TABLE = 64  # words of scratch memory before the tables: two for each bucket's pivot
-_PATIENCE = 48  # partitions of all keys after which pivots halve the range of the keys, which ends for all inputs
-_DEPTH = 128  # ranges that wait: pivots halve their 64 bits from `_PATIENCE` on
+_PATIENCE = 40  # partitions of all keys, or ranges that wait, after which pivots halve the range of the keys, which ends for all inputs
 
 
 @qd.func
@@ -38,7 +36,7 @@ def _split(source, target, values, other, begin, room, count, limit, moves_less:
     for i in range(count):
         key = source[source._offset[0] + (begin + i)]
         value = values[values._offset[0] + (begin + i)] if qd.static(has_values) else key
-        is_less = to_sortable(key, dtype) < limit
+        is_less = to_bits(key, dtype) < limit
         if is_less if qd.static(moves_less) else not is_less:
             target[target._offset[0] + (room + moved)] = key
             if qd.static(has_values):
@@ -59,15 +57,15 @@ def _choose_pivot(keys, begin, end, low, is_hard, dtype: Constant):
     If keys are hard to divide or seem to be equal, it finds the least and the greatest one; the pivot of hard ones is between these.
     """
     step = (end - begin) // 9
-    chosen = qd.Vector.zero(qd.static(unsigned_of(dtype)), 9)
+    chosen = qd.Vector.zero(qd.static(bits_of(dtype)), 9)
     for k in qd.static(range(9)):
-        chosen[k] = to_sortable(keys[keys._offset[0] + (begin + step // 2 + k * step)], dtype)
+        chosen[k] = to_bits(keys[keys._offset[0] + (begin + step // 2 + k * step)], dtype)
     pivot = _middle(*[_middle(chosen[k], chosen[k + 3], chosen[k + 6]) for k in qd.static(range(3))])
-    least, greatest = low, ~qd.static(unsigned_of(dtype))(0)
+    least, greatest = low, ~qd.static(bits_of(dtype))(0)
     if is_hard or (pivot == chosen[0] and pivot == chosen[8]):
         least, greatest = greatest, ~greatest
         for i in range(begin, end):
-            key = to_sortable(keys[keys._offset[0] + i], dtype)
+            key = to_bits(keys[keys._offset[0] + i], dtype)
             least = qd.min(least, key)
             greatest = qd.max(greatest, key)
         if is_hard:
@@ -85,7 +83,7 @@ def _move(source, target, first, place, count):
 def _place_equal(keys, values, other, source, room, begin, end, is_spare, bits, has_values: Constant, dtype: Constant):
     """Stores keys that are all equal to their places, and moves their values there."""
     for i in range(begin, end):
-        keys[keys._offset[0] + i] = from_sortable(bits, dtype)
+        keys[keys._offset[0] + i] = from_bits(bits, dtype)
     if qd.static(has_values):
         if is_spare:
             _move(other, values, source, begin, end - begin)
@@ -102,10 +100,11 @@ def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least,
     is in front of its place in `keys`, so nothing that waits is overwritten. Values are in `values` and `other` like the keys.
     """
     source, room, begin, end, low, is_spare = first, first, first, last, least, starts_in_spare
-    sources = qd.Vector.zero(qd.u32, _DEPTH)  # of ranges that wait: twice the index, and whether it is one of `spare`
-    rooms = qd.Vector.zero(qd.i32, _DEPTH)  # index in the other container
-    begins = qd.Vector.zero(qd.i32, _DEPTH)  # of the places in `keys`; their complement if all keys are equal
-    lows = qd.Vector.zero(qd.static(unsigned_of(dtype)), _DEPTH)
+    depth = qd.static(_PATIENCE + 8 * bits_of(dtype).size)
+    sources = qd.Vector.zero(qd.u32, depth)  # of ranges that wait: twice the index, and whether it is one of `spare`
+    rooms = qd.Vector.zero(qd.i32, depth)  # index in the other container
+    begins = qd.Vector.zero(qd.i32, depth)  # of the places in `keys`; their complement if all keys are equal
+    lows = qd.Vector.zero(qd.static(bits_of(dtype)), depth)
     top = 0
     left = qd.i64(last - first) * _PATIENCE
     is_open = True
@@ -156,7 +155,7 @@ def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least,
 @qd.func
 def _load_pivot(scratch, bucket, dtype: Constant):
     bits = qd.u64(scratch[at(scratch, 2 * bucket)]) | qd.u64(scratch[at(scratch, 2 * bucket + 1)]) << 32
-    return qd.cast(bits, qd.static(unsigned_of(dtype)))
+    return qd.cast(bits, qd.static(bits_of(dtype)))
 
 
 @qd.func
@@ -165,9 +164,9 @@ def _choose_pivots(keys, spare, scratch, n, buckets, dtype: Constant):
     for i in range(_SAMPLE):
         spare[at(spare, i)] = keys[at(keys, i * (n // _SAMPLE) + n // (2 * _SAMPLE))]
     for i in range(_SAMPLE):
-        own, rank = to_sortable(spare[at(spare, i)], dtype), 0
+        own, rank = to_bits(spare[at(spare, i)], dtype), 0
         for k in range(_SAMPLE):
-            other = to_sortable(spare[at(spare, k)], dtype)
+            other = to_bits(spare[at(spare, k)], dtype)
             rank += qd.select(other < own or (other == own and k < i), 1, 0)
         bucket = rank // (_SAMPLE // buckets)
         if rank % (_SAMPLE // buckets) == 0:

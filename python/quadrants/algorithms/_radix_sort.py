@@ -497,7 +497,7 @@ def sort_elements(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype:
         value_dtype = qd.static(values.dtype if is_scalar else None)
         _sort_on_grid(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, value_dtype, end_bit)
     elif qd.static(
-        end_bit == 8 * key_dtype.size > 16
+        end_bit == 8 * key_dtype.size >= 16
         and keys._compacts
         and tmp_keys._compacts
         and (not has_values or (is_scalar and values._compacts and tmp_values._compacts))

@@ -48,7 +48,7 @@ def test_sizes_around_thresholds(kind, dtype):
         np.testing.assert_array_equal(keys, expected, err_msg=str(n))
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint64, np.float64])
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.float32, np.uint64, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_move_along_and_equal_keys_stay_in_order(kind, dtype):
     for number, n in enumerate([1, 2, 17, 127, 128, 129, 300, 5000, 32769, 70000]):
