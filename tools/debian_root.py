@@ -17,7 +17,8 @@ from pathlib import Path
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org")
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MERGED = ("bin", "lib", "sbin", "lib64")
+# For ninja, which follows no links, `lib/../include` in a list of headers is `include`: if it is missing, all is compiled again each time.
+MERGED = ("bin", "lib", "sbin", "lib64", "include")
 LIBRARIES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 
