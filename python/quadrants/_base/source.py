@@ -94,11 +94,12 @@ def _store_for(code: CodeType, text: str) -> _Text:
         stored = _Text(text, store_text(code.co_filename, text))
         _stored.append(stored)
 
-    def forget(_: Any, stored: _Text = stored, key: int = id(code)) -> None:
+    # At the end of Python, names of modules are None.
+    def forget(_: Any, stored: _Text = stored, key: int = id(code), texts: Any = _stored, cache: Any = linecache.cache) -> None:
         del stored.users[key]
         if not stored.users:
-            _stored.remove(stored)
-            linecache.cache.pop(stored.file, None)
+            texts.remove(stored)
+            cache.pop(stored.file, None)
 
     stored.users[id(code)] = weakref.ref(code, forget)
     return stored
@@ -117,7 +118,7 @@ def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list
         texts = (known.text for known in _stored)
         text = next((text for text in texts if _typed_text().compiles_to(text, code)), None) or _typed_text().find_typed_text(code)
         if text is None:
-            return file, []
+            return file, _typed_text().find_statement(function)
         stored = _store_for(code, text)
     return stored.file, stored.text.splitlines(keepends=True)
 

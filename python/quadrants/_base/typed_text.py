@@ -25,6 +25,15 @@ def find_typed_text(code: CodeType) -> str | None:
     return next((text for text in texts if compiles_to(text, code)), None)
 
 
+def find_statement(function: Any) -> list[str]:
+    """Returns the lines of the statement at the prompt that defines a function, which Python 3.13 and newer keep; no lines otherwise."""
+    import inspect  # which knows where they are
+
+    with contextlib.suppress(OSError, TypeError):
+        return inspect.findsource(function)[0] if function.__code__.co_filename.startswith("<stdin-") else []
+    return []
+
+
 def find_running_text(code: CodeType) -> str | None:
     """Returns the text that is being executed and defines `code`, or None. `exec` and notebooks usually hold it in a variable."""
     head = f"def {code.co_name}"
