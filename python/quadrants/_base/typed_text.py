@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 
 _FUTURE_FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names if name != "nested_scopes")
 
