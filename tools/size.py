@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_007, "python": 19_268}
+TOTALS = {"src": 53_007, "python": 19_269}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -38,7 +38,7 @@ BUDGETS = {
     "src/support": 716,
     "src/tools": 201,
     "python/quadrants": 1_005,  # modules directly in the package
-    "python/quadrants/_base": 1_216,
+    "python/quadrants/_base": 1_217,
     "python/quadrants/_values": 781,
     "python/quadrants/_containers": 2_355,
     "python/quadrants/_language": 944,
