@@ -25,13 +25,13 @@ class _Step(NamedTuple):
     compares: bool
 
 
-def lanes_of(dtype: Any, has_values: bool) -> int:
-    return 8 if has_values or find_dtype(dtype).size == 8 else 16
+def lanes_of(dtype: Any) -> int:
+    return 8 if find_dtype(dtype).size == 8 else 16
 
 
-def few_of(dtype: Any, has_values: bool) -> int:
+def few_of(dtype: Any) -> int:
     """Returns the number of keys that the network sorts."""
-    return _ROWS * lanes_of(dtype, has_values)
+    return _ROWS * lanes_of(dtype)
 
 
 def _sort_columns() -> list[tuple[int, int]]:
@@ -89,18 +89,6 @@ def from_bits(bits, dtype: Constant):
 
 
 @qd.func
-def _find_range(keys, first, count, low, dtype: Constant):
-    """Returns by how many bits keys minus `low`, which is no more than the least of them, are shifted so that they have 57 bits."""
-    high = low
-    for i in range(first, first + count):
-        high = qd.max(high, to_bits(keys[keys._offset[0] + i], dtype))
-    shift = 0
-    while high - low >> shift >> 57 > 0:
-        shift += 1
-    return shift
-
-
-@qd.func
 def _repair(keys, values, begin, end, dtype: Constant):
     """Sorts a few keys that are almost in order, by insertion."""
     wrong = 0
@@ -119,56 +107,54 @@ def _repair(keys, values, begin, end, dtype: Constant):
 
 
 @qd.func
-def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, has_values: Constant, dtype: Constant):
+def sort_few(
+    keys, spare, values, other, first, begin, count, is_spare, least, greatest, has_values: Constant, dtype: Constant
+):  # fmt: skip
     """Sorts up to `few_of` keys, from `first` on of `keys` or of `spare`, to `keys`, from `begin` on, and moves `values` along.
 
-    With values, the network sorts words of a key and its number: 32 bits of the key, or 57 bits of its distance from `least`.
+    With values, the network sorts words of a key's distance from `least`, or its highest bits, and the key's number; no key is above
+    `greatest`.
     """
-    lanes, few, is_wide = (
-        qd.static(lanes_of(dtype, has_values)),
-        qd.static(few_of(dtype, has_values)),
-        qd.static(has_values and dtype.size == 8),
-    )
-    word = qd.static(qd.u64 if has_values else bits_of(dtype))
-    even, odd = qd.Vector.zero(word, few), qd.Vector.zero(word, few)
-    shift = 0
+    few, lanes, word = qd.static((few_of(dtype), lanes_of(dtype), bits_of(dtype)))
+    number_bits = qd.static(few.bit_length() - 1)
+    even, shift = qd.Vector.zero(word, few), word(0)
+    odd = even
     if qd.static(has_values):
-        own_values = qd.Vector.zero(values.dtype, few)
-    if qd.static(is_wide):
-        own_keys = qd.Vector.zero(dtype, few)
-        if is_spare:
-            shift = _find_range(spare, first, count, least, dtype)
-        else:
-            shift = _find_range(keys, first, count, least, dtype)
+        own_bits, own_values = even, qd.Vector.zero(values.dtype, few)
+        while greatest - least >> shift >> qd.static(8 * word.size - number_bits) > 0:
+            shift += 1
     if is_spare:
-        for lane in range(lanes):
-            for x in qd.static(range(0, few, lanes)):
-                bits = ~word(0)
-                if lane < count - x:
-                    key = spare[spare._offset[0] + (first + x + lane)]
-                    bits = qd.cast(to_bits(key, dtype), word)
-                    if qd.static(is_wide):
-                        own_keys[x + lane] = key
-                        bits = (bits - least >> shift << 7) + qd.cast(x + lane, word)
-                    elif qd.static(has_values):
-                        bits = (bits << 32) + qd.cast(x + lane, word)
-                    if qd.static(has_values):
-                        own_values[x + lane] = other[other._offset[0] + (first + x + lane)]
-                odd[x + lane] = bits
+        if qd.static(has_values):
+            for i in range(few):
+                if i < count:
+                    own_bits[i] = to_bits(spare[spare._offset[0] + (first + i)], dtype)
+                    own_values[i] = other[other._offset[0] + (first + i)]
+        else:
+            for lane in range(lanes):
+                for x in qd.static(range(0, few, lanes)):
+                    bits = ~word(0)
+                    if lane < count - x:
+                        bits = to_bits(spare[spare._offset[0] + (first + x + lane)], dtype)
+                    odd[x + lane] = bits
     else:
+        if qd.static(has_values):
+            for i in range(few):
+                if i < count:
+                    own_bits[i] = to_bits(keys[keys._offset[0] + (first + i)], dtype)
+                    own_values[i] = values[values._offset[0] + (first + i)]
+        else:
+            for lane in range(lanes):
+                for x in qd.static(range(0, few, lanes)):
+                    bits = ~word(0)
+                    if lane < count - x:
+                        bits = to_bits(keys[keys._offset[0] + (first + x + lane)], dtype)
+                    odd[x + lane] = bits
+    if qd.static(has_values):
         for lane in range(lanes):
             for x in qd.static(range(0, few, lanes)):
                 bits = ~word(0)
                 if lane < count - x:
-                    key = keys[keys._offset[0] + (first + x + lane)]
-                    bits = qd.cast(to_bits(key, dtype), word)
-                    if qd.static(is_wide):
-                        own_keys[x + lane] = key
-                        bits = (bits - least >> shift << 7) + qd.cast(x + lane, word)
-                    elif qd.static(has_values):
-                        bits = (bits << 32) + qd.cast(x + lane, word)
-                    if qd.static(has_values):
-                        own_values[x + lane] = values[values._offset[0] + (first + x + lane)]
+                    bits = (own_bits[x + lane] - least >> shift << number_bits) + qd.cast(x + lane, word)
                 odd[x + lane] = bits
     for lane in range(lanes):
         column = qd.Vector.zero(word, _ROWS)
@@ -186,35 +172,38 @@ def sort_few(keys, spare, values, other, first, begin, count, is_spare, least, h
             for lane in range(lanes):
                 stays = lane & step.lane == 0
                 for x, y in qd.static(pairs):
-                    a, b = even[x + lane], even[qd.static(x ^ rows) + (lane ^ step.lanes)]
                     if qd.static(step.lane > 0):
-                        a = qd.select(stays, a, even[y + (lane ^ step.lane)])
-                        b = qd.select(stays, b, even[qd.static(y ^ rows) + (lane ^ swap)])
+                        a = qd.select(stays, even[x + lane], even[y + (lane ^ step.lane)])
+                        b = qd.select(stays, even[qd.static(x ^ rows) + (lane ^ step.lanes)], even[qd.static(y ^ rows) + (lane ^ swap)])
+                    else:
+                        a, b = even[x + lane], even[qd.static(x ^ rows) + (lane ^ step.lanes)]
                     odd[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
                     odd[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
         else:
             for lane in range(lanes):
                 stays = lane & step.lane == 0
                 for x, y in qd.static(pairs):
-                    a, b = odd[x + lane], odd[qd.static(x ^ rows) + (lane ^ step.lanes)]
                     if qd.static(step.lane > 0):
-                        a = qd.select(stays, a, odd[y + (lane ^ step.lane)])
-                        b = qd.select(stays, b, odd[qd.static(y ^ rows) + (lane ^ swap)])
+                        a = qd.select(stays, odd[x + lane], odd[y + (lane ^ step.lane)])
+                        b = qd.select(stays, odd[qd.static(x ^ rows) + (lane ^ step.lanes)], odd[qd.static(y ^ rows) + (lane ^ swap)])
+                    else:
+                        a, b = odd[x + lane], odd[qd.static(x ^ rows) + (lane ^ step.lanes)]
                     even[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
                     even[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
     for x in qd.static(range(_ROWS)):
         for lane in range(lanes):
             bits = odd[qd.static(x * lanes) + lane] if qd.static(len(steps) % 2) else even[qd.static(x * lanes) + lane]
+            number = qd.i32(bits & qd.static(few - 1))
             if lane < count - qd.static(owners[x] * lanes):
                 place = begin + qd.static(owners[x] * lanes) + lane
-                if qd.static(is_wide):
-                    keys[keys._offset[0] + place] = own_keys[qd.i32(bits & qd.static(few - 1))]
-                elif qd.static(has_values):
-                    keys[keys._offset[0] + place] = from_bits(bits >> 32, dtype)
+                if qd.static(has_values):
+                    key = from_bits((bits >> number_bits) + least, dtype)
+                    if shift > 0:
+                        key = from_bits(own_bits[number], dtype)
+                    keys[keys._offset[0] + place] = key
+                    values[values._offset[0] + place] = own_values[number]
                 else:
                     keys[keys._offset[0] + place] = from_bits(bits, dtype)
-                if qd.static(has_values):
-                    values[values._offset[0] + place] = own_values[qd.i32(bits & qd.static(few - 1))]
-    if qd.static(is_wide):
+    if qd.static(has_values):
         if shift > 0:
             _repair(keys, values, begin, begin + count, dtype)

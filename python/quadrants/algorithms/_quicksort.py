@@ -13,9 +13,10 @@ from ._blocks import Constant, at
 from ._network import bits_of, few_of, from_bits, sort_few, to_bits
 
 _SAMPLE = 128  # keys that splitters are chosen from
-_ALONE = 1 << 15  # keys that one thread sorts
+_ALONE = 1 << 18  # bytes of keys and values that one thread sorts, before another one wakes up
+_BUCKETS = 32
 _CHUNK = 65536  # the most keys that a thread parts at a time
-_TABLE = 64  # words of scratch memory before the tables: two for each bucket's pivot
+_FIRST, _TABLE = 2 * _BUCKETS, 2 * _BUCKETS + 2  # words of scratch memory: the pivots of the buckets, then a table for each chunk
 _PATIENCE = 40  # partitions of all keys, or ranges that wait, after which pivots halve the range of the keys, which ends for all inputs
 
 
@@ -51,7 +52,7 @@ def _split(source, target, values, other, begin, room, count, limit, moves_less:
 
 
 @qd.func
-def _choose_pivot(keys, begin, end, low, is_hard, dtype: Constant):
+def _choose_pivot(keys, begin, end, low, high, is_hard, dtype: Constant):
     """Returns the middle one of three middle ones of three keys, and what no key is below or above.
 
     If keys are hard to divide or seem to be equal, it finds the least and the greatest one; the pivot of hard ones is between these.
@@ -61,9 +62,9 @@ def _choose_pivot(keys, begin, end, low, is_hard, dtype: Constant):
     for k in qd.static(range(9)):
         chosen[k] = to_bits(keys[keys._offset[0] + (begin + step // 2 + k * step)], dtype)
     pivot = _middle(*[_middle(chosen[k], chosen[k + 3], chosen[k + 6]) for k in qd.static(range(3))])
-    least, greatest = low, ~qd.static(bits_of(dtype))(0)
+    least, greatest = low, high
     if is_hard or (pivot == chosen[0] and pivot == chosen[8]):
-        least, greatest = greatest, ~greatest
+        least, greatest = high, low
         for i in range(begin, end):
             key = to_bits(keys[keys._offset[0] + i], dtype)
             least = qd.min(least, key)
@@ -93,34 +94,34 @@ def _place_equal(keys, values, other, source, room, begin, end, is_spare, bits, 
 
 
 @qd.func
-def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least, has_values: Constant, dtype: Constant):
-    """Sorts a range of `keys` or `spare`, whose keys are not below `least`, the bits of a key, to the same range of `keys`.
+def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least, greatest, has_values: Constant, dtype: Constant):
+    """Sorts a range of `keys` or `spare`, whose keys are between `least` and `greatest`, bits of keys, to the same range of `keys`.
 
     Keys below a pivot go to the other container and wait. All that waits in a container is in front of the range that is sorted, and that
     is in front of its place in `keys`, so nothing that waits is overwritten. Values are in `values` and `other` like the keys.
     """
-    source, room, begin, end, low, is_spare = first, first, first, last, least, starts_in_spare
+    source, room, begin, end, low, high, is_spare = first, first, first, last, least, greatest, starts_in_spare
     depth = qd.static(_PATIENCE + 8 * bits_of(dtype).size)
     sources = qd.Vector.zero(qd.u32, depth)  # of ranges that wait: twice the index, and whether it is one of `spare`
     rooms = qd.Vector.zero(qd.i32, depth)  # index in the other container
-    begins = qd.Vector.zero(qd.i32, depth)  # of the places in `keys`; their complement if all keys are equal
+    begins = rooms  # of the places in `keys`; their complement if all keys are equal
     lows = qd.Vector.zero(qd.static(bits_of(dtype)), depth)
     top = 0
     left = qd.i64(last - first) * _PATIENCE
     is_open = True
     while is_open:
         count = end - begin
-        if count > qd.static(few_of(dtype, has_values)):
+        if count > qd.static(few_of(dtype)):
             left -= count
             is_hard = left < 0 or top >= _PATIENCE
             chosen, less = qd.Vector([low, low, low]), 0
             if is_spare:
-                chosen = _choose_pivot(spare, source, source + count, low, is_hard, dtype)
+                chosen = _choose_pivot(spare, source, source + count, low, high, is_hard, dtype)
             else:
-                chosen = _choose_pivot(keys, source, source + count, low, is_hard, dtype)
-            pivot, least_key, greatest = chosen[0], chosen[1], chosen[2]
-            is_least = pivot == least_key  # then those that equal it are parted from the others
-            if is_least and pivot == greatest:
+                chosen = _choose_pivot(keys, source, source + count, low, high, is_hard, dtype)
+            pivot, lowest, high = chosen[0], chosen[1], chosen[2]
+            is_least = pivot == lowest  # then those that equal it are parted from the others
+            if is_least and pivot == high:
                 _place_equal(keys, values, other, source, room, begin, end, is_spare, pivot, has_values, dtype)
                 end = begin
             else:
@@ -133,17 +134,18 @@ def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least,
                     sources[top] = qd.u32(room) * 2 + qd.select(is_spare, 0, 1)
                     rooms[top] = source
                     begins[top] = qd.select(is_least, ~begin, begin)
-                    lows[top] = least_key
+                    lows[top] = lowest
                     top += 1
                     room += less
                     begin += less
         else:
             if count > 0:
-                sort_few(keys, spare, values, other, source, begin, count, is_spare, low, has_values, dtype)
+                sort_few(keys, spare, values, other, source, begin, count, is_spare, low, high, has_values, dtype)
                 end = begin
             is_open = top > 0
             if is_open:
                 top -= 1
+                high = low - 1  # of the keys that were sorted last
                 source, room, begin, low = qd.i32(sources[top] >> 1), rooms[top], begins[top], lows[top]
                 is_spare = sources[top] & 1 == 1
                 if begin < 0:
@@ -159,7 +161,7 @@ def _load_pivot(scratch, bucket, dtype: Constant):
 
 
 @qd.func
-def _choose_pivots(keys, spare, scratch, n, buckets, dtype: Constant):
+def _choose_pivots(keys, spare, scratch, n, dtype: Constant):
     """Stores a pivot for each bucket; no key is below that of the first one."""
     for i in range(_SAMPLE):
         spare[at(spare, i)] = keys[at(keys, i * (n // _SAMPLE) + n // (2 * _SAMPLE))]
@@ -168,21 +170,21 @@ def _choose_pivots(keys, spare, scratch, n, buckets, dtype: Constant):
         for k in range(_SAMPLE):
             other = to_bits(spare[at(spare, k)], dtype)
             rank += qd.select(other < own or (other == own and k < i), 1, 0)
-        bucket = rank // (_SAMPLE // buckets)
-        if rank % (_SAMPLE // buckets) == 0:
+        bucket = rank // qd.static(_SAMPLE // _BUCKETS)
+        if rank % qd.static(_SAMPLE // _BUCKETS) == 0:
             pivot = qd.select(bucket > 0, qd.u64(own), 0)
             scratch[at(scratch, 2 * bucket)] = qd.u32(pivot & 0xFFFFFFFF)
             scratch[at(scratch, 2 * bucket + 1)] = qd.u32(pivot >> 32)
 
 
 @qd.func
-def _part(keys, spare, values, other, scratch, begin, end, table, buckets, has_values: Constant, dtype: Constant):
+def _part(keys, spare, values, other, scratch, begin, end, table, has_values: Constant, dtype: Constant):
     """Parts a range into buckets; a table in scratch memory gets the limits of the buckets."""
     scratch[at(scratch, table)] = qd.u32(begin)
-    scratch[at(scratch, table + buckets)] = qd.u32(end)
-    step = buckets
+    scratch[at(scratch, table + _BUCKETS)] = qd.u32(end)
+    step = _BUCKETS
     while step > 1:
-        for bucket in range(0, buckets, step):
+        for bucket in range(0, _BUCKETS, step):
             pivot = _load_pivot(scratch, bucket + step // 2, dtype)
             place = qd.i32(scratch[at(scratch, table + bucket)])
             if pivot != _load_pivot(scratch, bucket, dtype):  # otherwise no key is below it
@@ -197,37 +199,40 @@ def _part(keys, spare, values, other, scratch, begin, end, table, buckets, has_v
 
 @qd.func(requires_top_level=True)
 def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, dtype: Constant):
-    """Sorts n keys, and moves values along; `scratch` has a word for each of them."""
-    is_whole = n <= _ALONE or qd.static(_device.IS_SERIAL)
-    buckets = qd.select(is_whole, 1, qd.select(n <= _CHUNK, 8, 32))
-    size = qd.select(n <= _CHUNK, n, qd.min(qd.max(n // 32, 16384), _CHUNK))
-    chunks = qd.select(is_whole, 0, (n - 1) // size + 1)
-    moved = qd.select(n <= _CHUNK, 0, chunks)
+    """Sorts n keys, and moves values along; `scratch` has a word for each of them.
+
+    A table in scratch memory for each chunk has the limits of the buckets in the chunk, then their places among all keys.
+    """
+    alone = qd.static(_ALONE // (dtype.size + (values.dtype.size if has_values else 0)))
+    size = qd.min(qd.max(n // 32, 16384), _CHUNK)
+    chunks = qd.select(n <= alone or qd.static(_device.IS_SERIAL), 0, (n - 1) // size + 1)
     for _ in range(qd.min(chunks, 1)):
-        _choose_pivots(keys, spare, scratch, n, buckets, dtype)
+        _choose_pivots(keys, spare, scratch, n, dtype)
     for chunk in range(chunks):
         last = qd.min(n - chunk * size, size) + chunk * size
-        table = _TABLE + chunk * (2 * buckets + 2)
-        _part(keys, spare, values, other, scratch, chunk * size, last, table, buckets, has_values, dtype)
-    for _ in range(qd.min(moved, 1)):
+        _part(keys, spare, values, other, scratch, chunk * size, last, _FIRST + chunk * _TABLE, has_values, dtype)
+    for _ in range(qd.min(chunks, 1)):
         place = qd.u32(0)
-        for bucket in range(buckets):
+        for bucket in range(_BUCKETS):
             for chunk in range(chunks):
-                table = _TABLE + chunk * (2 * buckets + 2) + bucket
-                scratch[at(scratch, table + buckets + 1)] = place
+                table = _FIRST + chunk * _TABLE + bucket
+                scratch[at(scratch, table + (_BUCKETS + 1))] = place
                 place += scratch[at(scratch, table + 1)] - scratch[at(scratch, table)]
-        scratch[at(scratch, _TABLE + 2 * buckets + 1)] = place
-    for chunk in range(moved):
-        for bucket in range(buckets):
-            table = _TABLE + chunk * (2 * buckets + 2) + bucket
-            place, first = qd.i32(scratch[at(scratch, table + buckets + 1)]), qd.i32(scratch[at(scratch, table)])
+        scratch[at(scratch, qd.static(_FIRST + 2 * _BUCKETS + 1))] = place
+    for chunk in range(chunks):
+        for bucket in range(_BUCKETS):
+            table = _FIRST + chunk * _TABLE + bucket
+            place, first = qd.i32(scratch[at(scratch, table + (_BUCKETS + 1))]), qd.i32(scratch[at(scratch, table)])
             count = qd.i32(scratch[at(scratch, table + 1)]) - first
             _move(keys, spare, first, place, count)
             if qd.static(has_values):
                 _move(values, other, first, place, count)
-    for bucket in range(qd.select(n > 1, buckets, 0)):
-        first, last, low = 0, n, qd.select(buckets > 1, _load_pivot(scratch, bucket, dtype), 0)
-        if buckets > 1:
-            table = _TABLE + qd.select(moved > 0, buckets + 1, 0) + bucket
+    for bucket in range(qd.select(n < 2, 0, qd.select(chunks > 0, _BUCKETS, 1))):
+        first, last, low, high = 0, n, qd.static(bits_of(dtype))(0), ~qd.static(bits_of(dtype))(0)
+        if chunks > 0:
+            table = qd.static(_FIRST + _BUCKETS + 1) + bucket
             first, last = qd.i32(scratch[at(scratch, table)]), qd.i32(scratch[at(scratch, table + 1)])
-        _sort_range(keys, spare, values, other, first, last, moved > 0, low, has_values, dtype)
+            low = _load_pivot(scratch, bucket, dtype)
+            if bucket + 1 < _BUCKETS:
+                high = _load_pivot(scratch, bucket + 1, dtype) - 1
+        _sort_range(keys, spare, values, other, first, last, chunks > 0, low, high, has_values, dtype)
