@@ -13,13 +13,12 @@ SHARED_BYTES = 0  # memory that the threads of a block share; 0: without a limit
 HAS_GRIDS = False  # blocks run on the many threads of a device
 BLOCKS_PROGRESS = False  # a block that has started goes on while others wait for it
 HAS_CHECKS = False  # assertions are checked
-IS_SERIAL = False  # a processor runs all iterations on one thread
 
 
 def update() -> None:
     """Reads the numbers of the current device, after it has changed."""
-    global SUBGROUP_SIZE, LOG2_SUBGROUP_SIZE, MASK, SHARED_BYTES, HAS_GRIDS, BLOCKS_PROGRESS, HAS_CHECKS, IS_SERIAL
-    given = _options.current or {"debug": False, "cpu_max_num_threads": 0}
+    global SUBGROUP_SIZE, LOG2_SUBGROUP_SIZE, MASK, SHARED_BYTES, HAS_GRIDS, BLOCKS_PROGRESS, HAS_CHECKS
+    given = _options.current or {"debug": False}
     SUBGROUP_SIZE, SHARED_BYTES, progress = _runtime.device_limits() if _options.current else (32, 0, False)
     LOG2_SUBGROUP_SIZE = SUBGROUP_SIZE.bit_length() - 1
     MASK = u64 if SUBGROUP_SIZE > 32 else u32
@@ -27,4 +26,3 @@ def update() -> None:
     # A thread whose check fails ends before it has told the others its result.
     BLOCKS_PROGRESS = progress and not given["debug"]
     HAS_CHECKS = bool(given["debug"])
-    IS_SERIAL = given["cpu_max_num_threads"] == 1

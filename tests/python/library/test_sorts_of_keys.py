@@ -148,7 +148,7 @@ def test_an_input_that_spoils_pivots(sign):
     keys, order, rank = np.zeros(n, np.int32), list(range(n)), 0
     while len(order) > 256:
         step = len(order) // 9
-        chosen = [step // 2 + k * step for k in range(9)]
+        chosen = [(len(order) - 8 * step) // 2 + k * step for k in range(9)]
         for place in chosen:
             keys[order[place]] = rank
             rank += 1
