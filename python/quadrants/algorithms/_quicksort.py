@@ -32,11 +32,12 @@ def _split(source, target, values, other, begin, room, count, limit, moves_less:
     """
     moved = 0
     kept = 0
+    limit_key = from_bits(limit, dtype)
     qd.loop_config(clobbers=True)
     for i in range(count):
         key = source[source._offset[0] + (begin + i)]
         value = values[values._offset[0] + (begin + i)] if qd.static(has_values) else key
-        is_less = to_bits(key, dtype) < limit
+        is_less = to_bits(key, dtype) < limit if qd.static(dtype.is_real or has_values) else key < limit_key
         if is_less if qd.static(moves_less) else not is_less:
             target[target._offset[0] + (room + moved)] = key
             if qd.static(has_values):
