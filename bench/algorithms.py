@@ -20,7 +20,8 @@ import numpy as np
 
 import quadrants as qd
 
-TYPES = {"i32": np.int32, "f32": np.float32, "i64": np.int64}
+TYPES = {"i32": np.int32, "f32": np.float32, "i64": np.int64}  # of the default run
+MORE_TYPES = {"u32": np.uint32, "u64": np.uint64, "f64": np.float64, "i16": np.int16, "u16": np.uint16}
 HERE = Path(__file__).resolve().parent
 BY_KEY = {
     "by_key": ("reduce_by_key_add", np.add),
@@ -33,7 +34,7 @@ def make_kernels(dtype, n):
     """Kernels of all algorithms for this type and number of elements; their arguments are ndarrays."""
     from quadrants import algorithms
 
-    array, bits = qd.types.ndarray(ndim=1), 8 * np.dtype(TYPES[dtype]).itemsize
+    array, bits = qd.types.ndarray(ndim=1), 8 * np.dtype({**TYPES, **MORE_TYPES}[dtype]).itemsize
     kind = getattr(qd, dtype)
 
     @qd.kernel
@@ -76,11 +77,11 @@ def make_cases(dtype, n, wanted):
             made.from_numpy(data)
         return made
 
-    rng = np.random.default_rng(n)
-    if dtype == "f32":
-        data = rng.standard_normal(n).astype(np.float32)
+    rng, kind = np.random.default_rng(n), {**TYPES, **MORE_TYPES}[dtype]
+    if dtype.startswith("f"):
+        data = rng.standard_normal(n).astype(kind)
     else:
-        data = rng.integers(np.iinfo(TYPES[dtype]).min, np.iinfo(TYPES[dtype]).max, n, dtype=TYPES[dtype])
+        data = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, n, dtype=kind)
     flags = rng.integers(0, 2, n, dtype=np.int32)
     runs = np.repeat(np.arange(n // 4 + 1, dtype=np.int32), rng.integers(1, 8, n // 4 + 1))[:n]
     runs = np.concatenate([runs, np.full(n - len(runs), n, np.int32)])
@@ -177,7 +178,8 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--only", default=",".join(["scan", "reduce", "select", *BY_KEY, "sort", "sort_pairs"]))
     parser.add_argument("--sizes", default=None)
-    parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--types", default=",".join(TYPES), help=f"also {','.join(MORE_TYPES)}")
+    parser.add_argument("--threads", type=int, default=0, help="of the processor; 0: all")
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--torch", action="store_true")
@@ -185,7 +187,7 @@ def main():
     on_cpu = options.arch == "cpu"
     sizes = [int(size) for size in (options.sizes or ("12,16,20,24" if on_cpu else "10,16,20,26")).split(",")]
     cub = {} if on_cpu or options.no_peer else run_cub()
-    qd.init(arch=getattr(qd, options.arch), log_level="error")
+    qd.init(arch=getattr(qd, options.arch), log_level="error", cpu_max_num_threads=options.threads)
     figures = {}
     if not on_cpu:  # the first calls would be slower: the device raises its clocks
         measure(make_cases("f32", 1 << 20, {"reduce"})["reduce"][0], None, None, 0.5)
