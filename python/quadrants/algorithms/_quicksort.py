@@ -112,7 +112,10 @@ def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least,
     is_open = True
     while is_open:
         count = end - begin
-        if count > qd.static(few_of(dtype)):
+        if count > 0 and low == high:
+            _place_equal(keys, values, other, source, room, begin, end, is_spare, low, has_values, dtype)
+            end = begin
+        elif count > qd.static(few_of(dtype)):
             left -= count
             is_hard = left < 0 or top >= _PATIENCE
             chosen, less = qd.Vector([low, low, low]), 0
@@ -162,8 +165,23 @@ def _load_pivot(scratch, bucket, dtype: Constant):
 
 
 @qd.func
+def _store_pivot(scratch, bucket, pivot):
+    scratch[at(scratch, 2 * bucket)] = qd.u32(pivot & 0xFFFFFFFF)
+    scratch[at(scratch, 2 * bucket + 1)] = qd.u32(pivot >> 32)
+
+
+@qd.func
+def _find_greatest(scratch, bucket, dtype: Constant):
+    """Returns what no key of a bucket is above."""
+    bound = qd.static(bits_of(dtype))(0)
+    if bucket + 1 < _BUCKETS:
+        bound = _load_pivot(scratch, bucket + 1, dtype)
+    return bound - 1
+
+
+@qd.func
 def _choose_pivots(keys, spare, scratch, n, dtype: Constant):
-    """Stores a pivot for each bucket; no key is below that of the first one."""
+    """Stores a pivot for each bucket; no key is below that of the first one. The keys between equal pivots get a bucket of their own."""
     for i in range(_SAMPLE):
         spare[at(spare, i)] = keys[at(keys, i * (n // _SAMPLE) + n // (2 * _SAMPLE))]
     for i in range(_SAMPLE):
@@ -173,9 +191,12 @@ def _choose_pivots(keys, spare, scratch, n, dtype: Constant):
             rank += qd.select(other < own or (other == own and k < i), 1, 0)
         bucket = rank // qd.static(_SAMPLE // _BUCKETS)
         if rank % qd.static(_SAMPLE // _BUCKETS) == 0:
-            pivot = qd.select(bucket > 0, qd.u64(own), 0)
-            scratch[at(scratch, 2 * bucket)] = qd.u32(pivot & 0xFFFFFFFF)
-            scratch[at(scratch, 2 * bucket + 1)] = qd.u32(pivot >> 32)
+            _store_pivot(scratch, bucket, qd.select(bucket > 0, qd.u64(own), 0))
+    for k in range(2, _BUCKETS):
+        bucket = _BUCKETS + 1 - k
+        pivot = _load_pivot(scratch, bucket, dtype)
+        if pivot == _load_pivot(scratch, bucket - 1, dtype) and ~pivot != 0:
+            _store_pivot(scratch, bucket, qd.u64(pivot) + 1)
 
 
 @qd.func
@@ -187,9 +208,11 @@ def _part(keys, spare, values, other, scratch, begin, end, table, has_values: Co
     while step > 1:
         for bucket in range(0, _BUCKETS, step):
             pivot = _load_pivot(scratch, bucket + step // 2, dtype)
-            place = qd.i32(scratch[at(scratch, table + bucket)])
-            if pivot != _load_pivot(scratch, bucket, dtype):  # otherwise no key is below it
-                first, last = place, qd.i32(scratch[at(scratch, table + bucket + step)])
+            first, last = qd.i32(scratch[at(scratch, table + bucket)]), qd.i32(scratch[at(scratch, table + bucket + step)])
+            place = first
+            if pivot - 1 == _find_greatest(scratch, bucket + step - 1, dtype):
+                place = last  # all keys are below it
+            elif pivot != _load_pivot(scratch, bucket, dtype):  # otherwise no key is
                 place += _split(keys, spare, values, other, first, first, last - first, pivot, False, has_values, dtype)
                 _move(spare, keys, first, place, last - place)
                 if qd.static(has_values):
@@ -225,15 +248,16 @@ def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, 
             table = _FIRST + chunk * _TABLE + bucket
             place, first = qd.i32(scratch[at(scratch, table + (_BUCKETS + 1))]), qd.i32(scratch[at(scratch, table)])
             count = qd.i32(scratch[at(scratch, table + 1)]) - first
-            _move(keys, spare, first, place, count)
             if qd.static(has_values):
                 _move(values, other, first, place, count)
+            elif _load_pivot(scratch, bucket, dtype) == _find_greatest(scratch, bucket, dtype):
+                count = 0  # equal keys are not moved but filled in
+            _move(keys, spare, first, place, count)
     for bucket in range(qd.select(n < 2, 0, qd.select(chunks > 0, _BUCKETS, 1))):
         first, last, low, high = 0, n, qd.static(bits_of(dtype))(0), ~qd.static(bits_of(dtype))(0)
         if chunks > 0:
             table = qd.static(_FIRST + _BUCKETS + 1) + bucket
             first, last = qd.i32(scratch[at(scratch, table)]), qd.i32(scratch[at(scratch, table + 1)])
             low = _load_pivot(scratch, bucket, dtype)
-            if bucket + 1 < _BUCKETS:
-                high = _load_pivot(scratch, bucket + 1, dtype) - 1
+            high = _find_greatest(scratch, bucket, dtype)
         _sort_range(keys, spare, values, other, first, last, chunks > 0, low, high, has_values, dtype)
