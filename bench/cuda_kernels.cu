@@ -73,6 +73,16 @@ ENTRY scatter_add(const int *__restrict__ index, float *__restrict__ total, int 
   if (i < count) atomicAdd(&total[index[i]], 1.0f);
 }
 
+ENTRY double_positive(const float *__restrict__ x, float *__restrict__ y, int count) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count && x[i] > 0) y[i] = 2 * x[i];
+}
+
+ENTRY exponential(const float *__restrict__ a, float *__restrict__ b, int count) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) b[i] = expf(-a[i]);
+}
+
 ENTRY gather_read(const int *__restrict__ index, const float *__restrict__ x, float *__restrict__ y, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) y[i] = x[index[i]];

@@ -197,6 +197,31 @@ def make_cases(qd, np):
         return launch, None
 
     @case
+    def branch():
+        n = size(1 << 26, 1 << 10)
+        x, y = make(qd.f32, n, generator.random(n, np.float32) - 0.5), make(qd.f32, n)
+
+        @qd.kernel
+        def double_positive(x: array(qd.f32, 1), y: array(qd.f32, 1)):
+            for i in x:
+                if x[i] > 0:
+                    y[i] = 2 * x[i]
+
+        return lambda: double_positive(x, y), y
+
+    @case
+    def function_of_rows():
+        n = size(1 << 13, 1 << 5)
+        a, b = make(qd.f32, (n, n), generator.random((n, n), np.float32)), make(qd.f32, (n, n))
+
+        @qd.kernel
+        def exponential(a: array(qd.f32, 2), b: array(qd.f32, 2)):
+            for i, j in a:
+                b[i, j] = qd.exp(-a[i, j])
+
+        return lambda: exponential(a, b), b
+
+    @case
     def gather():
         n = size(1 << 26, 1 << 10)
         index, x = make(qd.i32, n, generator.integers(0, n, n, np.int32)), make(qd.f32, n, generator.random(n, np.float32))
@@ -454,6 +479,17 @@ def make_cuda_cases(np):
         index, total = cupy.asarray(generator.integers(0, cells, n, np.int32)), cupy.zeros(cells, cupy.float32)
         return start("scatter_add", *flat(n), index, total, n), None
 
+    def branch():
+        n = 1 << 26
+        x, y = cupy.asarray(generator.random(n, np.float32) - 0.5), cupy.zeros(n, cupy.float32)
+        return start("double_positive", *flat(n, 256), x, y, n), y
+
+    def function_of_rows():
+        n = 1 << 13
+        a = cupy.asarray(generator.random((n, n), np.float32))
+        b = cupy.zeros_like(a)
+        return start("exponential", *flat(n * n, 256), a, b, n * n), b
+
     def gather():
         n = 1 << 26
         index, x = cupy.asarray(generator.integers(0, n, n, np.int32)), cupy.asarray(generator.random(n, np.float32))
@@ -511,6 +547,8 @@ NAMES = (
     "softmax_of_rows",
     "divergent_loop",
     "scatter",
+    "branch",
+    "function_of_rows",
     "gather",
     "matrices",
     "block_sums",

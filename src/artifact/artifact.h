@@ -200,6 +200,8 @@ struct DeviceTask {
   Branch branch;
   bool waits = false;        ///< its code waits for the earlier tasks, so it may be launched before they have ended
   bool isPersistent = false; ///< no more blocks than run at the same time
+  bool takesRounds = false;  ///< its blocks may take iterations several times, so there may be fewer of them
+  bool isLight = false;      ///< an iteration takes less time than the start of a block
   bool isTogether = false;   ///< its blocks wait for each other: all run at the same time, and every thread has an iteration
   uint32_t arrayBytes = 0;   ///< of shared memory, for arrays that are not part of the binary
   LaunchExpr sharedBytes;    ///< bytes of shared memory for private copies; not used when they exceed the target's limit

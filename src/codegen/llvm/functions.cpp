@@ -15,6 +15,8 @@ namespace qd::codegen {
 constexpr int64_t kInlineTotal = 2500;
 /// A smaller function is always inlined: calls cost more than they save.
 constexpr int64_t kOutlineSize = 48;
+/// Instructions of a mathematical function that is inlined, beside the one operation that it is before.
+constexpr int64_t kMathSize = 40;
 /// Operations of an update by several lanes, which may meet at one element.
 constexpr int64_t kUpdateSize = 64;
 
@@ -35,6 +37,12 @@ int64_t FunctionFacts::getSize(Operation *op) {
   int64_t size = op->getNumResults() == 0;
   for (Type type : op->getResultTypes()) size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
   return size;
+}
+
+int64_t FunctionFacts::getEmittedSize(Region &region) {
+  int64_t count = 0;
+  region.walk([&](Operation *op) { count += isa<ir::RandomOp>(op) || ir::isLongFunction(op); });
+  return getSize(region) + kMathSize * count;
 }
 
 /// Upper bound of an axis' iterations; nothing if unknown.

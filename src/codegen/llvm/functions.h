@@ -14,6 +14,8 @@ public:
   int64_t getSize(mlir::Region &region);
   /// The same for one operation without its regions.
   int64_t getSize(mlir::Operation *op);
+  /// The same with what the routines of mathematical functions add, which are inlined.
+  int64_t getEmittedSize(mlir::Region &region);
   /// Approximate number of operations that one run of a region executes before it first polls for cancellation, or in total (polling.h).
   double getWork(mlir::Region &region);
   Polling getPolling(ir::ForOp loop, unsigned axis);

@@ -25,8 +25,6 @@ namespace qd::codegen {
 
 /// Loops with bodies up to this size are unrolled.
 constexpr int64_t kUnrolledSize = 64;
-/// Instructions of a mathematical function that is inlined, beside the one operation that it is before.
-constexpr int64_t kMathSize = 40;
 /// Maximum size of an unrolled loop: its loads wait together, but it still fits the instruction cache.
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMaxUnrolledRounds = 16;
@@ -178,13 +176,6 @@ static bool isSearch(ir::ForOp loop) {
          llvm::any_of(loop.getBody().front(), [](Operation &op) { return loads(&op, /*orShared=*/true); });
 }
 
-/// Number of mathematical functions in a loop, random numbers included.
-static int64_t countMath(ir::ForOp loop) {
-  int64_t count = 0;
-  loop->walk([&](Operation *op) { count += isa<ir::RandomOp>(op) || ir::isLongFunction(op); });
-  return count;
-}
-
 using IndexValues = llvm::SmallDenseMap<Value, int64_t>;
 
 /// The value of a bound for these indices of the loops around it.
@@ -247,7 +238,7 @@ static bool isInUnrolledNest(ir::ForOp op) {
 /// loads before it branches.
 unsigned ControlFlow::chooseUnrolling(ir::ForOp op) {
   if (module.traits.hasGrids && isInUnrolledNest(op)) return LaneBuilder::kAllRounds;
-  int64_t size = std::max<int64_t>(module.functions.getSize(op.getBody()) + kMathSize * countMath(op), 1);
+  int64_t size = std::max<int64_t>(module.functions.getEmittedSize(op.getBody()), 1);
   if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
   auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
   if (module.calls.contains(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;

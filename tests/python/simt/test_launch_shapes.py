@@ -91,6 +91,44 @@ def test_persistent_blocks_take_all_iterations():
     np.testing.assert_array_equal(out, np.arange(1 << 20))
 
 
+@pytest.mark.parametrize("body", ["light", "with a loop", "counted"])
+def test_blocks_take_rounds_where_a_loop_is_long(body, pytestconfig):
+    n = 100_003 if pytestconfig.getoption("--emulate") else 6_000_011  # more than 16 times what runs at the same time
+    if qd.cfg is None:
+        n = 1_003  # interpreted
+
+    @qd.kernel
+    def light(out: qd.types.ndarray()):
+        for i in range(out.shape[0]):
+            if i % 3 != 1:
+                out[i] += i % 7 + 1
+
+    @qd.kernel
+    def with_a_loop(out: qd.types.ndarray()):
+        for i in range(out.shape[0]):
+            if i % 3 != 1:
+                for _ in range(i % 7 + 1):
+                    out[i] += 1
+
+    @qd.kernel
+    def counted(out: qd.types.ndarray(), count: qd.types.ndarray()):
+        for i in range(out.shape[0]):
+            if i % 3 != 1:
+                out[i] += i % 7 + 1
+                count[i % 7] += 1
+
+    out, count = np.zeros(n, np.int32), np.zeros(7, np.int32)
+    if body == "counted":
+        counted(out, count)
+    else:
+        {"light": light, "with a loop": with_a_loop}[body](out)
+    i = np.arange(n)
+    expected = np.where(i % 3 != 1, i % 7 + 1, 0)
+    np.testing.assert_array_equal(out, expected)
+    if body == "counted":
+        np.testing.assert_array_equal(count, np.bincount(i % 7, weights=i % 3 != 1))
+
+
 @pytest.mark.needs("grid barriers")
 def test_a_barrier_of_the_grid_needs_all_blocks_at_a_time():
     @qd.kernel

@@ -49,10 +49,12 @@ int64_t getContiguousSize(ModuleEmitter &module, ir::ElementOp element) {
 }
 
 /// Number of columns per thread: as many as one access holds, if all accesses are at constant offsets from the index; 1 otherwise.
+/// Functions are not repeated: four rows of four columns took twice as long as four rows, and eight times as long to compile.
 static unsigned countColumns(ModuleEmitter &module, ir::ForOp loop) {
   unsigned last = loop.getRank() - 1;
   BlockArgument index = loop.getBody().getArgument(last);
   if (module.options.lanes || !module.grid->hasWideAccesses() || module.functions.getSize(loop.getBody()) > kColumnBody) return 1;
+  if (ir::containsOp(loop, ir::isLongFunction)) return 1;
   if (findStep(loop, last) != 1 || !findLower(loop, last)) return 1;
   if (findRounds(loop, last).value_or(kRowOfColumns) < kRowOfColumns) return 1;
   int64_t widest = 0;

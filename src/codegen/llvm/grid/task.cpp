@@ -33,6 +33,8 @@ constexpr unsigned kManyThreads = 1024, kFewThreads = 512;
 constexpr int64_t kLongTask = 256, kHugeTask = 1024;
 /// Of a large device.
 constexpr double kMultiprocessors = 128;
+/// Operations that take less time than the start of a block.
+constexpr int64_t kLightBody = 32;
 
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
@@ -202,6 +204,9 @@ void GridTask::emitParallel() {
   deviceTask.iterations = countIterations(loop, shape);
   deviceTask.perThread = shape.getPerThread();
   deviceTask.isPersistent = loop->hasAttr(ir::kPersistent);
+  deviceTask.takesRounds = !module.isOfBlock(loop);
+  deviceTask.isLight = shape.lanes == 1 && module.functions.getEmittedSize(loop.getBody()) <= kLightBody &&
+                       !module.calls.contains(loop.getBody(), llvm::IsaPred<ir::ForOp, ir::WhileOp>);
   if (auto size = loop->getAttrOfType<IntegerAttr>(ir::kGridSize))
     deviceTask.maxBlocks = std::min(uint32_t(size.getInt()), deviceTask.maxBlocks ? deviceTask.maxBlocks : UINT32_MAX);
   shape.isBrief |= !deviceTask.iterations.isKnown(); // the grid has as many blocks as run at a time, however little they do
