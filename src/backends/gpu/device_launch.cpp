@@ -139,10 +139,10 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   if (sharedBytes < 0 || sharedBytes > memory->api.maxCopyBytes) sharedBytes = 0;
   if (deviceTask.blockSize <= deviceTask.kTinyBlock && !deviceTask.isTogether && blocks > kManyReplacements * task.residentBlocks)
     blocks = kFewReplacements * task.residentBlocks;
-  if (deviceTask.takesRounds) {
-    const int64_t most = kMostReplacements * task.residentBlocks;
-    blocks = deviceTask.isLight && blocks < most ? std::min<int64_t>(blocks, task.residentBlocks) : std::min(blocks, most);
-  }
+  if (const int64_t most = kMostReplacements * int64_t(task.residentBlocks); blocks > most)
+    blocks = deviceTask.takesRounds ? most : blocks;
+  else if (deviceTask.isLight)
+    blocks = std::min<int64_t>(blocks, task.residentBlocks);
   if (deviceTask.isPersistent) blocks = std::min<int64_t>(blocks, task.residentBlocks);
   if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
   if (sharedBytes) blocks = std::min(blocks, kMaxCopies);

@@ -96,6 +96,20 @@ unsigned GridTask::countUsefulThreads() {
   return unsigned(std::min(double(threads), std::max(shape.iterations / kMultiprocessors, 1.0)));
 }
 
+/// Blocks that take several rounds reach elements far apart at the same time: the planes of a stencil would leave the cache before the next
+/// ones need them (1.20 instead of 0.68 ms for 512³ f64). Neighbors in rows stay there.
+void GridTask::chooseRounds() {
+  llvm::DenseMap<Value, ir::ElementOp> reached;
+  bool isAtOnePlace = true;
+  loop.getBody().walk([&](ir::ElementOp element) {
+    auto [first, isNew] = reached.try_emplace(element.getTensor(), element);
+    isAtOnePlace &= isNew || first->second->getOperands() == element->getOperands();
+  });
+  deviceTask.takesRounds = isAtOnePlace || loop.getRank() == 2;
+  deviceTask.isLight = module.functions.getEmittedSize(loop.getBody()) <= kLightBody &&
+                       !module.calls.contains(loop.getBody(), llvm::IsaPred<ir::ForOp, ir::WhileOp>);
+}
+
 llvm::Function *GridTask::makeEntry() {
   llvm::LLVMContext &ctx = module.ctx;
   uint64_t bytes = sizeof(QdGpuLaunch) + (module.hasInlineArguments() ? module.argumentBytes : 0);
@@ -204,9 +218,7 @@ void GridTask::emitParallel() {
   deviceTask.iterations = countIterations(loop, shape);
   deviceTask.perThread = shape.getPerThread();
   deviceTask.isPersistent = loop->hasAttr(ir::kPersistent);
-  deviceTask.takesRounds = !module.isOfBlock(loop);
-  deviceTask.isLight = shape.lanes == 1 && module.functions.getEmittedSize(loop.getBody()) <= kLightBody &&
-                       !module.calls.contains(loop.getBody(), llvm::IsaPred<ir::ForOp, ir::WhileOp>);
+  if (shape.lanes == 1 && !module.isOfBlock(loop)) chooseRounds();
   if (auto size = loop->getAttrOfType<IntegerAttr>(ir::kGridSize))
     deviceTask.maxBlocks = std::min(uint32_t(size.getInt()), deviceTask.maxBlocks ? deviceTask.maxBlocks : UINT32_MAX);
   shape.isBrief |= !deviceTask.iterations.isKnown(); // the grid has as many blocks as run at a time, however little they do

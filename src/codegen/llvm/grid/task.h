@@ -29,6 +29,7 @@ private:
   // task.cpp
   void emitSerial(bool isLast);
   void emitParallel();
+  void chooseRounds();
   llvm::Function *makeEntry();
   unsigned countUsefulThreads();
   bool waitsAtBarriers();
