@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ def two(a: qd.types.ndarray(V7, 1), b: qd.types.ndarray(M3, 1)) -> None:
             if qd.static(k < 3):
                 for j in qd.static(range(3)):
                     b[p][k, j] = b[p][k, j] * 2.0 - qd.cast(a[p][k], qd.f32)
+
+
+@qd.kernel
+def sevens_and_nines(a: qd.types.ndarray(V7, 1), b: qd.types.ndarray(M3, 1)) -> None:
+    for p in a:
+        a[p] = a[p] + p
+        b[p] = b[p] * 2.0
 
 
 @qd.kernel
@@ -173,6 +181,17 @@ class TestValues:
         in_shared_memory(x)
         wanted = np.arange(COUNT).reshape(-1, 128)[:, ::-1].reshape(-1) * 9 + 36
         np.testing.assert_array_equal(x.to_numpy(), wanted)
+
+
+def test_the_memory_of_a_subgroup_begins_at_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subgroups do not wait for each other: while one exchanges elements of seven words, another one may be at those of nine."""
+    monkeypatch.delenv("QD_ARCH", raising=False)
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    ptx = make_ptx(sevens_and_nines, qd.ndarray(V7, COUNT), qd.ndarray(M3, COUNT))
+    first_of_subgroup = re.findall(r"and\.b32\s+(%r\d+), %r\d+, 992;", ptx)
+    places = [re.findall(rf"mul\.lo\.s32\s+%r\d+, {register}, (\d+);", ptx) for register in first_of_subgroup]
+    assert ptx.count("activemask") == 2
+    assert {words for found in places for words in found} == {"9"}
 
 
 def test_which_stores_are_staged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,17 +231,20 @@ llvm::GlobalVariable *Stager::makeStage(size_t words) {
   return stage;
 }
 
-/// Every thread leaves its words in shared memory, and stores those at the number of its lane.
+/// Every thread leaves its words in shared memory, and stores those at the number of its lane. The memory of a subgroup begins at the same
+/// place for elements of any number of words, because subgroups do not wait for each other.
 void Stager::storeTogether(llvm::IRBuilder<> &at, llvm::ArrayRef<Word> words, llvm::GlobalVariable *stage, llvm::Value *first,
                            llvm::Value *lane) {
   auto count = uint32_t(words.size());
-  llvm::Value *own = at.CreateMul(thread, at.getInt32(count));
+  const auto room = uint32_t(llvm::cast<llvm::ArrayType>(stage->getValueType())->getNumElements() / blockSize); // of a thread
+  llvm::Value *region = at.CreateMul(at.CreateAnd(thread, at.getInt32(~(subgroupSize - 1))), at.getInt32(room));
+  llvm::Value *own = at.CreateAdd(region, at.CreateMul(lane, at.getInt32(count)));
   for (auto [number, word] : llvm::enumerate(words)) {
     llvm::Value *place = at.CreateInBoundsGEP(at.getInt32Ty(), stage, at.CreateAdd(own, at.getInt32(uint32_t(number))));
     at.CreateAlignedStore(at.CreateBitCast(word.store->getValueOperand(), at.getInt32Ty()), place, llvm::Align(kWord));
   }
   grid.synchronize(at, ThreadScope::Subgroup);
-  llvm::Value *begin = at.CreateAdd(at.CreateMul(at.CreateAnd(thread, at.getInt32(~(subgroupSize - 1))), at.getInt32(count)), lane);
+  llvm::Value *begin = at.CreateAdd(region, lane);
   llvm::AAMDNodes scopes = words[0].store->getAAMetadata();
   for (uint32_t number = 0; number < count; ++number) {
     llvm::Value *skipped = at.getInt32(number * subgroupSize);
