@@ -150,6 +150,7 @@ PyObject *flushElements(PyObject *self, PyObject *args) {
 int exportBuffer(PyObject *self, Py_buffer *out, int flags) {
   return guard(-1, [&] {
     out->obj = nullptr;
+    requireAlive(self);
     if (getTensor(self).layout.element.scalar == support::ScalarType::BF16)
       throw Error(ErrorKind::Value, "Zero-copy not available: buffers of Python have no type bf16; take a copy with to_numpy()");
     return PyObject_GetBuffer(Ref::adopt(makeView(self, nullptr)).get(), out, flags);
