@@ -35,7 +35,7 @@ void leaveOutProductsOf24Bits() {
 }
 
 /// The code generator for a device of this name.
-CodeGenerator makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
+CodeGenerator makeCodeGenerator(llvm::StringRef device, llvm::StringRef features, int optLevel) {
   static const bool isRegistered = [] {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
@@ -117,7 +117,7 @@ public:
     Emission emission(source, *this, options, stages, artifact, std::make_unique<ErrorCollector>(error));
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
-    CodeGenerator machine = makeMachine(processor, features, options.optLevel);
+    CodeGenerator machine = makeCodeGenerator(processor, features, options.optLevel);
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
     setMachine(module, *machine);
     linkDeviceLibrary(module, qd::amdgpu::kPrivate);
@@ -136,7 +136,7 @@ public:
     stages.begin("machine code");
     if (stages.wants("asm")) {
       Object assembly =
-          makeMachine(processor, features, options.optLevel).emit(*llvm::CloneModule(module), llvm::CodeGenFileType::AssemblyFile);
+          makeCodeGenerator(processor, features, options.optLevel).emit(*llvm::CloneModule(module), llvm::CodeGenFileType::AssemblyFile);
       if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly.data(), assembly.size()); }))
         return mlir::success();
     }

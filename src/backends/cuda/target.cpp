@@ -23,7 +23,7 @@ namespace qd::backends::cuda {
 namespace {
 
 /// The code generator for a device of this name.
-CodeGenerator makeMachine(llvm::StringRef device, llvm::StringRef features, int optLevel) {
+CodeGenerator makeCodeGenerator(llvm::StringRef device, llvm::StringRef features, int optLevel) {
   static const bool isRegistered = [] {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
@@ -228,7 +228,7 @@ public:
     Emission emission(source, *this, options, stages, artifact);
     if (emission.isOver()) return emission.getResult();
     llvm::Module &module = emission.getModule();
-    CodeGenerator machine = makeMachine(capability, features, options.optLevel);
+    CodeGenerator machine = makeCodeGenerator(capability, features, options.optLevel);
     setMachine(module, *machine);
     linkDeviceLibrary(module);
     inlineRareParts(module);
