@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_033, "python": 19_282}
+TOTALS = {"src": 53_036, "python": 19_282}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_425,
     "src/frontend": 10_819,
     "src/ir": 1_094,
-    "src/launch": 7_367,
+    "src/launch": 7_370,
     "src/layout": 143,
     "src/passes": 7_961,
     "src/runtime": 2_089,

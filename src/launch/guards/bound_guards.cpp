@@ -33,7 +33,7 @@ std::unique_ptr<LaunchGuards::Link> LaunchGuards::link(const LaunchGuards &other
     for (auto found = first; found != last; ++found) {
       const Guard &same = others.guards[found->second];
       if (guard.kind != same.kind || !guard.hasDigest || !same.hasDigest) continue;
-      made->fits &= guard.digest == same.digest;
+      made->fits &= guard.digestOfText == same.digestOfText;
       return true;
     }
     return false;

@@ -139,8 +139,10 @@ bool GuardBuilder::guard(Dependency &dependency, bool isFresh) {
   Dependency::Kind kind = getKind(dependency, object);
   Guard guard{.dependency = &dependency, .kind = kind};
   if (std::optional<Digest> digest = fingerprintDependency(kind, object, program.placement)) {
-    guard.digest = *digest;
+    guard.digest = guard.digestOfText = *digest;
     guard.hasDigest = true;
+    if (kind == Dependency::Kind::Function && program.placement == Placement::Included)
+      guard.digestOfText = *fingerprintDependency(kind, object, Placement::Ignored);
   }
   if (isFresh && guard.hasDigest)
     dependency.digest.assign(guard.digest.begin(), guard.digest.end());

@@ -26,6 +26,7 @@ struct Guard {
   Ref weak{};                              ///< Identity: weak reference to the object
   Ref code{}, defaults{}, namedDefaults{}; ///< of a Python function `held`, which can replace them
   support::Digest digest{};
+  support::Digest digestOfText{}; ///< of a function: without where it stands, which not all code that calls it depends on
   bool hasDigest = false;
 
   void hold(PyObject *object);

@@ -46,6 +46,25 @@ def read_first(of: Containers) -> Any:
     return kernel
 
 
+def read_beside_a_function(of: Containers) -> Any:
+    """The gradient reports the place of the read; the kernel itself reports none."""
+    x, z, at, loss = of.x, of.z, of.at, of.loss
+
+    @qd.func
+    def square(value):
+        return value * value
+
+    @qd.kernel
+    def kernel():
+        for i in x:
+            z[i, 0] = square(x[i])
+            if at[i] < 0:
+                z[i, 1] *= z[i, 0]
+            loss[None] += z[i, 0] * x[i]
+
+    return kernel
+
+
 def read_what_may_be_written(of: Containers) -> Any:
     x, y, at, loss = of.x, of.y, of.at, of.loss
 
@@ -98,6 +117,7 @@ def check(make: Callable[[Containers], Any], at: list[int], is_known_afterwards:
 PROGRAMS = [
     (read_first, [0, 1, 2], False),
     (read_first, [0, -1, 2], False),
+    (read_beside_a_function, [0, 1, 2], True),
     (read_what_may_be_written, [0, 1, 2], True),
     (read_what_may_be_written, [0, -1, 2], True),
     (read_a_row, [3, 4, 3], True),
