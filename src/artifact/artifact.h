@@ -177,7 +177,8 @@ struct CompileReport {
   std::vector<LoopReport> loops;
   std::vector<CheckpointReport> checkpoints;
   std::vector<Warning> warnings;
-  uint32_t operations = 0; ///< in the lowered IR
+  std::vector<Warning> assumptions; ///< of a gradient, on elements of which one is read and the other one is overwritten later
+  uint32_t operations = 0;          ///< in the lowered IR
 };
 
 /// Claims of written elements (QdRuntimeApi::claim) with numbers from here on are those of parallel contexts, smaller ones those of loops.

@@ -16,7 +16,7 @@
 namespace qd::artifact {
 
 static constexpr uint32_t kMagic = 0x41445131; // "1QDA"
-static constexpr uint32_t kVersion = 23;
+static constexpr uint32_t kVersion = 24;
 
 namespace {
 

@@ -327,11 +327,14 @@ NB_MODULE(_runtime, m) {
   m.def(
       "specialize_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
-        return launch::specializeBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
+        return int(launch::specializeBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr()));
       },
       "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
-      "Make the version of a kernel that `launch_bound` would launch, if there is none. Returns whether that version checks that values "
-      "that it reads were not overwritten.");
+      "Make the version of a kernel that `launch_bound` would launch, if there is none. Returns 0 if the values that it reads were not "
+      "overwritten, 1 if it checks that, 2 if it assumes so of elements that indices do not tell apart.");
+  m.def(
+      "warn_of_assumptions", [](nb::handle kernel, nb::handle binding) { launch::warnOfAssumptions(kernel.ptr(), binding.ptr()); },
+      "kernel"_a, "binding"_a, "Issue a warning for elements that the gradient of a recorded call assumes to be different.");
   m.def(
       "note_saved", [](nb::handle tensor) { launch::noteSaved(tensor.ptr()); }, "tensor"_a,
       "Make launches that write to the memory of this torch tensor increase its version counter.");

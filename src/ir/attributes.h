@@ -56,6 +56,9 @@ inline constexpr llvm::StringLiteral kIsEntryValue = "qd.is_entry_value";
 /// On a derived qd.kernel: argument offsets of the containers whose values from before the original kernel it reads.
 inline constexpr llvm::StringLiteral kReadsEntryValues = "qd.reads_entry_values";
 
+/// On a derived qd.kernel: container and location of a load whose element it takes to be another one than those that are overwritten later.
+inline constexpr llvm::StringLiteral kAssumesDistinct = "qd.assumes_distinct";
+
 /// On a qd.kernel fused with its gradient: argument offsets of the gradients that it overwrites without reading them.
 inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 

@@ -148,9 +148,8 @@ static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, co
   return found;
 }
 
-/// Issues the warnings of the compilation that made the artifact.
-static void repeatWarnings(const artifact::Artifact &artifact) {
-  for (const artifact::Warning &warning : artifact.report.warnings) {
+void issueWarnings(const std::vector<artifact::Warning> &warnings) {
+  for (const artifact::Warning &warning : warnings) {
     PyObject *category = PyDict_GetItemString(PyEval_GetBuiltins(), warning.category.c_str());
     if (PyErr_WarnExplicit(category, warning.text.c_str(), warning.file.c_str(), int(warning.line), "quadrants", nullptr) < 0)
       throw PythonError{};
@@ -218,7 +217,7 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   Ref stages;
   if (made) {
     ++state.loaded;
-    repeatWarnings(made->artifact);
+    issueWarnings(made->artifact.report.warnings);
     requireEpoch();
   } else {
     artifact::Artifact artifact = compile(kernel, arguments, stages);

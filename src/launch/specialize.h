@@ -12,4 +12,7 @@ std::string makeCacheScope();
 /// Makes a version for these arguments (a tuple that quadrants._session.prepare.prepare returned). Throws PythonError or Error.
 std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *arguments);
 
+/// Issues warnings of a compilation. Throws PythonError if one is an error.
+void issueWarnings(const std::vector<artifact::Warning> &warnings);
+
 } // namespace qd::launch

@@ -11,6 +11,7 @@
 #include "ir/call_graph.h"
 #include "ir/memory.h"
 #include "passes/launch_exprs.h"
+#include "passes/source_locations.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -166,6 +167,16 @@ private:
   DenseMap<Value, Axis> found;
 };
 
+artifact::Warning describeAssumption(StringRef container, Location load) {
+  std::vector<artifact::SourceLocation> places;
+  collectLocations(load, places);
+  std::string text = ("the gradient takes the element of '" + container +
+                      "' that is read here to be another one than those that the kernel overwrites later: their indices do not tell. If it "
+                      "is one of them, the gradient is wrong; write to another container, or in another kernel")
+                         .str();
+  return {"UserWarning", text, places.empty() ? "" : places.back().file, places.empty() ? 0 : places.back().line};
+}
+
 } // namespace
 
 void findAccessedRegions(ModuleOp module, artifact::Artifact &artifact) { Finder(module, artifact).run(module); }
@@ -176,6 +187,9 @@ void findReplacedRegions(ModuleOp module, artifact::Artifact &artifact) {
     if (TensorArgumentOp container = findContainer(load.getRef())) loaded.insert(container.getOffset());
   });
   for (artifact::Input &input : artifact.inputs) input.isLoaded = loaded.contains(input.offset);
+  for (KernelOp kernel : module.getOps<KernelOp>())
+    if (auto load = kernel->getAttrOfType<ArrayAttr>(kAssumesDistinct))
+      artifact.report.assumptions.push_back(describeAssumption(cast<StringAttr>(load[0]).getValue(), cast<LocationAttr>(load[1])));
   for (KernelOp kernel : module.getOps<KernelOp>())
     if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReadsEntryValues))
       for (artifact::Input &input : artifact.inputs)

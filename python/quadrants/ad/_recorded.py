@@ -15,6 +15,8 @@ from .._containers.snapshots import Memories
 from .._values.matrix import Matrix
 
 _CONSTANT = (bool, int, float, str, bytes, type(None), np.generic, _runtime.FieldBase, _runtime.NdarrayBase, _runtime.TensorBase)
+# What `specialize_bound` returns.
+_KNOWN, _CHECKED, _ASSUMED = range(3)
 _NUMBERS = (bool, int, float, str, np.generic)
 
 
@@ -45,18 +47,23 @@ class Recorded:
 
     def _find_gradient(self) -> None:
         """Compiles the gradient now, from the code that ran. Its errors are reported when the gradient runs."""
-        needs_overwritten = self.function._needs_overwritten
-        for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
+        best = _ASSUMED + 1
+        for name in ("_replayed",) if self.function._needs_overwritten else ("grad", "_replayed"):
             try:
-                is_checked = _runtime.specialize_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
+                reads = _runtime.specialize_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
             except (OverwrittenError, QuadrantsCompilationError):
                 continue
             except Exception:
                 return
-            self.function._needs_overwritten = name == "_replayed"
-            # overwritten primals are saved: no check is needed
-            if not is_checked:
+            # overwritten primals are saved: the replayed gradient may know what the other one checks or assumes
+            if reads < best or reads == _CHECKED:
+                self.function._needs_overwritten = name == "_replayed"
+            best = min(best, reads)
+            if best == _KNOWN:
                 return
+        if best == _ASSUMED:
+            kernel = self.function._replayed if self.function._needs_overwritten else self.function.grad
+            _runtime.warn_of_assumptions(kernel, self.binding)
 
     def again(self) -> None:
         """Repeats the call."""

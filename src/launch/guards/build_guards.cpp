@@ -205,7 +205,8 @@ void GuardBuilder::input(const Input &input) {
 
 std::unique_ptr<LaunchGuards> LaunchGuards::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh,
                                                   std::string &guardFailure) {
-  bool readsPlaces = !artifact.sites.empty() || !artifact.report.warnings.empty() || !artifact.libraryFolder.empty();
+  bool readsPlaces = !artifact.sites.empty() || !artifact.report.warnings.empty() || !artifact.report.assumptions.empty() ||
+                     !artifact.libraryFolder.empty();
   std::unique_ptr<LaunchGuards> made(new LaunchGuards(readsPlaces ? Placement::Included : Placement::Ignored));
   GuardBuilder builder(*made, artifact, roots);
   try {

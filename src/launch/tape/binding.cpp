@@ -107,25 +107,33 @@ Ref launchBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, 
                            "' has changed since. Compute gradients before it changes, or pass it as an argument");
 }
 
-static bool checksReads(const Specialization &version) {
+static PrimalReads findPrimalReads(const Specialization &version) {
   const std::vector<artifact::Site> &sites = version.artifact.sites;
-  return std::any_of(sites.begin(), sites.end(), [](const artifact::Site &site) { return site.kind == artifact::Site::Kind::Gradient; });
+  auto isCheck = [](const artifact::Site &site) { return site.kind == artifact::Site::Kind::Gradient; };
+  if (!version.artifact.report.assumptions.empty()) return PrimalReads::Assumed;
+  return std::any_of(sites.begin(), sites.end(), isCheck) ? PrimalReads::Checked : PrimalReads::Known;
 }
 
-bool specializeBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
+PrimalReads specializeBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
   KernelObject &kernel = *reinterpret_cast<KernelObject *>(object);
   const Binding &binding = requireCurrent(bindingObject);
   binding.version->hasGradient = true; // if there is none, its launch reports the reason
   synchronizeEpoch(kernel);
-  if (auto found = kernel.specializations->findBound(binding)) return checksReads(*found);
+  if (auto found = kernel.specializations->findBound(binding)) return findPrimalReads(*found);
   Ref prepared;
   prepareBound(kernel, arguments, keywords, prepared);
   synchronizeEpoch(kernel);
-  if (auto found = kernel.specializations->findBound(binding)) return checksReads(*found);
+  if (auto found = kernel.specializations->findBound(binding)) return findPrimalReads(*found);
   std::shared_ptr<Specialization> made = specialize(kernel, prepared.get());
   synchronizeEpoch(kernel);
   kernel.specializations->add(made);
-  return checksReads(*made);
+  return findPrimalReads(*made);
+}
+
+void warnOfAssumptions(PyObject *object, PyObject *bindingObject) {
+  KernelObject &kernel = *reinterpret_cast<KernelObject *>(object);
+  synchronizeEpoch(kernel);
+  if (auto found = kernel.specializations->findBound(requireCurrent(bindingObject))) issueWarnings(found->artifact.report.assumptions);
 }
 
 } // namespace qd::launch

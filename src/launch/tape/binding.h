@@ -23,8 +23,15 @@ void addBindingType(PyObject *module);
 /// Launches another kernel of the recorded function on the binding, with the further arguments that `call` adds. Throws Error (Runtime)
 /// when no version fits because a dependency has changed since.
 Ref launchBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
-/// Compiles a version that fits the binding, unless there is one. Returns whether that version checks that the values it reads were not
-/// overwritten.
-bool specializeBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
+/// Whether the values that a gradient reads are those of the call that it belongs to.
+enum class PrimalReads : int {
+  Known,   ///< they are
+  Checked, ///< the gradient checks that they were not overwritten
+  Assumed  ///< indices do not tell elements apart, and the gradient takes them to be different
+};
+/// Compiles a version that fits the binding, unless there is one.
+PrimalReads specializeBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
+/// Warns of what the version that fits the binding assumes.
+void warnOfAssumptions(PyObject *kernel, PyObject *binding);
 
 } // namespace qd::launch

@@ -129,14 +129,6 @@ bool DependenceTest::mayVaryWith(ArrayRef<Index> indices, Operation *loop) {
 
 //--- Pairs of accesses ---
 
-/// Whether each iteration of a serial loop surely has another element with these indices.
-bool variesWith(ArrayRef<Index> indices, Operation *loop) {
-  auto counted = dyn_cast<ForOp>(loop);
-  return counted && llvm::all_of(counted.getBody().getArguments(), [&](Value argument) {
-           return llvm::any_of(indices, [&](const Index &index) { return index.base == argument; });
-         });
-}
-
 Relation DependenceTest::relate(const Access &one, const Access &other) const {
   Relation relation;
   for (auto [a, b] : llvm::zip(one.ancestors, other.ancestors)) {
@@ -149,19 +141,22 @@ Relation DependenceTest::relate(const Access &one, const Access &other) const {
   }
   relation.isSame = elements.isSameElement(one.indices, other.indices);
   relation.isAnother = elements.isAnotherElement(one.indices, other.indices);
-  auto isOwn = [&](Operation *loop) { return relation.isSame && variesWith(one.indices, loop); };
-  relation.isLoopCarried = !llvm::all_of(relation.loops, isOwn);
   return relation;
+}
+
+/// After how many iterations of a loop `other` is the index that `one` is, up to the sign of the step; nothing if unknown.
+static std::optional<int64_t> findDistance(const Index &one, const Index &other, ForOp loop) {
+  std::optional<int64_t> step = loop.getStep().empty() ? 1 : findInteger(loop.getStep()[0]);
+  if (!step || one.base != loop.getBody().getArgument(0) || other.base != one.base || one.instance != other.instance) return std::nullopt;
+  return *step > 0 ? one.distance - other.distance : other.distance - one.distance;
 }
 
 /// After how many iterations of a loop `sink` accesses the element of `source`; nothing if unknown.
 static std::optional<int64_t> findDistance(const Access &source, const Access &sink, Operation *op) {
   auto loop = dyn_cast<ForOp>(op);
   if (!loop || loop.getRank() != 1) return std::nullopt;
-  std::optional<int64_t> step = loop.getStep().empty() ? 1 : findInteger(loop.getStep()[0]);
   for (auto [one, other] : llvm::zip(source.indices, sink.indices))
-    if (step && one.base == loop.getBody().getArgument(0) && other.base == one.base && one.instance == other.instance)
-      return *step > 0 ? one.distance - other.distance : other.distance - one.distance;
+    if (std::optional<int64_t> distance = findDistance(one, other, loop)) return distance;
   return std::nullopt;
 }
 
@@ -177,12 +172,26 @@ bool DependenceTest::mayDepend(const Access &source, const Access &sink) const {
   return source.order < sink.order && !relation.isAnother && !relation.isExclusive;
 }
 
+bool DependenceTest::isOverwrittenLater(const Access &load, const Access &write) const {
+  SmallVector<Operation *, 2> loops = relate(load, write).loops;
+  auto isConstant = [&](auto pair) {
+    auto [one, other] = pair;
+    if (!elements.haveSameBase(one, other)) return false;
+    auto argument = dyn_cast_or_null<BlockArgument>(one.base);
+    Operation *loop = argument ? argument.getOwner()->getParentOp() : nullptr;
+    if (!llvm::is_contained(loops, loop)) return one.distance == other.distance;
+    std::optional<int64_t> distance = findDistance(load, write, loop);
+    return distance && distance == findDistance(one, other, cast<ForOp>(loop));
+  };
+  if (load.step != write.step || !llvm::all_of(llvm::zip(load.indices, write.indices), isConstant)) return false;
+  for (Operation *loop : loops)
+    if (std::optional<int64_t> distance = findDistance(load, write, loop); distance.value_or(0) != 0)
+      return *distance > 0 && *distance < findLength(cast<ForOp>(loop), 0).value_or(INT64_MAX);
+  return false;
+}
+
 bool DependenceTest::mayComeBefore(const Access &load, const Access &write) const {
-  if (write.step > load.step) return false;
-  Relation relation = relate(load, write);
-  if (write.step < load.step) return !relation.isAnother;
-  if (relation.isLoopCarried) return true;
-  return write.order < load.order && !relation.isAnother && !relation.isExclusive;
+  return write.step < load.step ? !relate(load, write).isAnother : mayDepend(write, load);
 }
 
 namespace {
@@ -198,10 +207,20 @@ static std::optional<LoopRange> findLoopRange(const Index &index) {
   return LoopRange{loop.getLower()[argument.getArgNumber()], loop.getUpper()[argument.getArgNumber()]};
 }
 
+/// Whether the index is that of a loop around the access.
+static bool isAround(const Index &index, const Access &access) {
+  auto argument = dyn_cast_or_null<BlockArgument>(index.base);
+  return argument && llvm::is_contained(llvm::make_first_range(access.ancestors), argument.getOwner()->getParentOp());
+}
+
 bool DependenceTest::haveSameRanges(const Access &one, const Access &other) const {
   return llvm::all_of(llvm::zip(one.indices, other.indices), [&](auto pair) {
     auto [index, otherIndex] = pair;
     if (elements.haveSameBase(index, otherIndex)) return index.distance == otherIndex.distance;
+    if (!index.base && !isAround(otherIndex, one)) {
+      std::optional<IndexRange> range = findRange(otherIndex);
+      return range && range->first <= index.distance && index.distance <= range->last;
+    }
     std::optional<LoopRange> first = findLoopRange(index), second = findLoopRange(otherIndex);
     return first && second && index.instance == otherIndex.instance && index.distance == otherIndex.distance &&
            elements.isSame(first->lower, second->lower) && elements.isSame(first->upper, second->upper);

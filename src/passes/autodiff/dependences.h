@@ -47,7 +47,6 @@ struct Relation {
   llvm::SmallVector<mlir::Operation *, 2> loops; ///< serial ones around both, outermost first
   bool isExclusive = false;                      ///< at most one of them runs in an iteration
   bool isSame = false, isAnother = false;        ///< surely the same element within an iteration; surely another one
-  bool isLoopCarried = false;                    ///< an iteration of a serial loop may access the element of another iteration
 };
 
 class DependenceTest {
@@ -57,9 +56,12 @@ public:
   Relation relate(const Access &one, const Access &other) const;
   /// Whether a dependence may lead from `source` to `sink`, in one statement of the kernel.
   bool mayDepend(const Access &source, const Access &sink) const;
+  /// Whether a later iteration of a serial loop around both overwrites the loaded element, if there is one: all distances are constant.
+  bool isOverwrittenLater(const Access &load, const Access &write) const;
   /// Whether a write may come before a load, in any statement, so that the load may not read the entry value.
   bool mayComeBefore(const Access &load, const Access &write) const;
-  /// Whether two accesses, in different loops, surely access the same elements: each index is equal or has the same range.
+  /// Whether the second access, in another loop, surely accesses the elements of the first one: each index is equal, has
+  /// the same range, or is within that of the other.
   bool haveSameRanges(const Access &one, const Access &other) const;
   /// Whether two accesses in one parallel loop always run and have distances other than zero: iterations access each other's elements.
   bool isRace(const Access &one, const Access &other) const;

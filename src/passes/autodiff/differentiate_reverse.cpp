@@ -38,6 +38,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     if (!isGood)
       for (Diagnostic &problem : plain.problems) getContext().getDiagEngine().emit(std::move(problem));
     if (!isGood || failed(refuseOverwrittenPrimals(module))) return signalPassFailure();
+    noteAssumption(module);
   }
 
   /// The result of one attempt to take the derivative.
@@ -97,6 +98,17 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
       }
     }
     return isReplaced;
+  }
+
+  /// Notes the first load whose element may be one that is overwritten later (kAssumesDistinct).
+  static void noteAssumption(ModuleOp module) {
+    module.walk([&](LoadOp load) {
+      TensorArgumentOp container = load->hasAttr(kMayBeOverwritten) ? findContainer(load.getRef()) : TensorArgumentOp();
+      if (!container) return WalkResult::advance();
+      auto note = ArrayAttr::get(load.getContext(), {StringAttr::get(load.getContext(), container.getName()), LocationAttr(load.getLoc())});
+      for (KernelOp kernel : module.getOps<KernelOp>()) kernel->setAttr(kAssumesDistinct, note);
+      return WalkResult::interrupt();
+    });
   }
 
   static bool isFused(ModuleOp module) {

@@ -22,39 +22,50 @@ namespace {
 
 /// Replaces loads of an element that was stored before by the stored value (store-to-load forwarding).
 class Forwarder {
+  using Known = SmallVector<std::pair<ElementOp, Value>>;
+
 public:
   explicit Forwarder(ModuleOp module) : elements(module) {
     module.walk([&](TensorArgumentOp argument) { hasShadow[argument.getOffset()] |= argument->hasAttr(kShadow); });
   }
 
-  void run(Block &block) {
-    SmallVector<std::pair<ElementOp, Value>> known;
+  void run(Block &block, Known known = {}) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
+      auto loop = dyn_cast<ForOp>(op);
+      if (!isa<IfOp>(op)) forgetWritten(known, op); // a round of a loop follows the other ones
       for (Region &region : op.getRegions())
-        if (!region.empty()) run(region.front());
+        if (!region.empty()) run(region.front(), loop && loop.getParallel() ? Known() : known);
+      if (isa<IfOp>(op)) forgetWritten(known, op);
       if (auto load = dyn_cast<LoadOp>(op)) {
         if (Value stored = find(known, load)) {
           load.replaceAllUsesWith(stored);
           load.erase();
         }
-        continue;
+      } else if (auto store = dyn_cast<StoreOp>(op)) {
+        auto element = store.getRef().getDefiningOp<ElementOp>();
+        if (element && mayForward(element, store.getValue())) known.push_back({element, store.getValue()});
       }
+    }
+  }
+
+private:
+  /// Drops elements that the operation, or one within it, may write.
+  void forgetWritten(Known &known, Operation &within) const {
+    within.walk([&](Operation *op) {
       auto access = dyn_cast<MemoryAccessOpInterface>(op);
-      if (op.getNumRegions() > 0 || isa<CallOp>(op) || (access && access.isAtomic())) known.clear();
+      if (isa<CallOp>(op) || (access && access.isAtomic())) known.clear();
       auto store = dyn_cast<StoreOp>(op);
       ElementOp element = store ? findElement(store.getRef()) : ElementOp();
-      if (!element) continue;
+      if (!element) return;
       // A container with another name may alias this one.
       llvm::erase_if(known, [&](auto &entry) {
         return entry.first.getTensor() != element.getTensor() ||
                !elements.isAnotherElement(splitIndices(entry.first), splitIndices(element));
       });
-      if (element.getResult() == store.getRef() && mayForward(element, store.getValue())) known.push_back({element, store.getValue()});
-    }
+    });
   }
 
-private:
-  Value find(ArrayRef<std::pair<ElementOp, Value>> known, LoadOp load) const {
+  Value find(const Known &known, LoadOp load) const {
     auto element = load.getRef().getDefiningOp<ElementOp>();
     for (auto [stored, value] : known)
       if (element && stored.getTensor() == element.getTensor() && elements.isSameElement(splitIndices(stored), splitIndices(element)))

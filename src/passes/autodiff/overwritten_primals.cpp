@@ -58,18 +58,16 @@ private:
     if (write.step < load.step) return false;
     Relation relation = test.relate(load, write);
     if (write.step > load.step) return !relation.isAnother;
+    if (test.isOverwrittenLater(load, write)) return true;
     if (!relation.isSame) return write.order > load.order && !relation.isExclusive && test.haveSameRanges(load, write);
     if (load.op == write.op) return false;
     auto mayRepeat = [&](Operation *loop) { return !test.mayVaryWith(load.indices, loop); };
     return (write.order > load.order && !relation.isExclusive) || llvm::any_of(relation.loops, mayRepeat);
   }
 
-  /// Whether an iteration may overwrite the loaded element: one that it has stored before, or, outside of serial loops, any.
+  /// Whether an iteration may overwrite the loaded element afterwards.
   bool mayBeOverwritten(const Access &load, ArrayRef<Access> stores) {
-    if (!isa<LoadOp>(load.op)) return false;
-    bool isStored = llvm::any_of(stores, [&](const Access &store) { return test.mayDepend(store, load); });
-    return llvm::any_of(
-        stores, [&](const Access &store) { return test.mayDepend(load, store) && (isStored || test.relate(load, store).loops.empty()); });
+    return isa<LoadOp>(load.op) && llvm::any_of(stores, [&](const Access &store) { return test.mayDepend(load, store); });
   }
 
   KernelAccesses accesses;

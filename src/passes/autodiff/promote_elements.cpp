@@ -53,10 +53,11 @@ public:
     type = container.getElement();
   }
 
-  /// Whether promotion helps: there is a store, and a load of an element that may be overwritten.
-  bool isUseful() const {
+  /// Whether promotion helps: there is a store, and a load of an element that may be overwritten. The gradient of a replayed call reads
+  /// entry values of whole containers, so there any load may follow the store.
+  bool isUseful(bool isReplay) const {
     return llvm::any_of(members, [](const Access *access) { return access->isStore(); }) &&
-           llvm::any_of(members, [](const Access *access) { return !access->isStore() && access->isOverwritten; });
+           llvm::any_of(members, [&](const Access *access) { return !access->isStore() && (access->isOverwritten || isReplay); });
   }
 
   void rewrite() {
@@ -126,7 +127,8 @@ private:
       SmallVector<Value> &saved = indices[address];
       ElementOp first = findElementOf(address);
       for (auto [axis, index] : llvm::enumerate(first.getIndices())) {
-        bool isNeeded = !llvm::is_contained(rowAxes, axis) && (usedSlots || !accesses.isAvailable(index));
+        bool isKnownAtEnd = !accesses.addresses[address][axis].base || accesses.isAvailable(index);
+        bool isNeeded = !llvm::is_contained(rowAxes, axis) && (usedSlots || !isKnownAtEnd);
         saved.push_back(isNeeded ? makeLocal(code, index.getType()) : Value());
       }
     }
@@ -359,7 +361,11 @@ private:
     }
     for (auto [axis, index] : llvm::enumerate(first.getIndices())) {
       Value saved = indices[address][axis];
-      at.push_back(ofRow[axis] ? ofRow[axis] : saved ? code.load(saved) : index);
+      const Index &known = accesses.addresses[address][axis];
+      at.push_back(ofRow[axis]  ? ofRow[axis]
+                   : saved      ? code.load(saved)
+                   : known.base ? index
+                                : makeInteger(builder, code.loc, index.getType(), known.distance));
     }
     Value place = ElementOp::create(builder, code.loc, first.getType(), first.getTensor(), at);
     if (!isArray() && coverage.isWritten(address)) return code.store(code.load(values), place);
@@ -393,8 +399,8 @@ private:
 
 class Promoter {
 public:
-  Promoter(ModuleOp module, uint32_t container, Promotion promotion, int64_t &checkCount)
-      : elements(module), functions(module), container(container), promotion(promotion), checkCount(checkCount) {}
+  Promoter(ModuleOp module, uint32_t container, Promotion promotion, bool isReplay, int64_t &checkCount)
+      : elements(module), functions(module), container(container), promotion(promotion), isReplay(isReplay), checkCount(checkCount) {}
 
   void run(Block &block) {
     Segment segment;
@@ -453,7 +459,7 @@ private:
     SmallVector<std::unique_ptr<Storage>> storages;
     for (const auto &group : groups) {
       auto storage = std::make_unique<Storage>(accesses, coverage, group, ArrayRef<unsigned>(), getCheckCount());
-      if (storage->isUseful()) storages.push_back(std::move(storage));
+      if (storage->isUseful(isReplay)) storages.push_back(std::move(storage));
     }
     for (auto &storage : storages) storage->rewrite();
     // Erase last: rewriting still compares addresses of the old accesses.
@@ -483,7 +489,7 @@ private:
     if (axes.empty()) return false;
     Coverage coverage(accesses, axes);
     Storage storage(accesses, coverage, all, axes, getCheckCount());
-    if (!storage.isUseful()) return true;
+    if (!storage.isUseful(isReplay)) return true;
     storage.rewrite();
     storage.erase();
     return true;
@@ -495,6 +501,7 @@ private:
 
   uint32_t container;
   Promotion promotion;
+  bool isReplay;
   int64_t &checkCount;
 };
 
@@ -505,8 +512,10 @@ void promoteElements(ModuleOp module, KernelOp kernel, const DenseSet<uint32_t> 
   demoteOwnUpdates(module, &containers);
   SmallVector<uint32_t> ordered(containers.begin(), containers.end());
   llvm::sort(ordered);
+  auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
   int64_t checkCount = 0;
-  for (uint32_t container : ordered) Promoter(module, container, promotion, checkCount).run(kernel.getBody().front());
+  for (uint32_t container : ordered)
+    Promoter(module, container, promotion, mode.getValue() == "replay", checkCount).run(kernel.getBody().front());
 }
 
 } // namespace qd::passes

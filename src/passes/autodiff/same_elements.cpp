@@ -23,6 +23,17 @@ Index splitIndex(Value value) {
   }
 }
 
+std::optional<IndexRange> findRange(const Index &index) {
+  if (!index.base) return IndexRange{index.distance, index.distance};
+  auto argument = dyn_cast<BlockArgument>(index.base);
+  auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
+  if (!loop || !loop.getStep().empty()) return std::nullopt;
+  std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
+  std::optional<int64_t> upper = findInteger(loop.getUpper()[argument.getArgNumber()]);
+  if (!lower || !upper) return std::nullopt;
+  return IndexRange{*lower + index.distance, *upper - 1 + index.distance};
+}
+
 Indices splitIndices(ElementOp element) { return llvm::map_to_vector<3>(element.getIndices(), splitIndex); }
 
 bool comesBefore(Operation *one, Operation *other) {
@@ -89,7 +100,10 @@ bool SameElements::isSameElement(ArrayRef<Index> one, ArrayRef<Index> other) con
 
 bool SameElements::isAnotherElement(ArrayRef<Index> one, ArrayRef<Index> other) const {
   return llvm::any_of(llvm::zip(one, other), [&](auto pair) {
-    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance != std::get<1>(pair).distance;
+    auto [index, otherIndex] = pair;
+    if (haveSameBase(index, otherIndex)) return index.distance != otherIndex.distance;
+    std::optional<IndexRange> range = findRange(index), otherRange = findRange(otherIndex);
+    return range && otherRange && (range->last < otherRange->first || otherRange->last < range->first);
   });
 }
 

@@ -17,6 +17,12 @@ struct Index {
 };
 using Indices = llvm::SmallVector<Index, 3>;
 
+/// The values of an index that is constant, or that counts a loop with constant bounds.
+struct IndexRange {
+  int64_t first, last;
+};
+std::optional<IndexRange> findRange(const Index &index);
+
 Index splitIndex(mlir::Value value);
 Indices splitIndices(ir::ElementOp element);
 

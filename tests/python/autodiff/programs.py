@@ -432,7 +432,7 @@ class Program:
         self.scopes.append({})
         self.line("eye = qd.Matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])")
         self.known = not self.own or self.random.random() < 0.5
-        if not self.known:  # what is read of these is what the iteration has written
+        if not self.known and self.random.random() < 0.5:  # what is read of these is what the iteration has written
             column = self.name("k")
             self.line(f"for {column} in range(3):")
             self.line(f"    t{self.own}[{'I[0]' if self.index == 'I' else 'i'}, {column}] = 0.4 * x[{self.index}] + 0.1 * {column}")
