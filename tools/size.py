@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_127, "python": 19_286}
+TOTALS = {"src": 53_127, "python": 19_417}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -48,7 +48,7 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
     "python/quadrants/ad": 915,
-    "python/quadrants/algorithms": 2_107,
+    "python/quadrants/algorithms": 2_238,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_240,
     "python/quadrants/lang": 322,

@@ -10,12 +10,14 @@ import quadrants as qd
 
 from ._blocks import Constant, at
 from ._network import bits_of, few_of, from_bits, sort_few, to_bits
+from ._shortcuts import DOWN, KINDS, UP, count_kinds, guess_order, is_in_order, reverse
 
 _SAMPLE = 128  # keys that splitters are chosen from
 _ALONE = 1 << 18  # bytes of keys and values that one thread sorts, before another one wakes up
 _BUCKETS = 32
 _CHUNK = 65536  # the most keys that a thread parts at a time
-_FIRST, _TABLE = 2 * _BUCKETS, 2 * _BUCKETS + 2  # words of scratch memory: the pivots of the buckets, then a table for each chunk
+# Words of scratch memory: the pivots of the buckets, the order in which all keys are, then a table for each chunk.
+_ORDER, _FIRST, _TABLE = 2 * _BUCKETS, 2 * _BUCKETS + 1, 2 * _BUCKETS + 2
 _PATIENCE = 40  # partitions of all keys, or ranges that wait, after which pivots halve the range of the keys, which ends for all inputs
 
 
@@ -53,7 +55,7 @@ def _split(source, target, values, other, begin, room, count, limit, moves_less:
 
 @qd.func
 def _choose_pivot(keys, begin, end, low, high, is_hard, dtype: Constant):
-    """Returns the middle one of three middle ones of three keys, and what no key is below or above.
+    """Returns the middle one of three middle ones of three keys, what no key is below or above, and how many of the nine equal it.
 
     If keys are hard to divide or seem to be equal, it finds the least and the greatest one; the pivot of hard ones is between these.
     """
@@ -63,7 +65,9 @@ def _choose_pivot(keys, begin, end, low, high, is_hard, dtype: Constant):
         place = begin + (end - begin - 8 * step) // 2 + k * step  # the fifth one is in the middle, which halves keys that are in order
         chosen[k] = to_bits(keys[keys._offset[0] + place], dtype)
     pivot = _middle(*[_middle(chosen[k], chosen[k + 3], chosen[k + 6]) for k in qd.static(range(3))])
-    least, greatest = low, high
+    least, greatest, equal = low, high, qd.static(bits_of(dtype))(0)
+    for k in qd.static(range(9)):
+        equal += qd.select(chosen[k] == pivot, 1, 0)
     if is_hard or (pivot == chosen[0] and pivot == chosen[8]):
         least, greatest = high, low
         for i in range(begin, end):
@@ -72,7 +76,7 @@ def _choose_pivot(keys, begin, end, low, high, is_hard, dtype: Constant):
             greatest = qd.max(greatest, key)
         if is_hard:
             pivot = greatest - (greatest - least) // 2
-    return qd.Vector([pivot, least, greatest])
+    return qd.Vector([pivot, least, greatest, equal])
 
 
 @qd.func
@@ -82,10 +86,15 @@ def _move(source, target, first, place, count):
 
 
 @qd.func
-def _place_equal(keys, values, other, source, room, begin, end, is_spare, bits, has_values: Constant, dtype: Constant):
-    """Stores keys that are all equal to their places, and moves their values there."""
+def _fill(keys, begin, end, bits, dtype: Constant):
     for i in range(begin, end):
         keys[keys._offset[0] + i] = from_bits(bits, dtype)
+
+
+@qd.func
+def _place_equal(keys, values, other, source, room, begin, end, is_spare, bits, has_values: Constant, dtype: Constant):
+    """Stores keys that are all equal to their places, and moves their values there."""
+    _fill(keys, begin, end, bits, dtype)
     if qd.static(has_values):
         if is_spare:
             _move(other, values, source, begin, end - begin)
@@ -118,15 +127,25 @@ def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least,
         elif count > qd.static(few_of(dtype)):
             left -= count
             is_hard = left < 0 or top >= _PATIENCE
-            chosen, less = qd.Vector([low, low, low]), 0
+            chosen, less, number = qd.Vector([low, low, low, low]), 0, 0
             if is_spare:
                 chosen = _choose_pivot(spare, source, source + count, low, high, is_hard, dtype)
             else:
                 chosen = _choose_pivot(keys, source, source + count, low, high, is_hard, dtype)
             pivot, lowest, high = chosen[0], chosen[1], chosen[2]
             is_least = pivot == lowest  # then those that equal it are parted from the others
+            if qd.static(not has_values):
+                if chosen[3] > 1 and not (is_spare or (is_least and pivot == high)):
+                    kinds, counts = qd.Vector.zero(qd.static(bits_of(dtype)), KINDS), qd.Vector.zero(qd.i32, KINDS)
+                    number = count_kinds(kinds, counts, keys, source, source + count, dtype)
+                    place = begin
+                    for k in range(number):
+                        _fill(keys, place, place + counts[k], kinds[k], dtype)
+                        place += counts[k]
             if is_least and pivot == high:
                 _place_equal(keys, values, other, source, room, begin, end, is_spare, pivot, has_values, dtype)
+                end = begin
+            elif number > 0:
                 end = begin
             else:
                 low = pivot + qd.select(is_least, 1, 0)
@@ -186,9 +205,10 @@ def _choose_pivots(keys, spare, scratch, n, dtype: Constant):
         spare[at(spare, i)] = keys[at(keys, i * (n // _SAMPLE) + n // (2 * _SAMPLE))]
     for i in range(_SAMPLE):
         own, rank = to_bits(spare[at(spare, i)], dtype), 0
-        for k in range(_SAMPLE):
-            other = to_bits(spare[at(spare, k)], dtype)
-            rank += qd.select(other < own or (other == own and k < i), 1, 0)
+        for k in range(i):
+            rank += qd.select(to_bits(spare[spare._offset[0] + k], dtype) <= own, 1, 0)
+        for k in range(i + 1, _SAMPLE):
+            rank += qd.select(to_bits(spare[spare._offset[0] + k], dtype) < own, 1, 0)
         bucket = rank // qd.static(_SAMPLE // _BUCKETS)
         if rank % qd.static(_SAMPLE // _BUCKETS) == 0:
             _store_pivot(scratch, bucket, qd.select(bucket > 0, qd.u64(own), 0))
@@ -200,20 +220,48 @@ def _choose_pivots(keys, spare, scratch, n, dtype: Constant):
 
 
 @qd.func
+def _count_chunk(keys, scratch, begin, end, table, has_values: Constant, dtype: Constant):
+    """Stores the limits of the buckets of a range with keys of a few kinds, in order if they have no values. Returns whether it is one."""
+    kinds, counts = qd.Vector.zero(qd.static(bits_of(dtype)), KINDS), qd.Vector.zero(qd.i32, KINDS)
+    has_equal, number = False, 0
+    for bucket in range(_BUCKETS):
+        has_equal |= _load_pivot(scratch, bucket, dtype) == _find_greatest(scratch, bucket, dtype)
+    if has_equal:
+        number = count_kinds(kinds, counts, keys, begin, end, dtype)
+    place, k = begin, 0
+    for bucket in range(qd.select(number > 0, _BUCKETS, 0)):
+        low, high = _load_pivot(scratch, bucket, dtype), _find_greatest(scratch, bucket, dtype)
+        scratch[at(scratch, table + bucket)] = qd.u32(place)
+        while k < number and kinds[qd.min(k, KINDS - 1)] <= high:
+            if qd.static(not has_values):
+                if low < high:
+                    _fill(keys, place, place + counts[k], kinds[k], dtype)
+            place += counts[k]
+            k += 1
+    return number > 0
+
+
+@qd.func
 def _part(keys, spare, values, other, scratch, begin, end, table, has_values: Constant, dtype: Constant):
     """Parts a range into buckets; a table in scratch memory gets the limits of the buckets."""
+    is_counted = _count_chunk(keys, scratch, begin, end, table, has_values, dtype)
     scratch[at(scratch, table)] = qd.u32(begin)
     scratch[at(scratch, table + _BUCKETS)] = qd.u32(end)
-    step = _BUCKETS
+    step = qd.select(is_counted and not has_values, 1, _BUCKETS)
     while step > 1:
         for bucket in range(0, _BUCKETS, step):
             pivot = _load_pivot(scratch, bucket + step // 2, dtype)
             first, last = qd.i32(scratch[at(scratch, table + bucket)]), qd.i32(scratch[at(scratch, table + bucket + step)])
-            place = first
-            if pivot - 1 == _find_greatest(scratch, bucket + step - 1, dtype):
+            place, is_mixed = first, False
+            if is_counted:
+                place = qd.i32(scratch[at(scratch, table + bucket + step // 2)])
+                is_mixed = first < place < last
+            elif pivot - 1 == _find_greatest(scratch, bucket + step - 1, dtype):
                 place = last  # all keys are below it
-            elif pivot != _load_pivot(scratch, bucket, dtype):  # otherwise no key is
-                place += _split(keys, spare, values, other, first, first, last - first, pivot, False, has_values, dtype)
+            else:
+                is_mixed = pivot != _load_pivot(scratch, bucket, dtype)  # otherwise no key is
+            if is_mixed:
+                place = first + _split(keys, spare, values, other, first, first, last - first, pivot, False, has_values, dtype)
                 _move(spare, keys, first, place, last - place)
                 if qd.static(has_values):
                     _move(other, values, first, place, last - place)
@@ -230,11 +278,29 @@ def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, 
     alone = qd.static(_ALONE // (dtype.size + (values.dtype.size if has_values else 0)))
     size = qd.min(qd.max(n // 32, 16384), _CHUNK)
     chunks = qd.select(n <= alone, 0, (n - 1) // size + 1)
+    size = qd.select(n <= alone, n, size)
+    pieces, order = qd.max(chunks, 1), UP
+    if n > 1:
+        order = guess_order(keys, n, has_values, dtype)
+        scratch[at(scratch, _ORDER)] = qd.u32(order)
+    for piece in range(qd.select(order > 0 and n > 1, pieces, 0)):
+        last = qd.min(n - piece * size, size + 1) + piece * size
+        if not is_in_order(keys, piece * size, last, order, has_values, dtype):
+            scratch[at(scratch, _ORDER)] = 0
+    if n > 1:
+        order = qd.i32(scratch[at(scratch, _ORDER)])
+    chunks = qd.select(order == 0, chunks, 0)
+    pieces = qd.select(order == DOWN, pieces, chunks)
     for _ in range(qd.min(chunks, 1)):
         _choose_pivots(keys, spare, scratch, n, dtype)
-    for chunk in range(chunks):
-        last = qd.min(n - chunk * size, size) + chunk * size
-        _part(keys, spare, values, other, scratch, chunk * size, last, _FIRST + chunk * _TABLE, has_values, dtype)
+    for piece in range(pieces):
+        first, last = piece * size, qd.min(n - piece * size, size) + piece * size
+        if order == 0:
+            _part(keys, spare, values, other, scratch, first, last, _FIRST + piece * _TABLE, has_values, dtype)
+        else:
+            reverse(keys, spare, first, last, n)
+            if qd.static(has_values):
+                reverse(values, other, first, last, n)
     for _ in range(qd.min(chunks, 1)):
         place = qd.u32(0)
         for bucket in range(_BUCKETS):
@@ -243,9 +309,14 @@ def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, 
                 scratch[at(scratch, table + (_BUCKETS + 1))] = place
                 place += scratch[at(scratch, table + 1)] - scratch[at(scratch, table)]
         scratch[at(scratch, qd.static(_FIRST + 2 * _BUCKETS + 1))] = place
-    for chunk in range(chunks):
-        for bucket in range(_BUCKETS):
-            table = _FIRST + chunk * _TABLE + bucket
+    for piece in range(pieces):
+        if order == DOWN:
+            count = qd.min(n - piece * size, size)
+            _move(spare, keys, piece * size, piece * size, count)
+            if qd.static(has_values):
+                _move(other, values, piece * size, piece * size, count)
+        for bucket in range(qd.select(order == DOWN, 0, _BUCKETS)):
+            table = _FIRST + piece * _TABLE + bucket
             place, first = qd.i32(scratch[at(scratch, table + (_BUCKETS + 1))]), qd.i32(scratch[at(scratch, table)])
             count = qd.i32(scratch[at(scratch, table + 1)]) - first
             if qd.static(has_values):
@@ -253,7 +324,7 @@ def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, 
             elif _load_pivot(scratch, bucket, dtype) == _find_greatest(scratch, bucket, dtype):
                 count = 0  # equal keys are not moved but filled in
             _move(keys, spare, first, place, count)
-    for bucket in range(qd.select(n < 2, 0, qd.select(chunks > 0, _BUCKETS, 1))):
+    for bucket in range(qd.select(order > 0, 0, qd.select(chunks > 0, _BUCKETS, 1))):
         first, last, low, high = 0, n, qd.static(bits_of(dtype))(0), ~qd.static(bits_of(dtype))(0)
         if chunks > 0:
             table = qd.static(_FIRST + _BUCKETS + 1) + bucket

@@ -9,7 +9,7 @@ from quadrants.algorithms import _network
 
 TYPES = [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64]
 COUNTS = [0, 1, 2, 15, 16, 17, 127, 128, 129, 255, 256, 257, 1000, 4097, 32768, 32769, 65536, 65537, 150001]
-KINDS = ["random", "ascending", "descending", "few", "equal", "outliers", "organ pipe"]
+KINDS = ["random", "ascending", "descending", "few", "sixteen", "seventeen", "equal", "outliers", "organ pipe"]
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +28,8 @@ def make(kind, dtype, n):
         keys = rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
     if kind == "few":
         keys = rng.integers(0, 5, n).astype(dtype)
+    elif kind in ("sixteen", "seventeen"):
+        keys = rng.choice(keys[: {"sixteen": 16, "seventeen": 17}[kind]], n) if n else keys
     elif kind == "equal":
         keys[:] = keys[:1]
     elif kind == "outliers":
@@ -158,3 +160,56 @@ def test_an_input_that_spoils_pivots(sign):
     expected = np.sort(keys)
     algorithms.sort(keys)
     np.testing.assert_array_equal(keys, expected)
+
+
+@pytest.mark.parametrize("has_values", [False, True])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint32, np.float32, np.int64, np.float64])
+def test_keys_that_are_in_order_but_for_one_place(dtype, has_values):
+    """One key is elsewhere, or two pieces have changed places; at both ends, and around the bounds of what is compared at a time."""
+    for n in (2, 3, 17, 18, 300, 5000, 70000, 150001):
+        for place in {p for p in (1, 2, 15, 16, 17, 255, 256, 257, 16383, 16384, 16385, 65536, n // 2, n - 2, n - 1) if 0 < p < n}:
+            in_order = np.sort(make("random", dtype, n))
+            one, begin, end = in_order.copy(), place // 2, min(n - 1, place // 2 + 100)
+            one[place] = one[n - 1 - place]
+            size = min(place - begin, n - end)  # of the second piece, which moves to the front of the first one
+            pieces = np.concatenate([in_order[:begin], in_order[end : end + size], in_order[begin:end], in_order[end + size :]])
+            for keys in (in_order, one, pieces, in_order[::-1].copy(), one[::-1].copy(), pieces[::-1].copy()):
+                values = np.arange(n, dtype=np.int32)
+                order = np.argsort(keys, kind="stable")
+                expected = keys[order]
+                algorithms.sort(keys, values) if has_values else algorithms.sort(keys)
+                np.testing.assert_array_equal(keys, expected, err_msg=f"{n} {place}")
+                assert not has_values or np.array_equal(values, order), (n, place)
+
+
+@pytest.mark.parametrize("has_values", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.float32, np.uint64, np.float64])
+def test_a_few_kinds_and_some_other_keys(dtype, has_values):
+    """Kinds that begin late, other keys in some chunks only, and keys that fall with equal ones among them."""
+    rng = np.random.default_rng(5)
+    for n in (100, 2500, 66000, 150001):
+        for number in (1, 2, 7, 15, 16):
+            kinds = make("random", dtype, 16 + number)[-number:]
+            begins_late = kinds[np.minimum(rng.integers(0, number, n), np.arange(n) * number // n)]
+            with_others = np.where(rng.random(n) < 3 / n, make("random", dtype, n), rng.choice(kinds, n))
+            in_some_chunks = np.where(np.arange(n) % 40000 < 30000, rng.choice(kinds, n), make("random", dtype, n))
+            for keys in (begins_late, with_others, in_some_chunks, np.sort(begins_late)[::-1].copy()):
+                values = np.arange(n, dtype=np.int32)
+                order = np.argsort(keys, kind="stable")
+                expected = keys[order]
+                algorithms.sort(keys, values) if has_values else algorithms.sort(keys)
+                np.testing.assert_array_equal(keys, expected, err_msg=f"{n} {number}")
+                assert not has_values or np.array_equal(values, order), (n, number)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype, word", [(np.float32, np.uint32), (np.float64, np.uint64)])
+def test_special_floats_that_are_in_order(dtype, word, descending):
+    """-0.0 is before 0.0, and NaN at both ends, also where keys are in order by their values or are counted."""
+    special = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, np.finfo(dtype).smallest_subnormal], dtype)
+    for n in (7, 500, 70000, 150001):
+        chosen = np.random.default_rng(n).choice(special, n)
+        for keys in (chosen, np.sort(chosen), np.sort(chosen)[::-1].copy(), sort_by_bits(chosen, word).view(dtype)):
+            expected = sort_by_bits(keys, word)
+            algorithms.sort(keys, descending=descending)
+            np.testing.assert_array_equal(keys.view(word), expected[::-1] if descending else expected, err_msg=str(n))
