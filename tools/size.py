@@ -20,20 +20,20 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_127, "python": 19_417}
+TOTALS = {"src": 53_142, "python": 19_493}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
     "src/artifact": 588,
-    "src/backends": 10_416,
+    "src/backends": 10_415,
     "src/bindings": 675,
-    "src/codegen": 9_111,
+    "src/codegen": 9_129,
     "src/devlib": 1_425,
     "src/frontend": 10_819,
     "src/ir": 1_095,
     "src/launch": 7_386,
     "src/layout": 143,
-    "src/passes": 8_031,
+    "src/passes": 8_029,
     "src/runtime": 2_089,
     "src/support": 716,
     "src/tools": 201,
@@ -48,7 +48,7 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
     "python/quadrants/ad": 915,
-    "python/quadrants/algorithms": 2_238,
+    "python/quadrants/algorithms": 2_314,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_240,
     "python/quadrants/lang": 322,

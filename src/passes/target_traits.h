@@ -4,10 +4,8 @@
 namespace qd::passes {
 
 struct TargetTraits {
-  unsigned vectorBytes = 16;   ///< width of the widest vector register worth using: 64 AVX-512, 32 AVX2, 16 SSE and NEON
-  bool hasMaskedStore = false; ///< masked vector loads and stores are instructions (AVX2, AVX-512, SVE)
-  bool hasGather = false;      ///< gathers are instructions
-  bool hasScatter = false;     ///< scatters are instructions
+  unsigned vectorBytes = 16;     ///< width of the widest vector register worth using: 64 AVX-512, 32 AVX2, 16 SSE and NEON
+  bool hasShortCompress = false; ///< like hasCompress, for elements of one or two bytes
   bool hasFma = false;
   bool hasF16Arithmetic = false; ///< if not, f16 is computed in f32 and rounded after each operation
   bool hasF64 = true;

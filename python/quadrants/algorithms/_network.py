@@ -14,8 +14,6 @@ from .._base.dtypes import find_dtype
 from ._blocks import Constant, at
 from ._sortable import from_sortable, to_sortable, unsigned_of
 
-_ROWS = 16
-
 
 class _Step(NamedTuple):
     row: int  # bit of the rows: those without it get the less keys of comparisons
@@ -25,22 +23,32 @@ class _Step(NamedTuple):
     compares: bool
 
 
-def lanes_of(dtype: Any) -> int:
-    return 8 if find_dtype(dtype).size == 8 else 16
+def lanes_of(dtype: Any, has_values: bool) -> int:
+    return 64 // word_of(dtype, has_values).size
 
 
-def few_of(dtype: Any) -> int:
+def rows_of(lanes: int) -> int:
+    return 8 if lanes == 32 else 16  # more steps, as more keys take, would be more code than a function may have
+
+
+def few_of(dtype: Any, has_values: bool) -> int:
     """Returns the number of keys that the network sorts."""
-    return _ROWS * lanes_of(dtype)
+    lanes = lanes_of(dtype, has_values)
+    return rows_of(lanes) * lanes
 
 
-def _sort_columns() -> list[tuple[int, int]]:
+def word_of(dtype: Any, has_values: bool) -> Any:
+    """Returns the type that the network compares."""
+    return bits_of(dtype) if has_values else unsigned_of(dtype)
+
+
+def _sort_columns(rows: int) -> list[tuple[int, int]]:
     """Returns the rows that are compared to sort columns (Batcher's odd-even merge sort)."""
     pairs = []
-    for half in (1, 2, 4, 8):
+    for half in (1 << bit for bit in range(rows.bit_length() - 1)):
         for step in (half >> bit for bit in range(half.bit_length())):
-            for first in range(step % half, _ROWS - step, 2 * step):
-                last = min(first + step, _ROWS - step)
+            for first in range(step % half, rows - step, 2 * step):
+                last = min(first + step, rows - step)
                 pairs += [(x, x + step) for x in range(first, last) if x // (2 * half) == (x + step) // (2 * half)]
     return pairs
 
@@ -63,14 +71,14 @@ def _merge_columns(rows: list[int], lanes: list[int]) -> list[_Step]:
     return steps
 
 
-def _plan(lane_count: int) -> tuple[list[_Step], list[int]]:
+def _plan(row_count: int, lane_count: int) -> tuple[list[_Step], list[int]]:
     """Returns the steps that merge columns, and where the rows lie then."""
-    row_bits, lane_bits = _ROWS.bit_length() - 1, lane_count.bit_length() - 1
+    row_bits, lane_bits = row_count.bit_length() - 1, lane_count.bit_length() - 1
     rows, lanes = list(range(row_bits)), list(range(row_bits, row_bits + lane_bits))
     _merge_columns(rows, lanes)
     rows, lanes = list(range(row_bits)), [row_bits + lanes.index(bit) for bit in range(lane_bits)]  # so that the lanes end in order
     steps = _merge_columns(rows, lanes)
-    return steps, [sum((row >> k & 1) << (bit - lane_bits) for k, bit in enumerate(rows)) for row in range(_ROWS)]
+    return steps, [sum((row >> k & 1) << (bit - lane_bits) for k, bit in enumerate(rows)) for row in range(row_count)]
 
 
 def bits_of(dtype: Any) -> Any:
@@ -115,7 +123,8 @@ def sort_few(
     With values, the network sorts words of a key's distance from `least`, or its highest bits, and the key's number; no key is above
     `greatest`.
     """
-    few, lanes, word = qd.static((few_of(dtype), lanes_of(dtype), bits_of(dtype)))
+    lanes, word = qd.static((lanes_of(dtype, has_values), word_of(dtype, has_values)))
+    rows, few = qd.static((rows_of(lanes), few_of(dtype, has_values)))
     number_bits = qd.static(few.bit_length() - 1)
     even, shift = qd.Vector.zero(word, few), word(0)
     odd = even
@@ -134,7 +143,7 @@ def sort_few(
                 for x in qd.static(range(0, few, lanes)):
                     bits = ~word(0)
                     if lane < count - x:
-                        bits = to_bits(spare[spare._offset[0] + (first + x + lane)], dtype)
+                        bits = to_sortable(spare[spare._offset[0] + (first + x + lane)], dtype)
                     odd[x + lane] = bits
     else:
         if qd.static(has_values):
@@ -147,7 +156,7 @@ def sort_few(
                 for x in qd.static(range(0, few, lanes)):
                     bits = ~word(0)
                     if lane < count - x:
-                        bits = to_bits(keys[keys._offset[0] + (first + x + lane)], dtype)
+                        bits = to_sortable(keys[keys._offset[0] + (first + x + lane)], dtype)
                     odd[x + lane] = bits
     if qd.static(has_values):
         for lane in range(lanes):
@@ -157,26 +166,26 @@ def sort_few(
                     bits = (own_bits[x + lane] - least >> shift << number_bits) + qd.cast(x + lane, word)
                 odd[x + lane] = bits
     for lane in range(lanes):
-        column = qd.Vector.zero(word, _ROWS)
-        for x in qd.static(range(_ROWS)):
+        column = qd.Vector.zero(word, rows)
+        for x in qd.static(range(rows)):
             column[x] = odd[qd.static(x * lanes) + lane]
-        for x, y in qd.static(_sort_columns()):
+        for x, y in qd.static(_sort_columns(rows)):
             column[x], column[y] = qd.min(column[x], column[y]), qd.max(column[x], column[y])
-        for x in qd.static(range(_ROWS)):
+        for x in qd.static(range(rows)):
             even[qd.static(x * lanes) + lane] = column[x]
-    steps, owners = qd.static(_plan(lanes))
+    steps, owners = qd.static(_plan(rows, lanes))
     for number, step in qd.static(list(enumerate(steps))):  # from one array to the other
-        pairs = qd.static([(x * lanes, (x ^ step.row) * lanes) for x in range(_ROWS) if not x & step.row])
-        swap, rows = qd.static((step.lanes ^ step.lane, step.rows * lanes))
+        pairs = qd.static([(x * lanes, (x ^ step.row) * lanes) for x in range(rows) if not x & step.row])
+        swap, far = qd.static((step.lanes ^ step.lane, step.rows * lanes))
         if qd.static(number % 2 == 0):
             for lane in range(lanes):
                 stays = lane & step.lane == 0
                 for x, y in qd.static(pairs):
                     if qd.static(step.lane > 0):
                         a = qd.select(stays, even[x + lane], even[y + (lane ^ step.lane)])
-                        b = qd.select(stays, even[qd.static(x ^ rows) + (lane ^ step.lanes)], even[qd.static(y ^ rows) + (lane ^ swap)])
+                        b = qd.select(stays, even[qd.static(x ^ far) + (lane ^ step.lanes)], even[qd.static(y ^ far) + (lane ^ swap)])
                     else:
-                        a, b = even[x + lane], even[qd.static(x ^ rows) + (lane ^ step.lanes)]
+                        a, b = even[x + lane], even[qd.static(x ^ far) + (lane ^ step.lanes)]
                     odd[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
                     odd[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
         else:
@@ -185,18 +194,18 @@ def sort_few(
                 for x, y in qd.static(pairs):
                     if qd.static(step.lane > 0):
                         a = qd.select(stays, odd[x + lane], odd[y + (lane ^ step.lane)])
-                        b = qd.select(stays, odd[qd.static(x ^ rows) + (lane ^ step.lanes)], odd[qd.static(y ^ rows) + (lane ^ swap)])
+                        b = qd.select(stays, odd[qd.static(x ^ far) + (lane ^ step.lanes)], odd[qd.static(y ^ far) + (lane ^ swap)])
                     else:
-                        a, b = odd[x + lane], odd[qd.static(x ^ rows) + (lane ^ step.lanes)]
+                        a, b = odd[x + lane], odd[qd.static(x ^ far) + (lane ^ step.lanes)]
                     even[x + lane] = qd.min(a, b) if qd.static(step.compares) else a
                     even[y + lane] = qd.max(a, b) if qd.static(step.compares) else b
-    for x in qd.static(range(_ROWS)):
+    for x in qd.static(range(rows)):
         for lane in range(lanes):
             bits = odd[qd.static(x * lanes) + lane] if qd.static(len(steps) % 2) else even[qd.static(x * lanes) + lane]
-            number = qd.i32(bits & qd.static(few - 1))
             if lane < count - qd.static(owners[x] * lanes):
                 place = begin + qd.static(owners[x] * lanes) + lane
                 if qd.static(has_values):
+                    number = qd.i32(bits & qd.static(few - 1))
                     key = from_bits((bits >> number_bits) + least, dtype)
                     if shift > 0:
                         key = from_bits(own_bits[number], dtype)

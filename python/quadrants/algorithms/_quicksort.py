@@ -9,8 +9,10 @@ Equal keys are the same bits, so their order does not matter.
 import quadrants as qd
 
 from ._blocks import Constant, at
+from ._counting_sort import least_count, sort_by_counts
 from ._network import bits_of, few_of, from_bits, sort_few, to_bits
-from ._shortcuts import DOWN, KINDS, UP, count_kinds, guess_order, is_in_order, reverse
+from ._shortcuts import DOWN, KINDS, UP, count_kinds, guess_order, is_in_order, reverse, seem_few
+from ._sortable import to_sortable, unsigned_of
 
 _SAMPLE = 128  # keys that splitters are chosen from
 _ALONE = 1 << 18  # bytes of keys and values that one thread sorts, before another one wakes up
@@ -34,12 +36,12 @@ def _split(source, target, values, other, begin, room, count, limit, moves_less:
     """
     moved = 0
     kept = 0
-    limit_key = from_bits(limit, dtype)
+    limit_key, limit_bits = from_bits(limit, dtype), qd.cast(limit, qd.static(unsigned_of(dtype)))
     qd.loop_config(clobbers=True)
     for i in range(count):
         key = source[source._offset[0] + (begin + i)]
         value = values[values._offset[0] + (begin + i)] if qd.static(has_values) else key
-        is_less = to_bits(key, dtype) < limit if qd.static(dtype.is_real or has_values) else key < limit_key
+        is_less = to_sortable(key, dtype) < limit_bits if qd.static(dtype.is_real or has_values) else key < limit_key
         if is_less if qd.static(moves_less) else not is_less:
             target[target._offset[0] + (room + moved)] = key
             if qd.static(has_values):
@@ -124,7 +126,7 @@ def _sort_range(keys, spare, values, other, first, last, starts_in_spare, least,
         if count > 0 and low == high:
             _place_equal(keys, values, other, source, room, begin, end, is_spare, low, has_values, dtype)
             end = begin
-        elif count > qd.static(few_of(dtype)):
+        elif count > qd.static(few_of(dtype, has_values)):
             left -= count
             is_hard = left < 0 or top >= _PATIENCE
             chosen, less, number = qd.Vector([low, low, low, low]), 0, 0
@@ -289,6 +291,12 @@ def sort_in_lanes(keys, spare, values, other, scratch, n, has_values: Constant, 
             scratch[at(scratch, _ORDER)] = 0
     if n > 1:
         order = qd.i32(scratch[at(scratch, _ORDER)])
+    if qd.static(dtype.size == 2 and not has_values):
+        counted = 0
+        if order == 0 and n >= qd.static(least_count(dtype)):
+            if not seem_few(keys, n, dtype):
+                counted, order = n, UP
+        sort_by_counts(keys, scratch, counted, dtype)
     chunks = qd.select(order == 0, chunks, 0)
     pieces = qd.select(order == DOWN, pieces, chunks)
     for _ in range(qd.min(chunks, 1)):

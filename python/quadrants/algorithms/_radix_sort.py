@@ -16,6 +16,7 @@ from .._base.dtypes import find_dtype
 from ..simt import block, subgroup
 from ..simt._primitives import block_sync, pin, shuffle, thread_idx
 from ._blocks import Constant, at, check_fold, check_types
+from ._counting_sort import least_count, sort_by_counts
 from ._quicksort import sort_in_lanes
 from ._scratch import check_count, check_length, check_scratch, needed_levels
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
@@ -504,12 +505,16 @@ def sort_elements(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype:
     ):
         sort_in_lanes(keys, tmp_keys, values, tmp_values, scratch, count, has_values, key_dtype)
     else:
+        left = count
+        if qd.static(end_bit == 8 * key_dtype.size <= 16 and not has_values):
+            left = qd.select(count < qd.static(least_count(key_dtype)), count, 0)
+            sort_by_counts(keys, scratch, count - left, key_dtype)
         for bit in qd.static(range(0, end_bit, 8)):
             if qd.static(bit % 16 == 0):
-                _pass_of_chunks(keys, tmp_keys, values, tmp_values, scratch, count, key_dtype, has_values, bit)
+                _pass_of_chunks(keys, tmp_keys, values, tmp_values, scratch, left, key_dtype, has_values, bit)
             else:
-                _pass_of_chunks(tmp_keys, keys, tmp_values, values, scratch, count, key_dtype, has_values, bit)
-        _finish(keys, tmp_keys, values, tmp_values, count, has_values, end_bit)
+                _pass_of_chunks(tmp_keys, keys, tmp_values, values, scratch, left, key_dtype, has_values, bit)
+        _finish(keys, tmp_keys, values, tmp_values, left, has_values, end_bit)
 
 
 @qd.func(requires_top_level=True)

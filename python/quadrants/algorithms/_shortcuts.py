@@ -3,7 +3,7 @@
 import quadrants as qd
 
 from ._blocks import Constant, at
-from ._network import from_bits, to_bits
+from ._network import bits_of, from_bits, to_bits
 from ._sortable import unsigned_of
 
 _BLOCK = 2048  # keys that are looked at before it is known whether one of them ends that
@@ -47,6 +47,17 @@ def reverse(source, target, begin, end, n):
     """Stores a range of the reversed order of n elements."""
     for i in range(begin, end):
         target[target._offset[0] + i] = source[source._offset[0] + (n - 1 - i)]
+
+
+@qd.func
+def seem_few(keys, n, dtype: Constant):
+    """Whether two of nine keys are equal."""
+    chosen, found = qd.Vector.zero(qd.static(bits_of(dtype)), 9), False
+    for k in qd.static(range(9)):
+        chosen[k] = to_bits(keys[at(keys, k * (n // 9))], dtype)
+        for other in qd.static(range(k)):
+            found |= chosen[other] == chosen[k]
+    return found
 
 
 @qd.func

@@ -53,8 +53,7 @@ static Processor describe(llvm::Triple triple, std::string name, const llvm::Str
   bool avx2 = has.lookup("avx2");
   bool avx512 = has.lookup("avx512f") && has.lookup("avx512vl") && has.lookup("avx512bw") && has.lookup("avx512dq");
   traits.vectorBytes = avx512 ? 64 : avx2 ? 32 : 16;
-  traits.hasMaskedStore = traits.hasGather = avx2;
-  traits.hasScatter = avx512;
+  traits.hasShortCompress = avx512 && has.lookup("avx512vbmi2");
   traits.hasFma = has.lookup("fma");
   traits.hasF16Arithmetic = has.lookup("avx512fp16");
   return processor;

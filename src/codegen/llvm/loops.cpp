@@ -36,10 +36,30 @@ constexpr unsigned kSearchRounds = 4;
 /// Nests up to this size are emitted twice.
 constexpr double kVersionedSize = 64;
 
+/// Whether a loop reaches elements and components of up to two bytes only, and computes nothing longer from them: its vectors have room for
+/// twice the lanes.
+static bool computesInShortWords(ModuleEmitter &module, ir::ForOp op) {
+  llvm::DenseSet<Value> computed;
+  auto isLong = [&](Type type) { return module.getByteSize(ir::getScalar(type)) > 2; };
+  const bool hasLong = ir::containsOp(op, [&](Operation *inner) {
+    auto load = dyn_cast<ir::LoadOp>(inner);
+    const bool reaches = isa<ir::ElementOp, ir::ComponentOp>(inner) || (load && !isLong(load.getType()));
+    if (!reaches && llvm::none_of(inner->getOperands(), [&](Value operand) { return computed.contains(operand); })) return false;
+    for (Value result : inner->getResults()) {
+      computed.insert(result);
+      auto place = dyn_cast<ir::RefType>(result.getType());
+      if (isLong(place ? place.getPointee() : result.getType())) return true;
+    }
+    return false;
+  });
+  return !hasLong && !computed.empty();
+}
+
 void ControlFlow::emitFor(ir::ForOp op) {
   if (in.lanes == 1 && body.rowLanes > 1 && op->hasAttr(ir::kRows)) return emitRowLoop(op, body.rowLanes);
   if (in.lanes == 1 && op->hasAttr(ir::kLanes) && !module.options.lanes) {
-    const unsigned lanes = chooseLanes(module, op.getBody());
+    const bool isShort = module.traits.hasShortCompress && computesInShortWords(module, op);
+    const unsigned lanes = chooseLanes(module, op.getBody()) * (isShort ? 2 : 1);
     llvm::Value *condition = findLaneCondition(op);
     if (!condition) return emitRowLoop(op, lanes);
     return in.emitWhen(condition, "lanes", [&] { emitRowLoop(op, lanes); }, [&] { emitLoop(op); });

@@ -520,7 +520,8 @@ void Memory::compress(const MemoryPlace &place, const Component &value, bool clo
         builder.CreateIntrinsic(llvm::Intrinsic::experimental_vector_compress, {wide}, {part, mask, llvm::PoisonValue::get(wide)});
     packed = builder.CreateTrunc(packed, bits);
     llvm::Value *stored = in.countActive(mask, count);
-    llvm::Value *own = builder.CreateTrunc(builder.CreateNot(builder.CreateShl(builder.getInt32(~0u), stored)), builder.getIntNTy(count));
+    llvm::Value *above = builder.CreateShl(builder.getInt64(~0ull), builder.CreateZExt(stored, builder.getInt64Ty()));
+    llvm::Value *own = builder.CreateTrunc(builder.CreateNot(above), builder.getIntNTy(count));
     storeVector(place, packed, pointer, align, clobbers ? nullptr : builder.CreateBitCast(own, mask->getType()));
     pointer = builder.CreateGEP(bits->getScalarType(), pointer, stored);
   }

@@ -57,6 +57,17 @@ def part_rows(x: ARRAY, spare: ARRAY, places: ARRAY, size: qd.i32, pivot: qd.i32
         places[row] = part(x, spare, row * size, row * size + size, pivot)
 
 
+@qd.kernel
+def keep_short(x: ARRAY, out: ARRAY, n: qd.i32, least: ARRAY) -> qd.i32:
+    count = 0
+    qd.loop_config(serialize=True)
+    for i in range(n):
+        if x[i] >= least[0]:  # not converted to a longer word
+            out[count] = x[i]
+            count += 1
+    return count
+
+
 def make(n, dtype=np.int32, seed=1):
     return np.random.default_rng(seed).integers(0, 100, n).astype(dtype)
 
@@ -81,6 +92,19 @@ def keep_others(x: ARRAY, others: ARRAY, out: ARRAY, n: qd.i32) -> qd.i32:
             out[count] = others[i]
             count += 1
     return count
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.float16])
+@pytest.mark.parametrize("n", [*COUNTS, 31, 32, 63, 65, 127])
+@pytest.mark.parametrize("least", [0, 40, 99, 100])
+def test_vectors_of_short_words(least, n, dtype):
+    """All are kept, some or none."""
+    x, out = make(n + 3, dtype), np.full(n + 3, 101, dtype)
+    count = keep_short(x, out, n, np.array([least], dtype))
+    expected = x[:n][x[:n] >= least]
+    assert count == len(expected)
+    np.testing.assert_array_equal(out[:count], expected)
+    assert (out[count:] == 101).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)

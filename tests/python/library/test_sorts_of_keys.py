@@ -122,25 +122,25 @@ def test_few_kinds_of_keys_with_the_least_and_the_greatest_bits(dtype, kinds):
         np.testing.assert_array_equal(keys.view(expected.dtype), expected)
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_the_network_sorts_zeros_and_ones(lanes):
+@pytest.mark.parametrize("rows, lanes", [(16, 8), (16, 16), (8, 32)])
+def test_the_network_sorts_zeros_and_ones(rows, lanes):
     """A network that sorts these sorts all keys (Knuth, The Art of Computer Programming, volume 3, 5.3.4)."""
-    steps, owners = _network._plan(lanes)
+    steps, owners = _network._plan(rows, lanes)
     numbers = np.arange(lanes)
-    for ones in range(16 * lanes + 1):
-        rows = np.random.default_rng(ones).permutation(np.arange(16 * lanes) < ones).reshape(16, lanes)
-        for x, y in _network._sort_columns():
-            rows[x], rows[y] = rows[x] & rows[y], rows[x] | rows[y]
+    for ones in range(rows * lanes + 1):
+        held = np.random.default_rng(ones).permutation(np.arange(rows * lanes) < ones).reshape(rows, lanes)
+        for x, y in _network._sort_columns(rows):
+            held[x], held[y] = held[x] & held[y], held[x] | held[y]
         for step in steps:
-            before, stays = rows.copy(), numbers & step.lane == 0
-            for x in (x for x in range(16) if not x & step.row):
+            before, stays = held.copy(), numbers & step.lane == 0
+            for x in (x for x in range(rows) if not x & step.row):
                 y = x ^ step.row
                 a = np.where(stays, before[x], before[y][numbers ^ step.lane])
                 b = np.where(stays, before[x ^ step.rows][numbers ^ step.lanes], before[y ^ step.rows][numbers ^ step.lanes ^ step.lane])
-                rows[x], rows[y] = (a & b, a | b) if step.compares else (a, b)
-        found = np.empty_like(rows)
-        found[owners] = rows
-        np.testing.assert_array_equal(found.ravel(), np.arange(16 * lanes) >= 16 * lanes - ones)
+                held[x], held[y] = (a & b, a | b) if step.compares else (a, b)
+        found = np.empty_like(held)
+        found[owners] = held
+        np.testing.assert_array_equal(found.ravel(), np.arange(rows * lanes) >= rows * lanes - ones)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -213,3 +213,18 @@ def test_special_floats_that_are_in_order(dtype, word, descending):
             expected = sort_by_bits(keys, word)
             algorithms.sort(keys, descending=descending)
             np.testing.assert_array_equal(keys.view(word), expected[::-1] if descending else expected, err_msg=str(n))
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, np.float16])
+def test_short_keys_are_counted(dtype, is_apart):
+    """Around the numbers of keys from which on they are counted in one or several parts, with few, many or no keys of a value."""
+    word = f"u{np.dtype(dtype).itemsize}"
+    for n in (2047, 2048, 2049, 32769, 524287, 524288, 524289, 900001):
+        bits = np.random.default_rng(n).integers(0, 1 << 8 * np.dtype(dtype).itemsize, n)
+        for chosen in (bits, bits // 16 * 16, bits % 256 + 200, np.minimum(bits, 40), np.where(bits % 1000 == 0, bits, 7), bits * 0 - 1):
+            keys = chosen.astype(word).view(dtype)
+            expected = sort_by_bits(keys, np.uint16) if dtype is np.float16 else np.sort(keys, kind="stable").view(word)
+            given = np.repeat(keys, 2)[::2] if is_apart else keys
+            algorithms.sort(given)
+            np.testing.assert_array_equal(np.ascontiguousarray(given).view(word), expected, err_msg=str(n))
