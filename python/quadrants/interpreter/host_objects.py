@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants import _runtime
 from quadrants._base import dtypes
-from quadrants._base.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants._base.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants._base.source import get_source
 from quadrants._containers.buffer_view import BufferView
 from quadrants._containers.interop import find_array
@@ -336,6 +336,8 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     result = executable(func.function, func.parameters, "value", evaluator)(*given)
     evaluator.random.nested = nested
     if result is None and func.results is not None:  # the func ended with a loop
+        if not evaluator.dry:
+            raise QuadrantsAssertionError(f"{func.name!r} ended without a return")
         return _zero_result(func)
     if func.results is not None:
         return converted_result(result, func.results) if func.is_real_function else cast_result(result, func.results)

@@ -20,14 +20,22 @@ class Mesh:
     def __init__(self, *_: Any, **__: Any) -> None:
         _refuse(type(self).__name__)
 
+    @staticmethod
+    def load_meta(filename: str) -> NoReturn:
+        """Read what the file `filename` tells of a mesh: raises `QuadrantsRuntimeError`, because no backend supports meshes."""
+        _refuse("Mesh.load_meta")
+
 
 class MeshInstance(Mesh):
     """A mesh to loop over: raises `QuadrantsRuntimeError`, because no backend supports `qd.extension.mesh`."""
 
 
+class _TetMesh(Mesh):
+    """A kind of mesh of tetrahedra: raises `QuadrantsRuntimeError`."""
+
+
 def mesh_local(*fields: Any) -> NoReturn:
     """Hint that neighbors read `fields` of a mesh: raises `QuadrantsRuntimeError`, because no backend supports `qd.extension.mesh`."""
-
     _refuse("mesh_local")
 
 

@@ -431,6 +431,17 @@ static bool isSameShape(const Operand &first, const Operand &second) {
   return one->items.size() == other->items.size() && llvm::all_of(llvm::zip(one->items, other->items), sameItems);
 }
 
+/// Whether the block ends with a return, with branches that do, or with a loop whose rounds do.
+static bool endsWithReturn(Block &block) {
+  Operation *last = block.empty() ? nullptr : &block.back();
+  if (isa_and_present<ir::YieldOp>(last)) last = last->getPrevNode();
+  if (!isa_and_present<ir::IfOp, ir::ForOp, ir::WhileOp>(last)) return isa_and_present<ir::ReturnOp>(last);
+  auto endsRegion = [](Region &region) { return !region.empty() && endsWithReturn(region.front()); };
+  if (isa<ir::IfOp>(last)) return llvm::all_of(last->getRegions(), endsRegion);
+  auto stops = [](Operation *op) { return isa<ir::BreakOp, ir::ContinueOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); };
+  return endsRegion(last->getRegions().back()) && !last->walk(stops).wasInterrupted();
+}
+
 Operand Functions::unifyReturns(ir::FuncOp op) {
   At here(context, context.source.tree);
   auto reject = [&](const llvm::Twine &why) { fail(error::kReturnType, "the returns of '" + context.source.name + "' give " + why); };
@@ -456,8 +467,11 @@ Operand Functions::unifyReturns(ir::FuncOp op) {
     at.getValuesMutable().assign(operands);
   }
   bool isWanted = llvm::any_of(context.results.returns, [](const auto &made) { return !made.second.isNone(); });
-  if (isWanted && !context.isTerminated) fail(error::kReturnType, "'" + context.source.name + "' does not return a value on every path");
+  // Loops at the end of a real function may return in their first round, and fail the launch where there is none.
+  bool mayEnd = isWanted && !context.isTerminated, fails = mayEnd && context.role.isReal && endsWithReturn(*context.body->entry);
+  if (mayEnd && !fails) fail(error::kReturnType, "'" + context.source.name + "' does not return a value on every path");
   builder.setInsertionPointToEnd(context.body->entry);
+  if (fails) statements().require(emitter.constant(0, session.types.u1), "'" + context.source.name + "' ended without a return");
   if (context.body->entry->empty() || !context.body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
     // Unreachable if the function returns values.
     SmallVector<mlir::Value> zeros;

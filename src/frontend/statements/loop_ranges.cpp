@@ -157,14 +157,6 @@ mlir::Value LoopRanges::clipped(const Operand &value) {
                       session.types.i64);
 }
 
-void LoopRanges::requireStep(mlir::Value step) {
-  Fragments fragments;
-  fragments.text(builder, "range() arg 3 must not be zero");
-  auto check = create<ir::AssertOp>(emitter.nonZero(step), uint32_t(artifact::Site::Kind::Assert),
-                                    builder.getArrayAttr(fragments.fragments), fragments.values);
-  check->setAttr(ir::kAlways, builder.getUnitAttr());
-}
-
 Box LoopRanges::boxOfRange(const Range &range, nb::handle target) {
   const std::vector<Operand> &items = range.items;
   Type type = boundType(items);
@@ -200,7 +192,7 @@ Box LoopRanges::boxOfRange(const Range &range, nb::handle target) {
     box.steps.push_back(conversions.findType(items[first + 2]) == session.types.u64 ? clipped(items[first + 2])
                                                                                     : conversions.convert(items[first + 2], type));
     hasSteps |= step != 1;
-    if (!step) requireStep(box.steps.back());
+    if (!step) statements().require(emitter.nonZero(box.steps.back()), "range() arg 3 must not be zero");
   }
   if (iterations.getActiveBits() > 63) fail(error::kSyntax, artifact::kTooManyIterations);
   if (!hasSteps) box.steps.clear();

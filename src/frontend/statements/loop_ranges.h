@@ -45,7 +45,6 @@ public:
 private:
   Box boxOfRange(const Range &range, nb::handle target);
   mlir::Value clipped(const Operand &value); ///< a u64 as an i64; clips counts that no loop can reach
-  void requireStep(mlir::Value step);        ///< fails the launch if the step is 0
   Box boxOfContainers(const std::vector<Operand> &containers, bool isGrouped, nb::handle target);
   std::pair<mlir::Value, mlir::Value> findBounds(const Operand &container, size_t axis);
   /// The first index and the end of each axis of a container, or of the cells of a node.

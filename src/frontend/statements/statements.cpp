@@ -292,6 +292,14 @@ void Statements::visitReturn(nb::handle at) {
   context.results.returns.emplace_back(create<ir::ReturnOp>(operands), value);
 }
 
+void Statements::require(mlir::Value condition, llvm::StringRef text) {
+  Fragments fragments;
+  fragments.text(builder, text);
+  auto check =
+      create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
+  check->setAttr(ir::kAlways, builder.getUnitAttr());
+}
+
 void Statements::visitAssert(nb::handle at) {
   nb::object test = getAttribute(at, names().test), message = getAttribute(at, names().msg);
   mlir::Value condition = operators().truth(expressions().visit(test), "assert");

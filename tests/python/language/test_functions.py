@@ -562,8 +562,8 @@ REAL = "@qd.real_func\ndef f(n: qd.i32) -> qd.i32:\n    {}\n"
 @pytest.mark.parametrize(
     "body",
     [
-        "for i in range(n):\n        return 42",
-        "while n > 0:\n        return n * 2",
+        "for i in range(n):\n        if i > 3:\n            return 42",
+        "while n > 0:\n        if n == 7:\n            n -= 1\n            continue\n        return n * 2",
         "if n > 3:\n        return 7",
         "while True:\n        if n > 5:\n            break\n        return n",
         "if n > 3:\n        return 7\n    else:\n        n += 1",
@@ -589,6 +589,25 @@ def test_a_real_function_returns_a_value_on_every_path(body):
 def test_endless_loops_of_real_functions_need_no_return_after_them(body, n, expected):
     assert run("return f(n)", preamble=REAL.format(body), n=("qd.i32", n)) == expected
     assert run(body.replace("\n    ", "\n"), n=("qd.i32", n)) == expected
+
+
+@pytest.mark.parametrize(
+    "body, n, expected",
+    [
+        ("for i in range(10):\n        return n + 42", 0, 42),
+        ("for i in range(n):\n        return 42", 1, 42),
+        ("while n > 0:\n        return n * 2", 4, 8),
+        ("while n:\n        if n > 3:\n            return 7\n        else:\n            while n:\n                return 8", 2, 8),
+    ],
+)
+def test_real_functions_may_end_with_a_loop_that_returns_in_its_first_round(body, n, expected):
+    source = f"{REAL.format(body)}\n@qd.kernel\ndef k(n: qd.i32) -> qd.i32:\n    return f(n)\n"
+    kernel = define(source)["k"]
+    assert kernel(n) == expected
+    if "10" not in body:  # the loop has no round
+        with pytest.raises(qd.QuadrantsAssertionError, match="'f' ended without a return"):
+            kernel(0)
+        assert kernel(n) == expected
 
 
 @pytest.mark.parametrize("result", ["", " -> qd.i32"])

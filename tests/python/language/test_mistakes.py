@@ -172,9 +172,9 @@ def test_results_fit_their_annotation(signature, body, text):
 def test_meshes_are_refused(use):
     with pytest.raises(qd.QuadrantsRuntimeError, match="doesn't support MeshQuadrants extension"):
         run(f"{use}\nreturn 0", preamble="x = qd.field(qd.i32, shape=4)")
-    for cls in (qd.Mesh, qd.MeshInstance):
+    for call in (qd.Mesh, qd.MeshInstance, qd.lang.mesh._TetMesh, lambda: qd.Mesh.load_meta("mesh.json")):
         with pytest.raises(qd.QuadrantsRuntimeError, match="doesn't support MeshQuadrants extension"):
-            cls()
+            call()
     assert not qd.is_extension_enabled(qd.extension.mesh)
 
 
