@@ -110,6 +110,7 @@ def test_structs_go_in_and_out():
         (dict(dtype=qd.types.vector(3, qd.f32)), lambda: qd.Vector.ndarray(2, qd.f32, 3), ValueError, r"type: VectorType\[3, f32\]"),
         (dict(needs_grad=True), lambda: qd.ndarray(qd.f32, 3), ValueError, "required needs_grad=True, but False is provided"),
         (dict(dtype=qd.f32), lambda: np.zeros(3), ValueError, "required array has dtype=f32, array with dtype=f64 is provided"),
+        (dict(dtype=qd.math.mat2), lambda: np.zeros((3, 2, 2), np.int32), ValueError, "required array has dtype=f32, array with dtype=i32"),
         (dict(ndim=2), lambda: np.zeros(3), ValueError, "required array has ndim=2, array with 1 dimensions is provided"),
         (
             dict(dtype=qd.types.vector(3, qd.f64), ndim=1), lambda: np.zeros((2, 4)), ValueError,

@@ -341,10 +341,22 @@ def test_further_names_of_parameters():
     z = qd.field(qd.f32)
     qd.root.dynamic(index=qd.i, dimension=2).place(z)
     assert z.shape == (2,)
-    assert qd.ScalarNdarray(qd.f32, arr_shape=(2,)).shape == (2,)
+    builder = qd.FieldsBuilder()
+    for node in (qd.root, builder):
+        z = qd.field(qd.types.quant.int(8))
+        node.dense(indices=qd.i, dimensions=2).quant_array(indices=qd.j, dimensions=4, max_num_bits=32).place(z)
+        assert z.shape == (2, 4)
+    builder.finalize()
+    z[1, 3] = 5
+    assert z[1, 3] == 5
     t = qd.tensor(qd.f32, 3)
     t.fill(value=2)
     assert t[1] == 2
+    counts = qd.field(qd.i32, 4)
+    counts.fill(1)
+    with pytest.warns(DeprecationWarning):
+        qd.algorithms.PrefixSumExecutor(4).run(input_arr=counts)
+    assert counts.to_numpy().tolist() == [1, 2, 3, 4] and qd.ScalarNdarray(qd.f32, arr_shape=(2,)).shape == (2,)
     f = qd.types.struct(a=qd.f32).field(shape=2)
     f.from_numpy(array_dict={"a": np.ones(2, np.float32)})
     assert f[1].a == 1 and qd.types.ref(tp=qd.i32).dtype is qd.i32

@@ -389,6 +389,15 @@ def test_the_annotation_of_an_inlined_func_casts_what_it_returns(annotation, ret
     assert scope["k"](2.5) == expected
 
 
+def test_a_result_that_does_not_fit_its_annotation_is_logged(capfd):
+    source = "@qd.func\ndef f(v) -> qd.i32:\n    return v\n@qd.kernel\ndef k(x: qd.f32) -> qd.i32:\n    return f({})[1]\n"
+    for level, count in (("debug", 1), ("info", 0)):
+        qd.set_logging_level(level)
+        assert define(source.format("qd.Vector([x, 7.5])"))["k"](2.5) == 7
+        qd.set_logging_level("error")
+        assert capfd.readouterr().err.count("'f' is annotated to return 'i32' and returns") == count
+
+
 def annotated(x: qd.f32, n: qd.i32) -> qd.f32:
     if n > 2:
         return x * n

@@ -18,6 +18,12 @@ def test_folders_of_the_wheel_exist_under_names_that_the_build_accepts():
         assert Path(target).name == Path(source).name  # scikit-build-core refuses others
 
 
+def test_the_readme_names_the_oldest_python():
+    oldest = PROJECT["project"]["requires-python"].removeprefix(">=")
+    named = re.findall(r"Python (3\.\d+)", (ROOT / "README.md").read_text())
+    assert named and set(named) == {oldest}
+
+
 def test_extras_are_those_that_messages_name():
     extras = PROJECT["project"]["optional-dependencies"]
     assert extras.keys() >= {"viz", "solvers", "torch", "jax", "docs"}
