@@ -46,7 +46,7 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   std::shared_ptr<Specialization> made = specialize(kernel, prepared.get());
   synchronizeEpoch(kernel);
   kernel.specializations->add(made);
-  issueWarnings(made->artifact.report.assumptions);
+  if (getState().options.getBool(support::Option::debug)) issueWarnings(made->artifact.report.assumptions);
   if (kernel.specializations->launch(kernel, items, result)) return result;
   kernel.specializations->raiseRefusal();
   throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +

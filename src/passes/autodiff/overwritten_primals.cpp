@@ -5,10 +5,10 @@
 //       kIsEntryValue in the mode `replay` (no write comes before the load).
 // Here: before the derivative is taken: the gradient kernel runs after the kernel and cannot load overwritten primals.
 //
-// A load is surely overwritten if indices show a later write to the same element in the same iteration, or, in a serial loop, any write to
-// the element if no index depends on the loop. Between two loops of a kernel any write to the container counts, unless constant distances
-// between the indices show that it is to another element. Otherwise iterations are not compared: a kernel whose parallel iterations access
-// each other's elements in an order that matters is the user's responsibility.
+// A load is surely overwritten if indices show a later write to the same element in the same iteration, or, in a serial loop, a write in a
+// later iteration at a constant distance, or any write to the element if no index depends on the loop. Between two loops of a kernel any
+// write to the container counts, unless constant distances between the indices show that it is to another element. Otherwise iterations are
+// not compared: a kernel whose parallel iterations access each other's elements in an order that matters is the user's responsibility.
 //
 // A load reads an entry value if no write of the kernel comes before it; a write whose order is unknown counts as coming before.
 // entry_values.cpp uses that.

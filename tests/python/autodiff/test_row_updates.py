@@ -102,7 +102,8 @@ def test_unknown_columns_of_rows_of_any_size_are_right_or_refused(body: str):
         assert "overwritten" in str(error)
 
 
-def test_a_warning_tells_which_elements_are_taken_to_be_different():
+def test_a_warning_tells_which_elements_are_taken_to_be_different(on_every_backend: Any):
+    on_every_backend(debug=True)  # for `kernel.grad()`
     of = Rows(make_rows("ndarray"))
     update = make_update(of, "t[i, at[i]] = x[i]\nfor j in range(at[i]):\n    y[i] += t[i, j] * x[i]\nt[i, 2 - at[i]] = x[i]")
     if _options.get("arch") == "python":
