@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_153, "python": 19_499}
+TOTALS = {"src": 53_155, "python": 19_499}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -33,7 +33,7 @@ BUDGETS = {
     "src/ir": 1_095,
     "src/launch": 7_386,
     "src/layout": 143,
-    "src/passes": 8_029,
+    "src/passes": 8_031,
     "src/runtime": 2_089,
     "src/support": 716,
     "src/tools": 201,

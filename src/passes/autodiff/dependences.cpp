@@ -172,8 +172,7 @@ bool DependenceTest::mayDepend(const Access &source, const Access &sink) const {
   return source.order < sink.order && !relation.isAnother && !relation.isExclusive;
 }
 
-bool DependenceTest::isOverwrittenLater(const Access &load, const Access &write) const {
-  SmallVector<Operation *, 2> loops = relate(load, write).loops;
+bool DependenceTest::isOverwrittenLater(const Access &load, const Access &write, ArrayRef<Operation *> loops) const {
   auto isConstant = [&](auto pair) {
     auto [one, other] = pair;
     if (!elements.haveSameBase(one, other)) return false;
@@ -183,7 +182,7 @@ bool DependenceTest::isOverwrittenLater(const Access &load, const Access &write)
     std::optional<int64_t> distance = findDistance(load, write, loop);
     return distance && distance == findDistance(one, other, cast<ForOp>(loop));
   };
-  if (load.step != write.step || !llvm::all_of(llvm::zip(load.indices, write.indices), isConstant)) return false;
+  if (!llvm::all_of(llvm::zip(load.indices, write.indices), isConstant)) return false;
   for (Operation *loop : loops)
     if (std::optional<int64_t> distance = findDistance(load, write, loop); distance.value_or(0) != 0)
       return *distance > 0 && *distance < findLength(cast<ForOp>(loop), 0).value_or(INT64_MAX);

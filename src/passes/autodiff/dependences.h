@@ -56,8 +56,9 @@ public:
   Relation relate(const Access &one, const Access &other) const;
   /// Whether a dependence may lead from `source` to `sink`, in one statement of the kernel.
   bool mayDepend(const Access &source, const Access &sink) const;
-  /// Whether a later iteration of a serial loop around both overwrites the loaded element, if there is one: all distances are constant.
-  bool isOverwrittenLater(const Access &load, const Access &write) const;
+  /// Whether a later iteration of one of the serial loops around both (of their relation) overwrites the loaded element, if there is one:
+  /// all distances are constant.
+  bool isOverwrittenLater(const Access &load, const Access &write, llvm::ArrayRef<mlir::Operation *> loops) const;
   /// Whether a write may come before a load, in any statement, so that the load may not read the entry value.
   bool mayComeBefore(const Access &load, const Access &write) const;
   /// Whether the second access, in another loop, surely accesses the elements of the first one: each index is equal, has

@@ -58,7 +58,7 @@ private:
     if (write.step < load.step) return false;
     Relation relation = test.relate(load, write);
     if (write.step > load.step) return !relation.isAnother;
-    if (test.isOverwrittenLater(load, write)) return true;
+    if (test.isOverwrittenLater(load, write, relation.loops)) return true;
     if (!relation.isSame) return write.order > load.order && !relation.isExclusive && test.haveSameRanges(load, write);
     if (load.op == write.op) return false;
     auto mayRepeat = [&](Operation *loop) { return !test.mayVaryWith(load.indices, loop); };

@@ -28,10 +28,14 @@ std::optional<IndexRange> findRange(const Index &index) {
   auto argument = dyn_cast<BlockArgument>(index.base);
   auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
   if (!loop || !loop.getStep().empty()) return std::nullopt;
-  std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
-  std::optional<int64_t> upper = findInteger(loop.getUpper()[argument.getArgNumber()]);
-  if (!lower || !upper) return std::nullopt;
-  return IndexRange{*lower + index.distance, *upper - 1 + index.distance};
+  unsigned axis = argument.getArgNumber();
+  std::optional<int64_t> lower = findInteger(loop.getLower()[axis]), length = findLength(loop, axis);
+  IndexRange range{};
+  // One that is empty, or that wraps, tells nothing.
+  if (!lower || length.value_or(0) == 0 || llvm::AddOverflow(*lower, index.distance, range.first) ||
+      llvm::AddOverflow(range.first, *length - 1, range.last))
+    return std::nullopt;
+  return range;
 }
 
 Indices splitIndices(ElementOp element) { return llvm::map_to_vector<3>(element.getIndices(), splitIndex); }

@@ -162,6 +162,16 @@ def test_an_input_that_spoils_pivots(sign):
     np.testing.assert_array_equal(keys, expected)
 
 
+def check_stable_order(keys, has_values, message):
+    """Sorts the keys, alone or with their numbers as values."""
+    values, order = np.arange(len(keys), dtype=np.int32), np.argsort(keys, kind="stable")
+    expected = keys[order]
+    algorithms.sort(keys, values) if has_values else algorithms.sort(keys)
+    np.testing.assert_array_equal(keys, expected, err_msg=message)
+    if has_values:
+        np.testing.assert_array_equal(values, order, err_msg=message)
+
+
 @pytest.mark.parametrize("has_values", [False, True])
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint32, np.float32, np.int64, np.float64])
 def test_keys_that_are_in_order_but_for_one_place(dtype, has_values):
@@ -174,12 +184,7 @@ def test_keys_that_are_in_order_but_for_one_place(dtype, has_values):
             size = min(place - begin, n - end)  # of the second piece, which moves to the front of the first one
             pieces = np.concatenate([in_order[:begin], in_order[end : end + size], in_order[begin:end], in_order[end + size :]])
             for keys in (in_order, one, pieces, in_order[::-1].copy(), one[::-1].copy(), pieces[::-1].copy()):
-                values = np.arange(n, dtype=np.int32)
-                order = np.argsort(keys, kind="stable")
-                expected = keys[order]
-                algorithms.sort(keys, values) if has_values else algorithms.sort(keys)
-                np.testing.assert_array_equal(keys, expected, err_msg=f"{n} {place}")
-                assert not has_values or np.array_equal(values, order), (n, place)
+                check_stable_order(keys, has_values, f"{n} {place}")
 
 
 @pytest.mark.parametrize("has_values", [False, True])
@@ -194,12 +199,7 @@ def test_a_few_kinds_and_some_other_keys(dtype, has_values):
             with_others = np.where(rng.random(n) < 3 / n, make("random", dtype, n), rng.choice(kinds, n))
             in_some_chunks = np.where(np.arange(n) % 40000 < 30000, rng.choice(kinds, n), make("random", dtype, n))
             for keys in (begins_late, with_others, in_some_chunks, np.sort(begins_late)[::-1].copy()):
-                values = np.arange(n, dtype=np.int32)
-                order = np.argsort(keys, kind="stable")
-                expected = keys[order]
-                algorithms.sort(keys, values) if has_values else algorithms.sort(keys)
-                np.testing.assert_array_equal(keys, expected, err_msg=f"{n} {number}")
-                assert not has_values or np.array_equal(values, order), (n, number)
+                check_stable_order(keys, has_values, f"{n} {number}")
 
 
 @pytest.mark.parametrize("descending", [False, True])
