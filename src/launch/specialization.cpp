@@ -246,6 +246,13 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
   frame.guards.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
 }
 
+/// Warns the caller that no container of the kernel has a gradient, so that the launch changes nothing.
+static void warnOfMissingGradients(const artifact::Artifact &artifact) {
+  const std::string text = artifact.kernel + " has no gradients to compute: no container that it uses, such as " + artifact.ungraded +
+                           ", has one; declare them with needs_grad=True";
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), /*stack_level=*/1) < 0) throw PythonError{};
+}
+
 GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   Frame frame;
   place(frame);
@@ -262,9 +269,7 @@ GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *argume
     requireStableMembers(kernel, arguments);
   if (fit == GuardResult::Passed && kernel.mode == support::AutodiffMode::Reverse && !artifact.ungraded.empty() &&
       !TapeContext::isRunningBackward()) [[unlikely]]
-    throw support::Error(support::ErrorKind::Runtime, artifact.kernel +
-                                                          " has no gradients to compute: no container that it uses, such as " +
-                                                          artifact.ungraded + ", has one; declare them with needs_grad=True");
+    warnOfMissingGradients(artifact);
   if (fit == GuardResult::Passed && kernel.mode == support::AutodiffMode::Reverse) [[unlikely]]
     requireOwnReads(frame);
   return fit == GuardResult::Passed ? runFrame(kernel, frame, result) : fit;

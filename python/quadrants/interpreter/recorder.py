@@ -19,7 +19,7 @@ import numpy as np
 
 from quadrants._base.autodiff_mode import AutodiffMode
 from quadrants._base.dtypes import BF16_BITS
-from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError, QuadrantsRuntimeError
+from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError, QuadrantsRuntimeError, warn
 from quadrants._containers import foreign as _foreign
 from quadrants._containers.interop import find_array
 
@@ -243,9 +243,9 @@ class Recorder:
     # -- afterwards
 
     def propagate(self) -> None:
-        """Traverses the tape backward. Raises `QuadrantsRuntimeError` if no container has a gradient."""
+        """Traverses the tape backward. Warns if no container has a gradient."""
         if self.mode == AutodiffMode.REVERSE and self.gradients and not any(self.gradients.values()):
-            raise QuadrantsRuntimeError(_UNGRADED.format(self.kernel, next(iter(self.gradients))))
+            warn(_UNGRADED.format(self.kernel, next(iter(self.gradients))), UserWarning)
         changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):
