@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_155, "python": 19_499}
+TOTALS = {"src": 53_158, "python": 19_519}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_425,
     "src/frontend": 10_830,
     "src/ir": 1_095,
-    "src/launch": 7_386,
+    "src/launch": 7_389,
     "src/layout": 143,
     "src/passes": 8_031,
     "src/runtime": 2_089,
@@ -48,7 +48,7 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
     "python/quadrants/ad": 915,
-    "python/quadrants/algorithms": 2_314,
+    "python/quadrants/algorithms": 2_334,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_242,
     "python/quadrants/lang": 326,

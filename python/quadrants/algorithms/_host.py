@@ -14,6 +14,7 @@ from .._base.dtypes import find_dtype, to_dtype
 from .._containers.device_arrays import describe_container
 from .._containers.field import Field
 from .._containers.ndarray import Ndarray
+from .._containers.struct_field import StructField
 from .._containers.tensor import Tensor
 from .._language.fold_operators import BY_NAME
 from ..simt import block, subgroup
@@ -64,6 +65,14 @@ def _sort_kernel(
     if qd.static(descending):
         for i in range(n):
             keys[at(keys, i)] = _reverse(keys[at(keys, i)], dtype)
+
+
+@qd.kernel
+def _permute(values: _Array, spare: _Array, order: _Array):
+    for i in range(order.shape[0]):
+        spare[i] = values[order[i]]
+    for i in range(order.shape[0]):
+        values[i] = spare[i]
 
 
 @qd.kernel
@@ -314,6 +323,12 @@ def _sort(keys: Any, values: Any = None, *, stable: bool = True, descending: boo
         raise ValueError(f"values must have as many elements as keys: {length} expected, got {moved.shape[0]}")
     if length < 2:
         return
+    if isinstance(moved, StructField):
+        order = qd.ndarray(qd.i32, length)
+        order.from_numpy(np.arange(length, dtype=np.int32))
+        _sort(container, order, descending=descending)
+        _permute_members(moved, order)
+        return
     spare = qd.ndarray(dtype, length)
     other = spare if values is None else qd.ndarray(_element_of(moved), length)
     scratch = qd.ndarray(qd.u32, length + 255 + most_slots(length + 255))
@@ -321,6 +336,16 @@ def _sort(keys: Any, values: Any = None, *, stable: bool = True, descending: boo
 
 
 _sort_in_kernel.host = _sort
+
+
+def _permute_members(values: StructField, order: Any) -> None:
+    """Moves the elements `order[i]` of each member to `i`."""
+    for key in values.keys:
+        member = values.get_member_field(key)
+        if isinstance(member, StructField):
+            _permute_members(member, order)
+        else:
+            _permute(_view(member, key), qd.ndarray(_element_of(member), order.shape[0]), order)
 
 
 def _element_of(container: Any) -> Any:

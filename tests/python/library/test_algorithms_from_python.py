@@ -80,6 +80,30 @@ def test_sorts(make, descending):
     assert np.array_equal(as_numpy(values), order)
 
 
+NESTED = qd.types.struct(weight=qd.f32, at=qd.types.vector(2, qd.i32), inner=qd.types.struct(number=qd.f64))
+STRUCTS = {
+    "field": lambda n: NESTED.field(shape=n, offset=-2),
+    "planes": lambda n: NESTED.field(shape=n, layout=qd.Layout.SOA),
+    "ndarray": lambda n: qd.ndarray(NESTED, n),
+}
+
+
+@pytest.mark.parametrize("make", STRUCTS.values(), ids=STRUCTS)
+def test_sorts_move_structs_along(make):
+    keys, structs = DATA.copy(), make(len(DATA))
+    numbers = np.arange(len(DATA))
+    structs.from_numpy({
+        "weight": numbers.astype(np.float32),
+        "at": np.stack([numbers, -numbers], axis=1).astype(np.int32),
+        "inner": {"number": 2.0 * numbers},
+    })  # fmt: skip
+    algorithms.sort(keys, structs, descending=True)
+    order = np.argsort(-DATA, kind="stable")
+    moved = structs.to_numpy()
+    assert np.array_equal(keys, DATA[order]) and np.array_equal(moved["weight"], order)
+    assert np.array_equal(moved["at"], np.stack([order, -order], axis=1)) and np.array_equal(moved["inner"]["number"], 2.0 * order)
+
+
 def test_descending_floats_and_sixteen_bits():
     data = np.array([0.5, -0.0, np.inf, 0.0, -3, -np.inf], np.float16)
     algorithms.sort(data, descending=True)
