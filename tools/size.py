@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_158, "python": 19_519}
+TOTALS = {"src": 53_162, "python": 19_528}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -31,7 +31,7 @@ BUDGETS = {
     "src/devlib": 1_425,
     "src/frontend": 10_830,
     "src/ir": 1_095,
-    "src/launch": 7_389,
+    "src/launch": 7_393,
     "src/layout": 143,
     "src/passes": 8_031,
     "src/runtime": 2_089,
@@ -39,7 +39,7 @@ BUDGETS = {
     "src/tools": 201,
     "python/quadrants": 1_005,  # modules directly in the package
     "python/quadrants/_base": 1_215,
-    "python/quadrants/_values": 781,
+    "python/quadrants/_values": 790,
     "python/quadrants/_containers": 2_355,
     "python/quadrants/_language": 944,
     "python/quadrants/_session": 1_173,

@@ -53,9 +53,7 @@ PyObject *getFunction(PyObject *object) {
   return nullptr;
 }
 
-/// Removes the binding of a method of `owner`, or of a func that is bound to it: binding makes a new object at each access and adds nothing
-/// to the path. A func that is bound to another object stays bound.
-static Ref unbind(Ref object, PyObject *owner) {
+Ref unbind(Ref object, PyObject *owner) {
   static constinit KnownAttribute boundFunc("quadrants._language.func", "BoundFunc");
   static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
   bool isOther = PyMethod_Check(object.get()) && PyMethod_GET_SELF(object.get()) != owner && !PyType_Check(PyMethod_GET_SELF(object.get()));

@@ -18,6 +18,10 @@ struct Roots {
 /// The object bound in a method, or in a kernel that was accessed through an object; borrowed, null for anything else.
 PyObject *findBound(PyObject *object);
 
+/// Removes the binding of a method of `owner`, or of a func that is bound to it: binding makes a new object at each access and adds nothing
+/// to the path. A func that is bound to another object stays bound.
+Ref unbind(Ref object, PyObject *owner);
+
 /// The Python function behind a function, func or kernel; borrowed, null for anything else.
 PyObject *getFunction(PyObject *object);
 

@@ -289,8 +289,8 @@ class ContainerMethods(InteropMethods, Shadows, Copies, Summaries):
             numbers = to_numbers(part) if self._cells is None else to_numbers(part).copy()
             shown = numbers.view(WrittenBack)
             shown._flush = functools.partial(self._write_back, part, numbers, index)
-            return view_of(shown, self._dtype)
-        return view_of(part, self._dtype)
+            return view_of(shown, self._dtype, True)
+        return view_of(part, self._dtype, True)
 
     def _write_back(self, part: np.ndarray, numbers: np.ndarray, index: tuple[int, ...]) -> None:
         if self._cells is not None:

@@ -147,7 +147,7 @@ class QuantizedMethods(qd.Field if TYPE_CHECKING else object):
             return part.item()
         shown = part.view(WrittenBack)
         shown._flush = functools.partial(self._write_back, part, part, index)
-        return view_of(shown, self.dtype)
+        return view_of(shown, self.dtype, True)
 
     def __dlpack__(self, **_: Any) -> Any:
         """Raise `BufferError`: the elements are parts of words. Export `to_numpy()`."""

@@ -72,10 +72,11 @@ def unwrap(value: Any) -> Any:
 class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc]  # no ABC but in its stub
     """A matrix, or a vector if its storage has one axis. Elements of containers are views: assignments to them change the container."""
 
-    __slots__ = ("_array", "_truth", "dtype")
+    __slots__ = ("_array", "_is_element", "_truth", "dtype")
     __hash__ = object.__hash__  # type: ignore[assignment]
     _array: np.ndarray
     dtype: DataType | None
+    _is_element: bool  # of a container: components are Python numbers, as elements that are scalars
     _truth: Any  # only of a comparison's result: `np.all` or `np.any`, applied by `bool()`
 
     def __init__(self, arr: Any, dt: Any = None):
@@ -127,8 +128,12 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
     # -- elements
 
     def __getitem__(self, key: Any) -> Any:
+        if self._is_element and isinstance(key, int) and self._array.ndim == 1:
+            return self._array.item(key)  # several times faster than through a number of NumPy
         item = self._array[_position(key)]
-        return _make(item, self.dtype) if isinstance(item, np.ndarray) and item.ndim else item
+        if isinstance(item, np.ndarray) and item.ndim:
+            return _make(item, self.dtype, self._is_element)
+        return item.item() if self._is_element else item
 
     def __setitem__(self, key: Any, value: Any) -> None:
         store(self._array, _position(key), unwrap(value))
@@ -140,7 +145,9 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         positions = _swizzle(self._array, name) if not name.startswith("_") else None
         if positions is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
-        return self._array[positions[0]] if len(positions) == 1 else _make(self._array[positions], self.dtype)
+        if len(positions) > 1:
+            return _make(self._array[positions], self.dtype)
+        return self._array.item(positions[0]) if self._is_element else self._array[positions[0]]
 
     def __setattr__(self, name: str, value: Any) -> None:
         positions = _swizzle(self._array, name)
@@ -438,18 +445,22 @@ def _common_dtype(dtype: Any, shape: tuple[int, ...]) -> Any:
     return given.flat[0]
 
 
-def _set(matrix: Matrix, array: np.ndarray, dtype: DataType | None) -> None:
-    object.__setattr__(matrix, "_array", array)
-    object.__setattr__(matrix, "dtype", dtype)
+_put_array, _put_dtype, _put_is_element = (Matrix.__dict__[name].__set__ for name in ("_array", "dtype", "_is_element"))
 
 
-def _make(array: np.ndarray, dtype: DataType | None) -> Matrix:
+def _set(matrix: Matrix, array: np.ndarray, dtype: DataType | None, is_element: bool = False) -> None:
+    _put_array(matrix, array)
+    _put_dtype(matrix, dtype)
+    _put_is_element(matrix, is_element)
+
+
+def _make(array: np.ndarray, dtype: DataType | None, is_element: bool = False) -> Matrix:
     matrix = object.__new__(Vector if array.ndim == 1 else Matrix)
-    _set(matrix, array, dtype)
+    _set(matrix, array, dtype, is_element)
     return matrix
 
 
-view_of = _make  # `view_of(array, dtype)`: a vector or matrix that stores its components in `array`
+view_of = _make  # `view_of(array, dtype, is_element)`: a vector or matrix that stores its components in `array`
 
 
 def _explicit(dtype: np.dtype) -> DataType | None:

@@ -275,10 +275,10 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
       return makeMethod(self.is(object) ? operand : makeObject(self, classPath), getAttribute(found, names().func_), path);
     }
   }
-  // A func of the object's class, bound to the object. Its path goes through the class, because each read creates a new bound func.
+  // A func of the object's class, or one that the object stores, bound to the object. The path leads to it without the binding.
   if (python.isInstance(found, python.functions.boundFunc) && getAttribute(found, names().instance).is(object)) {
-    session.tracker.depend(methodPath, artifact::Dependency::Kind::Function);
-    return makeMethod(operand, getAttribute(found, names().func), methodPath);
+    session.tracker.depend(path, artifact::Dependency::Kind::Function);
+    return makeMethod(operand, getAttribute(found, names().func), path);
   }
   PythonObject::Members members = base.members;
   if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == PythonObject::Members::Unspecified)

@@ -118,8 +118,11 @@ PyObject *GuardProgram::fetchMember(GuardStep &step, GuardFrame &frame) {
   PyObject *found = source.dict ? PyDict_GetItemWithError(source.dict, step.name.get()) : nullptr;
   if (!found) found = step.inClass;
   if (!found) return fetchAttribute(step, object, frame);
+  Ref plain = unbind(Ref::borrow(found), object);
+  if (plain.get() != found) return plain.release(); // only the bound object holds it
   step.readAt = time;
-  return Py_NewRef(step.found = found);
+  step.found = found;
+  return plain.release();
 }
 
 Ref GuardProgram::fetch(GuardStep &step, GuardFrame &frame) {

@@ -189,3 +189,32 @@ def test_large_copies_have_huge_pages_of_their_own():
     qd.reset()
     copy[7] = 3
     assert copy.sum() == 0.5 * (1 << 23) + 2.5 and (other == 0.5).all()
+
+
+def make_vectors():
+    struct = qd.types.struct(v=qd.types.vector(2, qd.i32)).field(shape=1)
+    bitmasked = qd.Vector.field(2, qd.i32)
+    qd.root.bitmasked(qd.i, 4).place(bitmasked)
+    quantized = qd.Vector.field(2, qd.types.quant.int(12))
+    pack = qd.BitpackedFields(32)
+    pack.place(quantized)
+    qd.root.dense(qd.i, 4).place(pack)
+    fields = [qd.Vector.field(2, dtype, shape=1) for dtype in (qd.i32, qd.u8, qd.f32, qd.f16, qd.bf16)]
+    return [*fields, qd.Vector.ndarray(2, qd.i64, 1), struct.v, bitmasked, quantized]
+
+
+def test_components_of_elements_are_numbers_of_python():
+    for vectors in make_vectors():
+        kind = float if vectors.dtype.is_real else int
+        vectors[0] = [3, 5]
+        element = vectors[0]
+        for number in (element[1], element.y, element[-1], [*element][1], element[:][1]):
+            assert type(number) is kind and number == 5
+        with pytest.raises(IndexError):
+            element[2]
+    large = qd.Vector.field(2, qd.i32, shape=1)
+    large[0] = [2**30, 1]
+    assert large[0][0] * 4 == 2**32  # as of an element that is a number
+    matrices = qd.Matrix.field(2, 2, qd.f32, shape=1)
+    matrices[0] = [[1, 2], [3, 4]]
+    assert type(matrices[0][1, 0]) is float and type(matrices[0][1, :][0]) is float
