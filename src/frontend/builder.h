@@ -19,6 +19,7 @@
 #include "frontend/expressions/operators.h"
 #include "frontend/expressions/packed_elements.h"
 #include "frontend/expressions/printing.h"
+#include "frontend/expressions/runtime_dicts.h"
 #include "frontend/expressions/structs.h"
 #include "frontend/expressions/subscripts.h"
 #include "frontend/expressions/views.h"

@@ -11,7 +11,7 @@ namespace qd::frontend {
 
 bool Conversions::isConstant(const Operand &value) {
   if (value.isObject()) return !session.python.isTensor(value.getObject());
-  if (!value.is<Sequence>() && !value.is<Dictionary>()) return false;
+  if (!value.is<Sequence>() && !value.is<Dictionary>() && !value.is<DictView>()) return false;
   return llvm::all_of(value.findBase<Aggregate>()->items, [&](const Operand &item) { return isConstant(item); });
 }
 
@@ -34,6 +34,7 @@ nb::object Conversions::toPython(const Operand &value) {
         return sequence.isTuple ? nb::object(nb::tuple(list)) : nb::object(list);
       },
       [&](const Dictionary &dictionary) -> nb::object {
+        if (dictionary.hasRuntimeKeys) return {};
         nb::dict dict;
         for (auto [name, item] : llvm::zip(dictionary.names, dictionary.items)) {
           nb::object object = toPython(item);
@@ -41,6 +42,9 @@ nb::object Conversions::toPython(const Operand &value) {
           dict[name] = object;
         }
         return dict;
+      },
+      [&](const DictView &view) {
+        return isConstant(view.items[0]) ? toPython(makeTuple(collections().listItems(value, "read"))) : nb::object();
       },
       [&](const Method &method) -> nb::object {
         // A func with captured variables, or a partial of it, is no Python object.
@@ -184,6 +188,7 @@ mlir::Value Conversions::emit(const Operand &value, Type anchor) {
       },
       [&](const Method &method) { return refuse("'" + toText(nb::str(method.callee)) + "' is a method: call it"); },
       [&](const Struct &) { return refuse("a scalar, vector or matrix is expected, got a struct"); },
+      [&](const DictView &) { return emitSequence(collections().listItems(value, "compute with"), anchor); },
       [&](const Dictionary &) { return refuse("Invalid constant scalar data type: <class 'dict'>"); },
       [&](const View &) {
         return refuse("a view has no value: read or write its elements by an index; as a whole it is only valid in tile operations");
@@ -232,7 +237,9 @@ std::string Conversions::describe(const Operand &value) {
         std::string listOrTuple = sequence.isTuple ? "<class 'tuple'>" : "<class 'list'>";
         return sequence.type ? toText(nb::repr(sequence.type)).str() : listOrTuple;
       },
-      [](const Dictionary &) -> std::string { return "<class 'dict'>"; }, [](const Struct &) -> std::string { return "struct"; },
+      [](const Dictionary &) -> std::string { return "<class 'dict'>"; },
+      [](const DictView &view) { return ("<class '" + toText(view.names[0]) + "'>").str(); },
+      [](const Struct &) -> std::string { return "struct"; },
       [](const Instance &instance) { return toText(nb::repr(instance.type)).str(); },
       [](const View &) -> std::string { return "BufferView"; },
       [](const Range &) -> std::string { return "a range with bounds known at run time"; },

@@ -14,7 +14,7 @@ using ir::UnaryKind;
   X(Assignments, assignments) X(Attributes, attributes) X(BuiltinCalls, builtinCalls) X(Calls, calls) X(Checkpoints, checkpoints)          \
   X(Collections, collections) X(Expressions, expressions) X(FunctionSyntax, syntax) X(Functions, functions) X(Instances, instances) X(LoopRanges, loopRanges) \
   X(Loops, loops) X(MatrixMethods, matrixMethods) X(Operators, operators) X(PackedElements, packedElements) X(Printing, printing) X(PythonCalls, pythonCalls) \
-  X(RegisterTiles, registerTiles) X(Signature, signature) X(Simt, simt) X(SparseCells, sparseCells) X(Statements, statements)              \
+  X(RegisterTiles, registerTiles) X(RuntimeDicts, runtimeDicts) X(Signature, signature) X(Simt, simt) X(SparseCells, sparseCells) X(Statements, statements)              \
   X(StoppedGradients, stoppedGradients) X(Structs, structs) X(Subscripts, subscripts) X(Variables, variables) X(Views, views) X(WithStatements, withStatements)
 // clang-format on
 

@@ -17,6 +17,7 @@ template Operand::Operand(Range);
 template Operand::Operand(Containers);
 template Operand::Operand(Sequence);
 template Operand::Operand(Dictionary);
+template Operand::Operand(DictView);
 template Operand::Operand(Struct);
 template Operand::Operand(Instance);
 template Operand::Operand(Method);

@@ -20,6 +20,7 @@ struct Range;
 struct Containers;
 struct Sequence;
 struct Dictionary;
+struct DictView;
 struct Struct;
 struct Instance;
 struct Method;
@@ -84,8 +85,8 @@ struct Tensor {
 template <typename Kind>
 concept PlainKind = llvm::is_one_of<Kind, PythonObject, Computed, Place, Argument, Tensor>::value;
 template <typename Kind>
-concept SharedKind =
-    llvm::is_one_of<Kind, Components, View, AxisRange, Slice, Range, Containers, Sequence, Dictionary, Struct, Instance, Method>::value;
+concept SharedKind = llvm::is_one_of<Kind, Components, View, AxisRange, Slice, Range, Containers, Sequence, Dictionary, DictView, Struct,
+                                     Instance, Method>::value;
 
 /// The result of an expression. Copies share the contents of a shared kind, as names of one list do in Python.
 class Operand {
@@ -130,8 +131,8 @@ public:
 private:
   std::variant<PythonObject, Computed, Place, Argument, Tensor, std::shared_ptr<Components>, std::shared_ptr<View>,
                std::shared_ptr<AxisRange>, std::shared_ptr<Slice>, std::shared_ptr<Range>, std::shared_ptr<Containers>,
-               std::shared_ptr<Sequence>, std::shared_ptr<Dictionary>, std::shared_ptr<Struct>, std::shared_ptr<Instance>,
-               std::shared_ptr<Method>>
+               std::shared_ptr<Sequence>, std::shared_ptr<Dictionary>, std::shared_ptr<DictView>, std::shared_ptr<Struct>,
+               std::shared_ptr<Instance>, std::shared_ptr<Method>>
       content;
 };
 
@@ -199,7 +200,13 @@ struct Sequence : Collection {
 };
 
 /// A dict; the names are its keys.
-struct Dictionary : Collection {};
+struct Dictionary : Collection {
+  bool hasRuntimeKeys = false; ///< it has no names, and three items for each entry: the key, the value, and whether the entry is present
+};
+
+/// Parts of a dict. Item: the dict; name: "dict_keys", "dict_values" or "dict_items". Sets and lists of which some items may be absent have
+/// the names "set" and "list", and their items are the keys of the dict.
+struct DictView : NamedAggregate {};
 
 /// A struct; the names are interned.
 struct Struct : NamedAggregate {

@@ -83,7 +83,7 @@ FAMILIES = tuple(
          "indices run from 0 to the extent - 1; where the extent is known while compiling, -1 is the last"),
         ("QD401", r"accessed with indices of dim|indexed with \d+d|^Expected \d+ indices|cannot be indexed|"
          r"is not subscriptable", "give one index for each axis in one bracket: x[i, j]"),
-        ("QD403", r"indices must be integers|key of a dict must be known|has no key|has items of one type|extended slice",
+        ("QD403", r"indices must be integers|has no key|has items of one type|extended slice",
          "cast it with int(...), or use a compile-time constant for lists and dicts"),
         ("QD404", r"variables in slice|slice step|step of a slice|with one axis \(1D\)|a view (has no value|is of an array)",
          "slices of vectors and steps are constants; elements of a view are read with an index"),

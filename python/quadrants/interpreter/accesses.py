@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants._base.errors import QuadrantsTypeError
+from quadrants._base.errors import QuadrantsAssertionError, QuadrantsTypeError
 from quadrants._base.imports import load
 from quadrants._language.kernel import require_stable
 from quadrants._library import indices as _indices
@@ -216,10 +216,18 @@ class Accesses:
             item = objects.call_special(self, base, "__getitem__", index)
             if item is not NotImplemented:
                 return item
-        item = base[index]  # type: ignore[index]
+        item = self.entry(base, index)
         if isinstance(base, np.ndarray):
             return self.captured(item)
         return item if is_runtime(item) else host_objects.constant(item)
+
+    def entry(self, base: Any, index: Any) -> Any:
+        """Returns an item of a Python object; the missing key of a dict fails the launch, but code that runs for types gets an item."""
+        if type(base) is not dict or index in base:
+            return base[index]
+        if not self.dry:
+            raise QuadrantsAssertionError(f"the dict has no key {index}")
+        return next(iter(base.values()))
 
     def item_place(self, base: Any, index: Any, is_atomic: bool) -> Any:
         """Same as `element`, for a reference: a run-time number in a list or dict gets a place; with `is_atomic`, every number."""

@@ -11,7 +11,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,8 @@ class Evaluator(Loops):
             return (value.owner if isinstance(value, Tensor) else value) in items
         if isinstance(items, (range, map)):
             return typed(value.item() in items)
+        if isinstance(items, (dict, Set)) and any(map(is_runtime, items)):
+            return typed(value in items)
         items = [Vec(row) if row.ndim else row for row in items.data] if isinstance(items, Vec) else items
         same = [self.binary("eq", value, item) for item in items]
         return typed(any(each.data.all() if isinstance(each, Vec) else bool(each) for each in same))
@@ -230,7 +232,7 @@ class Evaluator(Loops):
 
     def item(self, base: Any, index: Any) -> Any:
         """Returns an item of a list or dict that is assigned; a number becomes a run-time value."""
-        value = base[index]
+        value = self.entry(base, index)
         return typed(value) if isinstance(value, (bool, int, float)) else value
 
     def augment_item(self, op: str, base: Any, index: Any, value: Any) -> None:

@@ -7,7 +7,7 @@ import functools
 import math
 import operator
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from types import FunctionType
 from typing import Any
 
@@ -204,7 +204,9 @@ def _reduction(name: str) -> Callable[..., Any]:
     return reduce
 
 
-def _length(evaluator: Any, items: Any) -> int:
+def _length(evaluator: Any, items: Any) -> Any:
+    if isinstance(items, (dict, Set)) and any(map(is_runtime, items)):
+        return np.int32(len(items))
     tensor = evaluator.tensor(items)
     return len(items if tensor is None or not tensor.shape else tensor)
 

@@ -46,7 +46,7 @@ Operand BuiltinCalls::callStatic(Arguments &arguments) {
 Operand BuiltinCalls::callMinMax(BinaryKind kind, Arguments &arguments, llvm::StringRef name) {
   std::vector<Operand> operands = arguments.positional;
   bool isScalar = operands.size() == 1 && operands[0].getType() && !isa<VectorType>(operands[0].getType());
-  if (operands.size() == 1 && !isScalar) operands = collections().listItems(operands[0], "compare the items of");
+  if (operands.size() == 1 && !isScalar) operands = runtimeDicts().listItemsOr({}, operands[0], "compare the items of");
   if (operands.empty()) fail(error::kType, name + "() needs at least one value");
   if (llvm::all_of(operands, [&](const Operand &value) { return conversions.isConstant(value) && value.isObject(); })) {
     nb::list list;
@@ -289,7 +289,8 @@ Operand BuiltinCalls::callReduction(llvm::StringRef name, Arguments &arguments) 
   const Operand &operand = arguments.positional[0];
   if (isa_and_nonnull<VectorType>(operand.getType()) && arguments.positional.size() == 1)
     return matrixMethods().callMatrixMethod(operand, name, {});
-  std::vector<Operand> items = collections().listItems(operand, "reduce");
+  const Operand neutral = name == "sum" ? makeObject(nb::int_(0)) : makeKnown(name == "all");
+  std::vector<Operand> items = runtimeDicts().listItemsOr(neutral, operand, "reduce");
   if (name == "sum") {
     if (arguments.positional.size() > 1) items.insert(items.begin(), arguments.positional[1]);
     if (items.empty()) return makeObject(nb::int_(0));
@@ -344,6 +345,7 @@ Operand BuiltinCalls::mapItemsOf(const std::vector<Operand> &given, bool isFilte
 
 Operand BuiltinCalls::sortItems(const Operand &list, Arguments &arguments) {
   Operand reverse = calls().bind("sorted", arguments, "items reverse?")[1];
+  if (RuntimeDicts::hasRuntimeKeys(list)) return sortItems(makeTuple(collections().listItems(list, "sort")), arguments);
   std::vector<Operand> items = collections().listItems(makeComputed(conversions.emit(list)), "sort"); // converts the items to one type
   // Odd-even transposition sort: as many rounds as items.
   for (size_t round = 0; round < items.size(); ++round)
@@ -412,6 +414,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
   bool hasPath = isCombined && given[0].isObject() && given[0].get<PythonObject>().path;
   if (isCombined && !(isKnown && given[0].isObject() && !hasPath && !hasMatrix)) return combineSequences(name, given);
+  if (is({"set", "frozenset"}) && count == 1 && !isKnown) return runtimeDicts().makeSet(given[0]);
   bool callsFunc = count > 1 && (given[0].is<Method>() || session.python.isInstance(given[0].getObject(), session.python.functions.func) ||
                                  session.python.isInstance(given[0].getObject(), session.python.functions.boundFunc));
   if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
@@ -419,6 +422,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
     const Operand &operand = given[0];
     auto type = dyn_cast_if_present<VectorType>(operand.getType());
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
+    if (operand.is<DictView>() || RuntimeDicts::hasRuntimeKeys(operand)) return runtimeDicts().count(operand);
     if (operand.is<Sequence>() || operand.is<Dictionary>()) return makeObject(nb::int_(operand.findBase<Aggregate>()->items.size()));
     if (operand.isObject() && operand.getObject()) collections().dependOnLength(operand.get<PythonObject>(), /*isTruth=*/false);
     if (operand.is<Instance>() || operand.is<Struct>())

@@ -230,8 +230,10 @@ Operand PythonCalls::callWithOperands(nb::handle object, const std::string &name
   const PythonObjects &python = session.python;
   auto operands = std::make_shared<Operands>();
   std::function<nb::object(const Operand &)> box = [&](const Operand &value) -> nb::object {
+    if (value.is<DictView>()) return box(makeTuple(collections().listItems(value, "pass to a function of Python")));
     auto *sequence = value.find<Sequence>();
     auto *dictionary = value.find<Dictionary>();
+    runtimeDicts().requireKnownKeys(value, "cannot be passed to a function of Python");
     if (dictionary || (sequence && !sequence->type)) {
       nb::list items;
       for (const Operand &item : value.findBase<Aggregate>()->items) items.append(box(item));

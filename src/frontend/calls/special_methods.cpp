@@ -104,6 +104,8 @@ std::optional<Operand> Instances::callInPlace(NodeKind node, const Operand &targ
 }
 
 std::optional<Operand> Instances::truthOfInstance(const Operand &value) {
+  if (auto *view = value.find<DictView>()) return truthOfInstance(view->items[0]);
+  if (auto *dictionary = value.find<Dictionary>()) return makeKnown(!dictionary->items.empty());
   if (!value.is<Instance>()) return std::nullopt;
   if (std::optional<Operand> truth = callSpecial(value, "__bool__", {})) return truth;
   std::optional<Operand> length = callSpecial(value, "__len__", {});

@@ -11,6 +11,16 @@ namespace qd::frontend {
 
 std::vector<Operand> Collections::listItems(const Operand &value, llvm::StringRef purpose) {
   std::vector<Operand> items;
+  if (value.is<DictView>() || RuntimeDicts::hasRuntimeKeys(value)) {
+    for (const auto &[item, isPresent] : runtimeDicts().listItems(value, purpose)) {
+      if (!runtimeDicts().isAlways(isPresent))
+        fail(error::kType, "cannot " + purpose + " " + conversions.describe(value) +
+                               " whose length is known at run time only: loop over it with `for` or in a comprehension, or use sum(), "
+                               "min(), max(), any(), all(), len() and `in`");
+      items.push_back(item);
+    }
+    return items;
+  }
   if (auto *dictionary = value.find<Dictionary>())
     return listOperands(dictionary->names, [](const nb::object &name) { return makeObject(name); });
   if (value.is<Sequence>() || value.is<Struct>()) return value.findBase<Aggregate>()->items;
@@ -81,6 +91,7 @@ void Collections::materialize(const Operand &container, const AssignmentCount &u
   if (!collection || (collection->ownerBlock && collection->ownerBlock != block) || (sequence && sequence->isUnpacked)) return;
   const bool isTuple = sequence && sequence->isTuple;
   if (!isTuple) collection->ownerBlock = block;
+  if (RuntimeDicts::hasRuntimeKeys(container)) return;
   AssignmentCount part;
   part.hasItemAssigned = part.hasPartAssigned = use.hasPartAssigned;
   for (Operand &item : collection->items) {
@@ -92,7 +103,8 @@ void Collections::materialize(const Operand &container, const AssignmentCount &u
 }
 
 Operand *Collections::findItem(const Operand &container, const Operand &key) {
-  if (container.is<Dictionary>()) return findKey(container.get<Dictionary>(), knownKey(key));
+  if (container.is<Dictionary>())
+    return runtimeDicts().isChosen(container, key) ? nullptr : findKey(container.get<Dictionary>(), conversions.toPython(key));
   const llvm::StringRef kind = container.get<Sequence>().isUnpacked ? "an unpacked vector (out of bounds) of " : "a list of ";
   std::vector<Operand> &items = container.get<Sequence>().items;
   std::optional<int64_t> position = subscripts().findPosition(key);
@@ -173,6 +185,7 @@ void Collections::requireOwner(const PythonObject &collection, llvm::StringRef m
 
 /// Whether a value is the given list or dict, or a list, tuple or dict with it at any depth.
 static bool holds(const Operand &value, const Collection &part) {
+  if (auto *view = value.find<DictView>()) return holds(view->items[0], part);
   auto *collection = value.is<Sequence>() || value.is<Dictionary>() ? value.findBase<Collection>() : nullptr;
   return collection && (collection == &part || llvm::any_of(collection->items, [&](const Operand &item) { return holds(item, part); }));
 }
@@ -203,6 +216,8 @@ Operand Collections::callSequenceMethod(const Operand &receiver, llvm::StringRef
   if (!isReadingOnly &&
       (llvm::any_of(arguments.positional, holdsItself) || llvm::any_of(llvm::make_second_range(arguments.named), holdsItself)))
     fail(error::kSyntax, "a list or dict of a kernel cannot be stored in itself");
+  if (receiver.is<Dictionary>())
+    if (std::optional<Operand> result = runtimeDicts().callMethod(receiver, name, arguments)) return *result;
   if (name == "append" && sequence && !isTuple && arguments.positional.size() == 1) {
     sequence->items.push_back(conversions.load(arguments.positional[0]));
     return makeObject(nb::none());
@@ -287,22 +302,6 @@ Operand Collections::visitDisplay(nb::handle at, bool isTuple) {
   return makeSequence(std::move(items), isTuple);
 }
 
-Operand Collections::makeSet(const Operand &items) {
-  nb::object set = nb::steal(PySet_New(nullptr));
-  for (const Operand &item : items.get<Sequence>().items) {
-    nb::object known = conversions.toPython(item);
-    if (!known) fail(error::kSyntax, "the items of a set must be known while compiling, got " + conversions.describe(item));
-    if (PySet_Add(set.ptr(), known.ptr()) != 0) throw nb::python_error();
-  }
-  return makeObject(set);
-}
-
-nb::object Collections::knownKey(const Operand &value) {
-  nb::object key = conversions.toPython(value);
-  if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling, got " + conversions.describe(value));
-  return key;
-}
-
 /// Whether the text of a key is the same in every process, and tells it from all others.
 static bool hasPlainText(nb::handle key, nb::handle enumeration) {
   if (PyTuple_CheckExact(key.ptr())) return llvm::all_of(key, [&](nb::handle item) { return hasPlainText(item, enumeration); });
@@ -374,15 +373,6 @@ Operand *Collections::findKey(Dictionary &dictionary, nb::handle key) {
   return nullptr;
 }
 
-void Collections::put(Dictionary &dictionary, nb::object key, Operand value) {
-  if (Operand *item = findKey(dictionary, key)) {
-    *item = std::move(value);
-    return;
-  }
-  dictionary.names.push_back(std::move(key));
-  dictionary.items.push_back(std::move(value));
-}
-
 std::vector<std::pair<nb::object, Operand>> Collections::listPairs(const Operand &value) {
   auto pairs = structs().findNamedItems(value);
   if (!pairs) fail(error::kType, "'**' needs a dict, got " + conversions.describe(value));
@@ -394,27 +384,32 @@ Operand Collections::visitDictionary(nb::handle at) {
   nb::object values = getAttribute(at, names().values);
   size_t index = 0;
   for (nb::handle keyNode : getAttribute(at, names().keys)) {
-    Operand value = copyElement(expressions().visit(nb::object(values[index++])));
+    nb::object valueNode = values[index++];
+    Operand key = keyNode.is_none() ? Operand() : conversions.load(expressions().visit(keyNode)), value = expressions().visit(valueNode);
     if (keyNode.is_none())
-      for (auto &[key, item] : listPairs(value)) put(result, key, item);
+      runtimeDicts().putAll(result, value);
     else
-      put(result, knownKey(expressions().visit(keyNode)), value);
+      runtimeDicts().put(result, key, copyElement(value), makeKnown(true));
   }
   return result;
 }
 
 Operand Collections::makeDictionary(const Arguments &arguments) {
   Dictionary result;
-  for (const Operand &dict : arguments.positional)
-    for (auto &[key, item] : listPairs(dict)) put(result, key, copyElement(item));
-  for (const auto &[name, item] : arguments.named) put(result, nb::str(name.c_str()), copyElement(item));
+  for (const Operand &dict : arguments.positional) runtimeDicts().putAll(result, dict);
+  for (const auto &[name, item] : arguments.named)
+    runtimeDicts().put(result, makeObject(nb::str(name.c_str())), copyElement(item), makeKnown(true));
   return result;
 }
 
-void Collections::emitComprehension(nb::handle generators, size_t level, const std::function<void()> &emitElement) {
-  if (level == nb::len(generators)) return emitElement();
+void Collections::emitComprehension(nb::handle generators, size_t level, const Operand &isPresent,
+                                    const std::function<void(const Operand &)> &emitElement) {
+  if (level == nb::len(generators)) return emitElement(isPresent);
+  if (!runtimeDicts().isAlways(isPresent)) // what follows is evaluated for absent items, too
+    fail(error::kSyntax, "only the last `for` of a comprehension loops over a dict with keys that are known at run time only");
   nb::object generator = generators[level];
-  for (const Operand &item : listItems(expressions().visit(getAttribute(generator, names().iter)), "iterate in a comprehension over")) {
+  Operand iterable = expressions().visit(getAttribute(generator, names().iter));
+  for (const auto &[item, isItemPresent] : runtimeDicts().listItems(iterable, "iterate in a comprehension over")) {
     scopes.push();
     loops().bindLoopVariable(getAttribute(generator, names().target), item);
     bool isWanted = true;
@@ -423,7 +418,7 @@ void Collections::emitComprehension(nb::handle generators, size_t level, const s
       if (!test) fail(error::kSyntax, "the filter of a comprehension must be known while compiling");
       isWanted = isWanted && conversions.isTrue(makeObject(test));
     }
-    if (isWanted) emitComprehension(generators, level + 1, emitElement);
+    if (isWanted) emitComprehension(generators, level + 1, isItemPresent, emitElement);
     scopes.pop();
   }
 }
@@ -431,16 +426,14 @@ void Collections::emitComprehension(nb::handle generators, size_t level, const s
 Operand Collections::visitComprehension(nb::handle at) {
   bool isDict = kindOf(at) == NodeKind::DictComp;
   Dictionary dictionary;
-  std::vector<Operand> items;
-  emitComprehension(getAttribute(at, names().generators), 0, [&] {
-    if (isDict) {
-      nb::object key = knownKey(expressions().visit(getAttribute(at, names().key)));
-      put(dictionary, key, copyElement(expressions().visit(getAttribute(at, names().value))));
-    } else {
-      items.push_back(copyElement(expressions().visit(getAttribute(at, names().elt))));
-    }
+  std::vector<OptionalItem> items;
+  emitComprehension(getAttribute(at, names().generators), 0, makeKnown(true), [&](const Operand &isPresent) {
+    auto visitPart = [&](const nb::object &name) { return runtimeDicts().visitIf(isPresent, getAttribute(at, name)); };
+    if (!isDict) return items.push_back({visitPart(names().elt), isPresent});
+    Operand key = visitPart(names().key);
+    runtimeDicts().put(dictionary, key, visitPart(names().value), isPresent);
   });
-  return isDict ? Operand(dictionary) : makeSequence(std::move(items));
+  return isDict ? Operand(dictionary) : runtimeDicts().makeList(items);
 }
 
 } // namespace qd::frontend

@@ -11,7 +11,6 @@ public:
 
   std::vector<Operand> listItems(const Operand &value, llvm::StringRef purpose);
   Operand visitDisplay(nb::handle node, bool isTuple);
-  Operand makeSet(const Operand &items); ///< requires known items
   Operand visitDictionary(nb::handle node);
   Operand makeDictionary(const Arguments &arguments); ///< a call of `dict`
   /// The values of a list of nodes; a starred node contributes its items.
@@ -26,7 +25,6 @@ public:
   void requirePlainWrapper(const PythonObject &object);
   /// The path of an item of a dict. Items of plain data are no dependencies: the value of the whole dict is one.
   const PathNode *findKeyPath(const PythonObject &dict, nb::handle key);
-  nb::object knownKey(const Operand &value);
   Operand *findKey(Dictionary &dictionary, nb::handle key);        ///< null if there is none
   Operand *findItem(const Operand &container, const Operand &key); ///< in a list or dict; null if there is none
   void assignItem(const Operand &container, const Operand &key, const Operand &value);
@@ -45,8 +43,7 @@ public:
 private:
   [[noreturn]] void failOwner(llvm::StringRef method);
   Operand indexVector(nb::handle index); ///< the loop variable of an unrolled loop, from a tuple of numbers
-  void put(Dictionary &dictionary, nb::object key, Operand value);
-  void emitComprehension(nb::handle generators, size_t level, const std::function<void()> &emit);
+  void emitComprehension(nb::handle generators, size_t level, const Operand &isPresent, const std::function<void(const Operand &)> &emit);
 };
 
 } // namespace qd::frontend

@@ -41,10 +41,10 @@ Operand Expressions::visitNode(nb::handle at) {
   case NodeKind::Attribute: return attributes().visitAttribute(at);
   case NodeKind::Subscript: return subscripts().visitSubscript(at);
   case NodeKind::List: return collections().visitDisplay(at, false);
-  case NodeKind::Set: return collections().makeSet(collections().visitDisplay(at, false));
+  case NodeKind::Set: return runtimeDicts().makeSet(collections().visitDisplay(at, false));
   case NodeKind::Tuple: return collections().visitDisplay(at, true);
   case NodeKind::Dict: return collections().visitDictionary(at);
-  case NodeKind::SetComp: return collections().makeSet(collections().visitComprehension(at));
+  case NodeKind::SetComp: return runtimeDicts().makeSet(collections().visitComprehension(at));
   case NodeKind::ListComp:
   case NodeKind::DictComp:
   case NodeKind::GeneratorExp: return collections().visitComprehension(at);
@@ -200,7 +200,8 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
   }
   if (kind == NodeKind::In || kind == NodeKind::NotIn) {
     auto *dictionary = right.find<Dictionary>();
-    nb::object item = conversions.toPython(left), container = dictionary ? nb::cast(dictionary->names) : conversions.toPython(right);
+    nb::object item = conversions.toPython(left), container = conversions.toPython(right);
+    if (dictionary && !dictionary->hasRuntimeKeys) container = nb::cast(dictionary->names);
     if (!item || !container) {
       if (nesting.staticDepth > 0)
         fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
@@ -245,10 +246,10 @@ Operand Expressions::contains(const Operand &container, const Operand &given) {
     return apply(BinaryKind::bit_and, isInside, isOnStep);
   }
   Operand any = makeObject(nb::bool_(false));
-  for (const Operand &item : collections().listItems(container, "search")) {
-    Operand isSame = apply(BinaryKind::eq, value, item);
+  for (const auto &[item, isPresent] : runtimeDicts().listItems(container, "search")) {
+    Operand isSame = RuntimeDicts::hasRuntimeKeys(container) ? runtimeDicts().isSame(item, value) : apply(BinaryKind::eq, value, item);
     if (isa_and_nonnull<VectorType>(isSame.getType())) isSame = makeComputed(emitter.reduce(BinaryKind::bit_and, conversions.emit(isSame)));
-    any = apply(BinaryKind::bit_or, any, isSame);
+    any = apply(BinaryKind::bit_or, any, runtimeDicts().combine(BinaryKind::bit_and, isPresent, isSame));
   }
   return any;
 }

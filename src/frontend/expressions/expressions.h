@@ -11,6 +11,7 @@ public:
 
   Operand visit(nb::handle node);
   Operand lookUpGlobal(nb::handle name);
+  Operand chooseBranch(mlir::Value condition, const std::function<Operand()> &first, const std::function<Operand()> &second);
 
 private:
   Operand visitNode(nb::handle node);
@@ -21,7 +22,6 @@ private:
   Operand visitBoolean(nb::handle node);
   Operand visitConditional(nb::handle node);
   Operand visitBinary(nb::handle node);
-  Operand chooseBranch(mlir::Value condition, const std::function<Operand()> &first, const std::function<Operand()> &second);
   /// Whether the operations of the block are cheap and may run although the branch is not taken.
   bool isSpeculatable(mlir::Block &block);
 };

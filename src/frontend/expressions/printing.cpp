@@ -38,6 +38,8 @@ void Printing::addOperand(Fragments &fragments, const Operand &value, llvm::Stri
 }
 
 void Printing::addFragments(Fragments &fragments, const Operand &value, llvm::StringRef spec) {
+  runtimeDicts().requireKnownKeys(value, "cannot be printed: print its entries in a loop");
+  if (value.is<DictView>()) return addFragments(fragments, makeTuple(collections().listItems(value, "print")), spec);
   if (value.is<Sequence>() || value.is<Dictionary>() || value.is<Struct>()) {
     const NamedAggregate &all = *value.findBase<NamedAggregate>();
     auto *sequence = value.find<Sequence>();

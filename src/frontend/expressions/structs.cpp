@@ -48,6 +48,7 @@ std::optional<std::vector<std::pair<nb::object, Operand>>> Structs::findNamedIte
     for (nb::handle name : nb::list(getAttribute(object, names().__dataclass_fields__)))
       items.emplace_back(nb::borrow(name), attributes().getAttributeOf(value, name));
   } else if (value.is<Struct>() || value.is<Dictionary>()) {
+    runtimeDicts().requireKnownKeys(value, "has no names of members or parameters");
     const NamedAggregate &named = *value.findBase<NamedAggregate>();
     for (auto [name, item] : llvm::zip(named.names, named.items)) items.emplace_back(name, item);
   } else {

@@ -339,7 +339,8 @@ std::optional<int64_t> Subscripts::findPosition(const Operand &index) {
 
 Operand Subscripts::subscriptSequence(const Operand &base, const Operand &index) {
   if (auto *dictionary = base.find<Dictionary>()) {
-    nb::object key = collections().knownKey(index);
+    if (runtimeDicts().isChosen(base, index)) return runtimeDicts().subscript(base, index);
+    nb::object key = conversions.toPython(index);
     if (const Operand *item = collections().findKey(*dictionary, key)) return *item;
     fail(error::kIndex, "the dict has no key " + toText(nb::repr(key)));
   }
@@ -376,6 +377,7 @@ Operand Subscripts::subscriptObject(const Operand &operand, const Operand &index
   if (isArray && (index.isTyped() || !key))
     fail(error::kType, "an array of NumPy or torch in a kernel is constant and has constant indices, got " + conversions.describe(index) +
                            ": pass it as an argument annotated with qd.types.NDArray[...], or use a field or a qd.ndarray");
+  if (!key && hasDictOrder(base.object)) return runtimeDicts().subscript(operand, index);
   if (index.isTyped())
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + conversions.describe(index));
   if (!key) fail(error::kType, "'" + conversions.describe(operand) + "' cannot be indexed with " + conversions.describe(index));

@@ -18,8 +18,8 @@ void Assignments::assignName(nb::handle target, const Operand &given, Type decla
   };
   Binding *binding = variables().findTarget(target);
   Operand value = declared ? makeComputed(conversions.convert(given, declared)) : given;
-  bool isContainer = value.is<Sequence>() || value.is<Dictionary>() || value.is<Method>() || value.is<Range>() || value.is<Containers>() ||
-                     value.is<Tensor>() || value.is<View>() || value.is<Instance>();
+  bool isContainer = value.is<Sequence>() || value.is<Dictionary>() || value.is<DictView>() || value.is<Method>() || value.is<Range>() ||
+                     value.is<Containers>() || value.is<Tensor>() || value.is<View>() || value.is<Instance>();
   bool isObject = value.isObject() && !conversions.canEmit(value);
   Binding made;
   if (value.isStatic || isContainer || isObject) {
@@ -324,8 +324,9 @@ void Assignments::visitAugmentedAssign(nb::handle at) {
         Operand given = conversions.load(expressions().visit(getAttribute(at, names().value)));
         return collections().changeItem(base, key, [&](const Operand &place) { augment(place, op->kind, given, op->symbol); });
       }
-      if (item && !item->is<Place>() && !item->is<Struct>()) {
-        Operand old = *item, value = expressions().visit(getAttribute(at, names().value));
+      const bool isChosen = !sequence && runtimeDicts().isChosen(base, key);
+      if (isChosen || (item && !item->is<Place>() && !item->is<Struct>())) {
+        Operand old = isChosen ? runtimeDicts().subscript(base, key) : *item, value = expressions().visit(getAttribute(at, names().value));
         std::optional<Operand> result = instances().callInPlace(kind, old, value);
         return collections().assignItem(base, key, result ? *result : operators().binary(op->kind, old, value, op->symbol));
       }

@@ -39,7 +39,7 @@ std::optional<Box> LoopRanges::findBox(nb::handle iterNode, Operand &iterable, n
   if (iterable.isObject()) iterable = toRange(iterable);
   if (auto *range = iterable.find<Range>()) return boxOfRange(*range, target);
   bool isItems =
-      iterable.is<Sequence>() || iterable.is<Dictionary>() || isa_and_nonnull<VectorType>(iterable.getType()) ||
+      iterable.is<Sequence>() || iterable.is<Dictionary>() || iterable.is<DictView>() || isa_and_nonnull<VectorType>(iterable.getType()) ||
       (iterable.isObject() && !PyUnicode_Check(iterable.getObject().ptr()) && findAttribute(iterable.getObject(), nb::str("__iter__")));
   if (!isItems)
     fail(error::kSyntax, "Cannot loop over the object " +

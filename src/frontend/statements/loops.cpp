@@ -62,29 +62,43 @@ void Loops::bindIndices(nb::handle target, const Operand &value, nb::handle body
 
 void Loops::unroll(nb::handle at, const Operand &iterable) {
   nb::object target = getAttribute(at, names().target), body = getAttribute(at, names().body);
-  std::vector<Operand> items;
+  std::vector<OptionalItem> items;
   {
     At here(context, getAttribute(at, names().iter));
-    items = collections().listItems(iterable, "loop over");
+    items = runtimeDicts().listItems(iterable, "loop over");
   }
   if (session.options.unrollingLimit > 0 && int64_t(items.size()) > session.options.unrollingLimit &&
       !session.python.isOfPackage(context.source.function.object))
     session.warnOfCompileTime("You are unrolling more than " + std::to_string(session.options.unrollingLimit) +
                               " iterations, so the compile time may be extremely long.");
   context.loops.push_back({Loop::Kind::Unrolled, {}, nesting.runtimeDepth});
-  for (const Operand &item : items) {
-    scopes.push();
-    bindLoopVariable(target, conversions.load(item)); // loads the item's value of this iteration
-    statements().visitBody(body);
-    statements().invalidateMerged(scopes.pop());
-    Loop &loop = context.loops.back();
-    if (loop.skip || loop.leave) context.isTerminated = false;
-    loop.skip = false;
-    if (loop.leave || context.isTerminated) break;
+  Operand isRunning = makeKnown(true); // whether no iteration before has left the loop
+  for (const auto &[value, isPresent] : items) {
+    const Operand condition = runtimeDicts().combine(BinaryKind::bit_and, isRunning, isPresent);
+    auto visitIteration = [&, &item = value] {
+      context.loops.back().runtimeDepth = nesting.runtimeDepth;
+      scopes.push();
+      bindLoopVariable(target, conversions.load(item)); // loads the item's value of this iteration
+      statements().visitBody(body);
+      statements().invalidateMerged(scopes.pop());
+      if (context.loops.back().skip || context.loops.back().leave) context.isTerminated = false;
+    };
+    if (conversions.isConstant(condition))
+      visitIteration();
+    else
+      statements().emitIf(conversions.emit(condition), visitIteration, {});
+    context.loops.back().skip = false;
+    if (std::exchange(context.loops.back().leave, false))
+      isRunning = runtimeDicts().combine(BinaryKind::bit_and, isRunning, operators().logicalNot(condition));
+    if (context.isTerminated || (conversions.isConstant(isRunning) && !conversions.isTrue(isRunning))) break;
   }
-  bool hadBreak = context.loops.back().leave;
   context.loops.pop_back();
-  if (!hadBreak && !context.isTerminated) statements().visitBlock(getAttribute(at, names().orelse));
+  auto visitElse = [&] { statements().visitBlock(getAttribute(at, names().orelse)); };
+  if (context.isTerminated || nb::len(getAttribute(at, names().orelse)) == 0) return;
+  if (runtimeDicts().isAlways(isRunning))
+    visitElse();
+  else if (!conversions.isConstant(isRunning))
+    statements().emitIf(conversions.emit(isRunning), visitElse, {});
 }
 
 void Loops::visitLoopControl(NodeKind kind) {

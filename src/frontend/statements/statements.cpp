@@ -292,9 +292,10 @@ void Statements::visitReturn(nb::handle at) {
   context.results.returns.emplace_back(create<ir::ReturnOp>(operands), value);
 }
 
-void Statements::require(mlir::Value condition, llvm::StringRef text) {
+void Statements::require(mlir::Value condition, llvm::StringRef text, const Operand &shown) {
   Fragments fragments;
   fragments.text(builder, text);
+  if (shown.isGiven()) printing().addLabeled(fragments, " ", shown);
   auto check =
       create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
   check->setAttr(ir::kAlways, builder.getUnitAttr());

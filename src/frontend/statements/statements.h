@@ -22,7 +22,8 @@ public:
   Branch runBranch(mlir::Region &region, const std::function<void()> &emit);
   /// Marks outer Merged names that a loop has assigned as Partial: their merged values would be outdated after the loop.
   void invalidateMerged(const std::vector<std::pair<PyObject *, Binding>> &made);
-  void require(mlir::Value condition, llvm::StringRef text); ///< fails the launch with the text, also where assertions are not checked
+  /// Fails the launch with the text, and a value behind it if one is given, also where assertions are not checked.
+  void require(mlir::Value condition, llvm::StringRef text, const Operand &shown = {});
   /// `otherwise` may be empty.
   void emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise);
 

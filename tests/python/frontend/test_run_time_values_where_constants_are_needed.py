@@ -16,7 +16,6 @@ BODIES = [
     "x = isinstance([n], n)",
     "for i, j in qd.ndrange(2, 3, axes=(n, 0)):\n        pass",
     "x = v[n:2]",
-    "x = {n: 1}",
     "x = qd.Vector([n, n], dt=n)",
     "x = qd.Matrix.zero(qd.f32, n)",
     "x = [i for i in range(n)]",

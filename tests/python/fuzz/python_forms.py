@@ -12,7 +12,7 @@ class PythonGenerator(CallableGenerator):
 
     def python_form(self, depth: int) -> Expression:
         forms = [self.comprehension, self.list_item, self.dict_item, self.immediate_lambda, self.struct_comparison, self.window_item]
-        forms += [self.sorted_item, self.made_dict_item, self.called_form, self.called_form]
+        forms += [self.sorted_item, self.made_dict_item, self.part_of_runtime_dict, self.called_form, self.called_form]
         return self.random.choice(forms)(depth)
 
     def inside(self, *variables: Variable) -> Inside:
@@ -77,6 +77,16 @@ class PythonGenerator(CallableGenerator):
             item = self.integer(min(depth, 1))
         kept = self.random.choice(("", f" if {variable.name} in {{1, 3}}"))
         return Expression(f"{{{variable.name}: {item.text} for {variable.name} in (1, 2, 3){kept}}}[{self.random.choice('13')}]", item.kind)
+
+    def part_of_runtime_dict(self, depth: int) -> Expression:
+        """A part of a dict or set with keys that are known at run time only, of which some are often equal."""
+        dtype = self.random.choice(INTEGERS)
+        keys = [f"({self.scalar(min(depth, 1), 'i32').text} & {self.random.choice((0, 1, 3))})" for _ in range(4)]
+        values = [self.scalar(min(depth, 1), dtype).text for _ in range(4)]
+        pairs = "{" + ", ".join(map("{}: {}".format, keys[:3], values)) + "}"
+        forms = [f"sum({pairs}.values())", f"max({pairs}.values())", f"{pairs}.get({keys[3]}, {values[3]})"]
+        counts = [f"len({pairs})", f"sum({pairs})", f"len({{{', '.join(values)}}})", f"min({{{', '.join(keys)}}})"]
+        return self.random.choice([Expression(form, Kind(dtype)) for form in forms] + [Expression(count, Kind("i32")) for count in counts])
 
     def parameters(self, count: int) -> list[Variable]:
         return [Variable(self.fresh("q"), self.any_kind(1), writable=False) for _ in range(count)]
