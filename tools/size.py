@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_512, "python": 19_538}
+TOTALS = {"src": 53_512, "python": 19_862}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -40,8 +40,8 @@ BUDGETS = {
     "python/quadrants": 1_005,  # modules directly in the package
     "python/quadrants/_base": 1_215,
     "python/quadrants/_values": 790,
-    "python/quadrants/_containers": 2_355,
-    "python/quadrants/_language": 944,
+    "python/quadrants/_containers": 2_368,
+    "python/quadrants/_language": 951,
     "python/quadrants/_session": 1_173,
     "python/quadrants/_library": 563,
     "python/quadrants/_solvers": 1_176,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 915,
     "python/quadrants/algorithms": 2_334,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_252,
+    "python/quadrants/interpreter": 3_556,
     "python/quadrants/lang": 326,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,

@@ -165,6 +165,9 @@ class Copies:
         return (restore, (*self._description(), self.to_numpy()))
 
 
+made_hooks: list[Callable[[Any], None]] = []
+"""Called with each new container. The interpreter adds one (interpreter/tensors.py)."""
+
 MAKERS: dict[str, Callable[[Any, Any, ContainerSpec], Any]] = {}
 """Functions that make containers from a description, by the names in pickles; the modules that define them add them."""
 

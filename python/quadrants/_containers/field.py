@@ -21,7 +21,7 @@ from .._values.struct import StructType
 from .._values.types import Layout, find_element
 from . import unfinished_trees
 from .axes import check_extents, row_major_strides, to_origin
-from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, scalar_dtype
+from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, made_hooks, scalar_dtype
 from .layout_tree import SNode
 from .ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
 from .struct_field import StructField, StructNdarray
@@ -149,6 +149,8 @@ class MatrixField(Field):
             made._cells, made._cell_digits, made._loop = self._cells, self._cell_digits, self._loop
             made._mark_sparse()
         made._shown_name = made._name if self._shown_name else ""
+        for hook in made_hooks:
+            hook(made)
         if self.has_grad():
             made.grad = self.grad.vars[row * self.m + column]  # type: ignore[union-attr]
         return made
@@ -297,6 +299,8 @@ def _declare(element: Any, name: str, axes: tuple[int, ...] | None, is_soa: bool
     made._element_type, made._name = element, name or f"tmp{next(_numbers)}"
     made._shown_name = name.removeprefix("<Struct>").lstrip(".")
     made._order, made._is_soa = axes, is_soa and math.prod(element_shape) > 1
+    for hook in made_hooks:
+        hook(made)
     return made
 
 

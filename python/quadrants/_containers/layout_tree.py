@@ -29,8 +29,8 @@ class Trees:
     """The trees of a program."""
 
     def __init__(self) -> None:
-        # `qd.sync` looks into these two sets; a WeakSet runs Python code to tell whether it is empty.
-        self.declared: set[weakref.ref[Any]] = set()  # fields made without a shape and not placed yet
+        # `qd.sync` looks into these two; a WeakSet runs Python code to tell whether it is empty.
+        self.declared: dict[int, weakref.ref[Any]] = {}  # by identity: fields made without a shape and not placed yet
         self.open_builders: set[weakref.ref[Any]] = set()
         self.roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalized trees
 
@@ -244,7 +244,7 @@ class SNode(NodeMethods):
             if (whole := field._whole) is not None:
                 whole._leaf = whole._leaf or self
                 field = whole if all(part._leaf is not None for part in whole.vars) else field
-            trees.declared.discard(weakref.ref(field))
+            trees.declared.pop(id(field), None)
 
     def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
         """Add places for `containers` that have none; `origin` is the lowest index of each axis."""

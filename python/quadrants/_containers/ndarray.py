@@ -18,7 +18,7 @@ from .._values import types as _types
 from .._values.quantized import refuse_quantized
 from .._values.types import Layout, MatrixType, StructTypeBase, make_element
 from .axes import row_major_strides, to_origin
-from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, restore, scalar_dtype
+from .container import MAKERS, ContainerMethods, ContainerSpec, attach, element_shape_of, made_hooks, restore, scalar_dtype
 from .device_arrays import DeviceArray, find_device_array
 from .interop import element_dtype, find_array
 
@@ -44,6 +44,8 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 
     def _allocate(self, element: Any, shape: Any, layout: tuple[int, ...] | None = None, is_soa: bool = False, offset: Any = None) -> None:
         _options.check_runtime()
+        for hook in made_hooks:
+            hook(self)
         self._element_type, self._order, self._is_soa = element, layout, is_soa
         if type(shape) is int and 0 <= shape < 2**31 and type(element) is DataType and offset is None and not layout:
             # The usual case first: algorithms make such an array for each call.
@@ -187,6 +189,8 @@ def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.B
     made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
     _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
     made._element_type = element
+    for hook in made_hooks:
+        hook(made)
     return made
 
 

@@ -9,7 +9,7 @@ from .. import _runtime
 from .._base.namespaces import forwarded
 from .._values import types as _types
 from .._values.types import MatrixType
-from .container import ContainerMethods, ContainerSpec, Copies, Extents, Shadows
+from .container import ContainerMethods, ContainerSpec, Copies, Extents, Shadows, made_hooks
 from .field import Field, field, make_field
 from .interop import find_any_array
 from .ndarray import Ndarray, from_dlpack, make_ndarray
@@ -41,6 +41,8 @@ class Tensor(Shadows, Extents, Copies, Summaries, _runtime.TensorBase):
             what = "vector" if rank == 1 else "matrix"
             raise TypeError(f"{type(self).__name__} requires a {what}-element impl; got {type(impl).__name__}")
         super().__init__(impl)
+        for hook in made_hooks:
+            hook(self)
 
     @staticmethod
     def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Tensor:

@@ -141,7 +141,8 @@ def declare(field: Any) -> None:
     """Records a field that has to be placed before the next launch, and its source location."""
     frame = user_frame()
     field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
-    trees.declared.add(weakref.ref(field, trees.declared.discard))
+    declared, key = trees.declared, id(field)
+    declared[key] = weakref.ref(field, lambda _: declared.pop(key, None))
 
 
 class Runtime:
@@ -184,7 +185,8 @@ def check_all_placed() -> None:
     """Finalizes trees and raises if a declared field has no place; launches call it."""
     program.materialize()
     if trees.declared:
-        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for ref in [*trees.declared] if (field := ref()) is not None))
+        fields = [field for ref in [*trees.declared.values()] if (field := ref()) is not None]
+        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in fields))
         raise QuadrantsRuntimeError(
             f"These field(s) are not placed:\n{places}\nPlease consider specifying a shape for them, e.g. x = qd.field(float, shape=(2, 3))"
         )

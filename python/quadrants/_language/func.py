@@ -16,12 +16,13 @@ from .parameters import Parameter, attempt, check_undecorated, parse_parameters,
 
 
 class Func:
-    """A function that kernels call. It is compiled with its caller and cannot be called from Python."""
+    """A function that kernels call. It is compiled with its caller; Python calls it only with arch=qd.python."""
 
     _qd_func = True  # a mark for modules below this one
     source: FunctionSource | None = None  # set for a function inside another one; others are read from their files
     requires_top_level = False
     host: Callable[..., Any] | None = None  # what a call from Python does
+    _interpret: Callable[..., tuple[Any] | None] = staticmethod(lambda *_: None)  # the same with arch=qd.python, whose module replaces it
     __qualname__: str
 
     def __init__(self, function: Callable[..., Any], is_real_function: bool = False, depth: int = 1):
@@ -53,6 +54,8 @@ class Func:
             return result[0]
         if self.host is not None:
             return self.host(*arguments, **named)
+        if (result := self._interpret(self, arguments, named)) is not None:
+            return result[0]
         raise QuadrantsAssertionError(f"'{self.name}' is a qd.func and cannot be called from Python scope: call it in a kernel")
 
     def __reduce__(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import options as _options
 from .._base.dtypes import i32
 from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from .._containers.container import ContainerMethods
@@ -92,5 +93,8 @@ def grouped(iterable: Any) -> Any:
     if isinstance(iterable, _Ndrange):
         return iterable.grouped()
     if isinstance(iterable, (ContainerMethods, StructField)):
+        if _options.get("arch") == "python" and getattr(iterable, "_cells", None) is None:
+            first = iterable._offset or (0,) * len(iterable.shape)
+            return _Ndrange(*((start, start + extent) for start, extent in zip(first, iterable.shape, strict=True))).grouped()
         raise NotImplementedError("Struct for is only available in Quadrants scope.")
     raise QuadrantsTypeError(f"qd.grouped takes an ndrange or a container, got {type(iterable).__name__}")

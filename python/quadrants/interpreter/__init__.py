@@ -5,7 +5,8 @@ breakpoints, coverage and prints, because the rewritten code has the line number
 
 The compiler's frontend first checks each version of a kernel: it reports mistakes and warnings, so the interpreter runs only valid kernels.
 `rewrite` turns a function into Python that calls the `Evaluator`; `scalars` implements arithmetic, `values` vectors, structs and elements,
-`intrinsics` the builtins, and `host_objects` converts the objects of the package.
+`intrinsics` the builtins, and `host_objects` converts the objects of the package. `host_calls` calls funcs from Python scope, where
+`tensors` lets containers answer as torch tensors.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from quadrants._base.source import get_kernel_source
 from quadrants._containers import foreign as _foreign
 from quadrants._containers.interop import find_array
 from quadrants._language import checkpoints
+from quadrants._language import func as _func
 from quadrants._language import parameters as _parameters
 from quadrants._session import prepare as _prepare
 
-from . import host_objects, scalars
+from . import host_calls, host_objects, scalars
 from .checks import Checks
 from .evaluator import Evaluator
 from .recorder import Recorder, list_addresses
+from .tensors import PyTensor as PyTensor  # containers answer as torch tensors from here on
 
 _RECURSION = 20_000
 _lock = threading.RLock()
@@ -108,14 +111,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
     """Runs a kernel; `arguments` are in the order of its parameters. Returns the argument of `build_result`, or None; with `defers`,
     returns the recording of a gradient kernel. `checks`: raises if the gradient needs an overwritten primal.
     """
-    with _lock, np.errstate(all="ignore"):
-        _evaluator.reset()
-        _evaluator.kernel = kernel
-        vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
-        checks_nans = bool(_options.get("check_nan"))
-        is_checked = scalars.options.debug or checks_nans
-        scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
-        vars(scalars.options).update(default_ip=host_objects.dtype_of(int), default_fp=host_objects.dtype_of(float))
+    with _lock, _running(kernel):
         recorder = Recorder(_evaluator, kernel, validates) if validates or kernel.mode else None
         scalars.options.recorder = recorder
         given = [host_objects.argument(parameter, *item) for parameter, item in zip(kernel.parameters, enumerate(arguments), strict=True)]
@@ -125,8 +121,6 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
         if _runtime.takes_launch(kernel):
             return None  # a graph is being captured
         _evaluator.random.begin(draws and not defers)
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _RECURSION))
         try:
             for parameter, argument in zip(kernel.parameters, given, strict=True):
                 if parameter.kind != "template" and dataclasses.is_dataclass(argument):
@@ -141,7 +135,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
             values = None if kernel.results is None else host_objects.result(value, kernel.results)
             return (_evaluator.status(), *(values or ())) if kernel.has_checkpoints else values
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
-            raise _with_frames(error, str(error.args[0] if error.args else "")) from None
+            raise _with_frames(error) from None
         except Exception as error:
             *_, (frame, _) = traceback.walk_tb(error.__traceback__)
             is_of_user = not ("_qd" in frame.f_code.co_freevars or frame.f_code.co_filename.startswith(_errors.PACKAGE))
@@ -151,7 +145,42 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
             scalars.options.recorder = None
             if recorder is not None:
                 recorder.undo()
-            sys.setrecursionlimit(limit)
+
+
+def call(func: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any] | None:
+    """Calls a func from Python scope and returns its value in a tuple; None on other processors, and in Python code that a kernel calls."""
+    if _options.get("arch") != "python" or scalars.options.thread == threading.get_ident():
+        return None
+    with _lock, _running(func):
+        _evaluator.random.begin(draws=True)
+        try:
+            return (host_calls.call(_evaluator, func, arguments, keywords),)
+        except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
+            raise _with_frames(error) from None
+
+
+_func.Func._interpret = staticmethod(call)
+
+
+@contextlib.contextmanager
+def _running(called: Any) -> Iterator[None]:
+    """Prepares the evaluator for a kernel or func."""
+    _evaluator.reset()
+    _evaluator.kernel = called
+    outer, limit = scalars.options.thread, sys.getrecursionlimit()
+    vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
+    checks_nans = bool(_options.get("check_nan"))
+    is_checked = scalars.options.debug or checks_nans
+    scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
+    vars(scalars.options).update(default_ip=host_objects.dtype_of(int), default_fp=host_objects.dtype_of(float))
+    scalars.options.thread = threading.get_ident()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        scalars.options.thread = outer
+        sys.setrecursionlimit(limit)
 
 
 def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> bool:
@@ -218,8 +247,9 @@ def seed(number: int) -> None:
     _evaluator.random.seed(number)
 
 
-def _with_frames(error: Exception, text: str) -> Exception:
+def _with_frames(error: Exception) -> Exception:
     """Returns the same error with the user's lines, outermost first: the frames of rewritten functions in its traceback."""
+    text = str(error.args[0] if error.args else "")
     frames: list[_errors.Frame] = []
     trace = error.__traceback__
     while trace is not None:

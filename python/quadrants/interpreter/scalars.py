@@ -23,8 +23,9 @@ NAMES: dict[np.dtype, str] = {to_memory_dtype(dtype): dtype.name for dtype in DA
 U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8", "f4", "f8"))
 
 
-# The options of `qd.init` that change the meaning of a program. `copies`: a run on copies of containers keeps them here.
-options: Any = SimpleNamespace(checks=None, recorder=None, copies=None)
+# The options of `qd.init` that change the meaning of a program. `copies`: a run on copies of containers keeps them here. `thread`: the one
+# that runs a kernel.
+options: Any = SimpleNamespace(checks=None, recorder=None, copies=None, thread=None)
 
 
 def unchecked(function: Callable[..., Any], *operands: Any) -> Any:

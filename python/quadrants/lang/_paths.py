@@ -24,7 +24,7 @@ _CONTENTS = {
     "lang.kernel_impl": "_language.kernel.Kernel data_oriented kernel func pyfunc real_func",
     "lang.stream": "Event Stream create_event create_stream stream_parallel",
     "lang._ndrange": "_language.ndrange.GroupedNDRange _language.ndrange._Ndrange ndrange",
-    "lang._py_tensor": "PyTensor=Tensor create_tensor=tensor",
+    "lang._py_tensor": "interpreter.tensors.PyTensor interpreter.tensors.create_tensor",
     "lang.any_array": "AnyArray=_values.types.NdarrayType",
     "lang.graph_status": "GraphStatus",
     "lang.graph": "graph.do_while graph.parallel graph.parallel_context",

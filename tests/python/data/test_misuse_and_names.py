@@ -59,7 +59,7 @@ MISTAKES = [
     (RUNTIME, "is not supported for Matrix.ndarray with needs_grad=True", lambda: qd.Matrix.ndarray(2, 2, qd.i32, 3, needs_grad=True)),
     (ValueError, "n of a vector", lambda: qd.Vector.field(0, qd.f32, shape=1)),
     (ValueError, "m of a vector", lambda: qd.Matrix.field(2, -1, qd.f32, shape=1)),
-    (NotImplementedError, "Struct for is only available in Quadrants scope. In Python, loop over np.ndindex", lambda: list(f32(2))),
+    (NotImplementedError, "Struct for is only available in Quadrants scope. In Python, loop over np.ndindex", lambda: list(PAIR.field(2))),
     (AssertionError, "Slicing is not supported on qd.field", lambda: f32(2, 3)[1, 1, 1]),
     (IndexError, "2d ndarray indexed with 3d indices", lambda: nd(2, 3)[1, 1, 1]),
     (TypeError, "Detected illegal element of type: float", lambda: f32(2, 3)[1.5, 0]),

@@ -25,7 +25,7 @@ def test_kinds_of_elements_give_kinds_of_tensors(backend):
     scalar = qd.tensor(qd.f32, (2, 3), backend=backend)
     vector = qd.Vector.tensor(3, qd.f64, 4, backend=backend)
     matrix = qd.tensor(qd.types.matrix(2, 2, qd.i32), (4,), backend=int(backend))
-    assert [type(t) for t in (scalar, vector, matrix)] == [qd.Tensor, qd.VectorTensor, qd.MatrixTensor]
+    assert [type(t).__name__ for t in (scalar, vector, matrix)] == ["Tensor", "VectorTensor", "MatrixTensor"]
     assert [t.element_shape for t in (scalar, vector, matrix)] == [(), (3,), (2, 2)]
     assert [t.dtype for t in (scalar, vector, matrix)] == [qd.f32, qd.f64, qd.i32]
     assert (scalar.shape, scalar.ndim, scalar.size, scalar.nbytes, scalar.strides, len(scalar)) == ((2, 3), 2, 6, 24, (3, 1), 2)
@@ -37,7 +37,8 @@ def test_wrapping_keeps_the_very_container():
     field, vector, column = qd.field(qd.f32, shape=2), qd.Vector.ndarray(2, qd.f32, 3), qd.Matrix.field(2, 1, qd.f32, shape=2)
     struct = qd.Struct.field({"a": qd.f32}, shape=2)
     assert qd.wrap(field)._unwrap() is field
-    assert [type(qd.wrap(x)) for x in (field, vector, column, struct)] == [qd.Tensor, qd.VectorTensor, qd.MatrixTensor, qd.Tensor]
+    kinds = [type(qd.wrap(x)).__name__ for x in (field, vector, column, struct)]
+    assert kinds == ["Tensor", "VectorTensor", "MatrixTensor", "Tensor"]
     for wrong in (3, [1, 2], qd.wrap(field)):
         with pytest.raises(TypeError, match="Tensor.*requires"):
             qd.wrap(wrong)
@@ -168,7 +169,8 @@ def test_pickles_and_copies_keep_what_a_tensor_is(backend):
     t = qd.tensor(qd.types.vector(2, qd.f32), (2, 3), backend=backend, layout=(1, 0), needs_grad=True)
     t.from_numpy(np.arange(12).reshape(2, 3, 2))
     for twin in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t), copy.copy(t)):
-        assert type(twin) is qd.VectorTensor and twin.backend is backend and twin.layout == (1, 0) and twin.has_grad()
+        assert type(twin) is type(t) and isinstance(twin, qd.VectorTensor)
+        assert twin.backend is backend and twin.layout == (1, 0) and twin.has_grad()
         assert (twin.to_numpy() == t.to_numpy()).all()
         twin.fill(0)
     assert t[1, 2][1] == 11
