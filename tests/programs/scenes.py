@@ -98,13 +98,18 @@ def _quadruped(environments: int) -> Callable[[Any, float], Run]:
     return build
 
 
-def _particle_run(scene: Any, entity: Any) -> Run:
+def _deformable_run(scene: Any, read_state: Callable[[], tuple[Any, Any]]) -> Run:
     scene.build()
 
     def read() -> dict[str, np.ndarray]:
-        return {"pos": _to_numpy(entity.get_particles_pos()), "vel": _to_numpy(entity.get_particles_vel())}
+        positions, velocities = read_state()
+        return {"pos": _to_numpy(positions), "vel": _to_numpy(velocities)}
 
     return Run(scene.step, read)
+
+
+def _particle_run(scene: Any, entity: Any) -> Run:
+    return _deformable_run(scene, lambda: (entity.get_particles_pos(), entity.get_particles_vel()))
 
 
 def _mpm(gs: Any, displacement: float) -> Run:
@@ -143,6 +148,18 @@ def _cloth(gs: Any, displacement: float) -> Run:
     return _particle_run(scene, cloth)
 
 
+def _fem(gs: Any, displacement: float) -> Run:
+    """Elements whose material stores one of its funcs, with an implicit solver."""
+    scene = _make(
+        gs, sim_options=gs.options.SimOptions(dt=0.01, substeps=2), fem_options=gs.options.FEMOptions(use_implicit_solver=True)
+    )
+    block = scene.add_entity(
+        material=gs.materials.FEM.Elastic(E=1e5, nu=0.3, rho=1000.0, model="linear_corotated"),
+        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.1, 0.1, 0.1)),
+    )
+    return _deformable_run(scene, lambda: (block.get_state().pos, block.get_state().vel))
+
+
 SCENES: dict[str, Scene] = {
     "boxes": Scene(_boxes(1), 300, is_chaotic=True),
     "boxes256": Scene(_boxes(256), 20, is_chaotic=True),
@@ -151,6 +168,7 @@ SCENES: dict[str, Scene] = {
     "mpm": Scene(_mpm, 20),
     "sph": Scene(_sph, 20, is_chaotic=True),
     "cloth": Scene(_cloth, 5, is_chaotic=True),
+    "fem": Scene(_fem, 10),
 }
 
 # Scenes of rigid bodies, in any number of worlds: how to build them, and whether contacts amplify what differs.
