@@ -94,10 +94,10 @@ def leaves_of(items: Any) -> Iterator[Any]:
         item = getattr(item, "_impl", item)  # a `qd.Tensor` is replaced by its implementation
         if isinstance(item, (list, tuple)):
             yield from leaves_of(item)
-        elif hasattr(item, "field_dict"):
-            yield from leaves_of(item.field_dict.values())
         elif isinstance(item, _runtime.FieldBase):
             yield item
+        elif hasattr(item, "field_dict"):
+            yield from leaves_of(item.field_dict.values())
         else:
             raise ValueError(f"{item!r} cannot be placed: a field is expected")
 

@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -221,6 +222,34 @@ def test_paths_of_the_reference():
     assert all(isinstance(f, module.PyTensor) for _, f in make_all()) and not isinstance(torch.zeros(1), module.PyTensor)
     with pytest.raises(ValueError, match="batch_ndim"):
         module.create_tensor((4, 3, 2, 2), qd.f32, 1)
+
+
+PLAIN_USE = """
+import copy, sys
+import quadrants as qd
+qd.init(arch=qd.python)
+placed = qd.field(qd.f32)
+qd.root.dense(qd.i, 3).place(placed)
+x, y, z = qd.field(qd.f32, 3, needs_grad=True), qd.ndarray(qd.f32, 3), qd.Vector.tensor(2, qd.f32, 3)
+loss = qd.field(qd.f32, (), needs_grad=True)
+@qd.kernel
+def work(y: qd.types.ndarray(), z: qd.Tensor):
+    for i in x:
+        loss[None] += x[i] * 2 + y[i] + z[i].x + placed[i]
+with qd.ad.Tape(loss):
+    work(y, z)
+print(x.grad, repr(z), copy.deepcopy(y), x.sum(), y[1:], x is not None, x == None)
+z.copy_from(z)
+qd.algorithms.parallel_sort(x)
+print("torch" in sys.modules)
+"""
+
+
+def test_what_needs_no_torch_does_not_load_it(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PLAIN_USE)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_without_torch_numpy_computes(monkeypatch):
