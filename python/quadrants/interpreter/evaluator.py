@@ -298,6 +298,8 @@ class Evaluator(Loops):
         if isinstance(value, (tuple, list)):
             items = [self.returned(item, keeps_numbers) for item in value]
             return host_objects.rebuild(value, items)
+        if type(value) is dict:
+            return dict(value)
         return typed(value) if isinstance(value, (bool, int, float)) and not keeps_numbers else read(value)
 
     def note_result(self, value: Any) -> None:

@@ -195,7 +195,9 @@ Operand Functions::rebuild(const Operand &shape, llvm::function_ref<mlir::Value(
   }
   if (shape.isTyped()) return makeComputed(next());
   Operand result = mapItems(shape, [&](const Operand &item) { return rebuild(item, next, byReference); });
-  if (auto *instance = result.find<Instance>()) instance->ownerBlock = nullptr; // the callee cannot add members to the caller's object
+  // The caller owns lists and dicts that are returned, because they are copies. The callee cannot add members to the caller's object.
+  if (auto *collection = result.findBase<Collection>(); collection && (!byReference || result.is<Instance>()))
+    collection->ownerBlock = nullptr;
   if (auto *range = result.find<AxisRange>()) range->check = nullptr;
   result.isStatic = shape.isStatic;
   return result;

@@ -146,6 +146,10 @@ PLACES = {
         "for i in range(8):\n    d = made(x[i], x[i // 2])\n    r[i] = sum(d.values()) * 10 + len(d)",
         "@qd.func\ndef made(a, b):\n    return {a: 3, b: 4, 2: 5}",
     ),
+    "result that changes": (
+        "d = made(x[0])\nd[n] = 5\nr[0] = sum(d.values()) * 10 + len(d)\nl = both(n)\nl.append(7)\nl[0] = 8\nr[1] = sum(l)",
+        "@qd.func\ndef made(a):\n    d = {a: 3}\n    d[2] = a\n    return d\n@qd.func\ndef both(a):\n    l = [a, 2]\n    return l",
+    ),
     "early return": (
         "for i in range(8):\n    r[i] = first({x[i]: 3, x[0]: y[i], n: 5})",
         "@qd.func\ndef first(d):\n    for k, v in d.items():\n        if v < 0:\n            return v * 2\n    return len(d)",
@@ -209,6 +213,12 @@ def test_not_a_number_is_never_an_equal_key():
     nan = np.array([np.nan, np.nan], np.float32)
     body = "d = {a[0]: 1, a[1]: 2}\nreturn len(d) * 100 + sum(d.values()) * 10 + d.get(a[0], 5)"
     assert run(body, a=("qd.types.NDArray[qd.f32, 1]", nan)) == 235
+
+
+def test_a_dict_that_a_func_returns_is_a_copy():
+    names = "@qd.func\ndef same(d):\n    return d"
+    assert run("d = {n: 1}\ne = same(d)\ne[5] = 2\nreturn len(d) * 10 + len(e)", preamble=names, **N) == 12
+    assert run("d = {1: n}\ne = same(d)\ne[5] = 2\nreturn len(d) * 10 + len(e)", preamble=names, **N) == 12
 
 
 def test_keys_are_evaluated_before_their_values():
