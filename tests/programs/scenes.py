@@ -150,9 +150,7 @@ def _cloth(gs: Any, displacement: float) -> Run:
 
 def _fem(gs: Any, displacement: float) -> Run:
     """Elements whose material stores one of its funcs, with an implicit solver."""
-    scene = _make(
-        gs, sim_options=gs.options.SimOptions(dt=0.01, substeps=2), fem_options=gs.options.FEMOptions(use_implicit_solver=True)
-    )
+    scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01, substeps=2), fem_options=gs.options.FEMOptions(use_implicit_solver=True))
     block = scene.add_entity(
         material=gs.materials.FEM.Elastic(E=1e5, nu=0.3, rho=1000.0, model="linear_corotated"),
         morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.1, 0.1, 0.1)),
