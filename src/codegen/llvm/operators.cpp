@@ -323,6 +323,12 @@ llvm::Value *Operators::emitCast(Type from, Type to, llvm::Value *value) {
     return builder.CreateTrunc(toInteger(value, target->getWithNewBitWidth(wideBits)), target);
   }
   bool isSigned = from.isSignedInteger();
+  if (to.isF16() && from.getIntOrFloatBitWidth() > 16) {
+    // LLVM takes integers with few bits between their first and last 1 for exact, also those beyond the range. 65535 becomes infinity, too.
+    llvm::Value *most = llvm::ConstantInt::get(value->getType(), 65535);
+    value = builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, value, most);
+    if (isSigned) value = builder.CreateBinaryIntrinsic(llvm::Intrinsic::smax, value, builder.CreateNeg(most));
+  }
   if (isa<FloatType>(to)) return isSigned ? builder.CreateSIToFP(value, target) : builder.CreateUIToFP(value, target);
   if (to.isInteger(1)) return builder.CreateIsNotNull(value);
   return builder.CreateIntCast(value, target, isSigned);

@@ -208,3 +208,12 @@ def test_truth_values_are_updated_as_numbers(op, first, second):
     name = {"+": "add", "-": "sub", "*": "mul", "|": "or", "&": "and", "^": "xor"}[op]
     atomic = f"f[0] = n\nold = qd.atomic_{name}(f[0], {second})\nreturn f[0] * 10 + old"
     assert run(atomic, preamble="f = qd.field(qd.u1, 2)", n=("qd.i32", first)) == 10 * truth + first
+
+
+@pytest.mark.parametrize("dtype", ["i32", "u32", "i64", "u64"])
+def test_integers_beyond_f16_become_infinite(dtype):
+    sign = -1 if dtype[0] == "i" else 1
+    for number in (0, 2049, 65504, 65519, 65520, 65535, 65536, sign * 65519, sign * 65520, sign * 2**31):
+        assert evaluate("qd.cast(a, qd.f16)", "qd.f32", a=(f"qd.{dtype}", number)) == float(np.float32(number).astype(np.float16))
+    for shift, expected in ((15, 2.0**15), (16, np.inf), (20, np.inf), (31, sign * np.inf if dtype == "i32" else np.inf)):
+        assert evaluate(f"qd.cast(a << {shift}, qd.f16)", "qd.f32", a=(f"qd.{dtype}", 1)) == expected
