@@ -28,7 +28,7 @@ def define(source: str, **names: Any) -> dict[str, Any]:
 
 def leave_out_long(iterations: int) -> None:
     """Skips a test whose loops the interpreter would take minutes for."""
-    if qd.cfg is None and iterations > 300_000:  # interpreted
+    if qd.cfg is None and iterations > 60_000:  # interpreted
         pytest.skip("takes the interpreter long")
 
 
