@@ -6,7 +6,10 @@ compared. Runs in the environment of the simulator; nothing here knows which `qu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,14 +151,29 @@ def _cloth(gs: Any, displacement: float) -> Run:
     return _particle_run(scene, cloth)
 
 
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """Drops what C code writes to stdout, such as TetGen's statistics."""
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def _fem(gs: Any, displacement: float) -> Run:
     """Elements whose material stores one of its funcs, with an implicit solver."""
     scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01, substeps=2), fem_options=gs.options.FEMOptions(use_implicit_solver=True))
-    block = scene.add_entity(
-        material=gs.materials.FEM.Elastic(E=1e5, nu=0.3, rho=1000.0, model="linear_corotated"),
-        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.1, 0.1, 0.1)),
-    )
-    return _deformable_run(scene, lambda: (block.get_state().pos, block.get_state().vel))
+    with _without_output():
+        block = scene.add_entity(
+            material=gs.materials.FEM.Elastic(E=1e5, nu=0.3, rho=1000.0, model="linear_corotated"),
+            morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.1, 0.1, 0.1)),
+        )
+        return _deformable_run(scene, lambda: (block.get_state().pos, block.get_state().vel))
 
 
 SCENES: dict[str, Scene] = {
