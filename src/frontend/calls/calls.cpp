@@ -228,11 +228,11 @@ Operand Calls::callMethod(const Operand &operand, Arguments &arguments, nb::hand
         !llvm::all_of(arguments.positional, [&](const Operand &value) { return bool(conversions.toPython(value)); }))
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
     bool isView = hasDictOrder(object) && arguments.positional.empty() && llvm::is_contained({"items", "keys", "values"}, name);
-    if (name == "get" && hasDictOrder(object) && !arguments.positional.empty())
-      if (nb::object key = conversions.toPython(arguments.positional[0]); key && PyDict_Contains(object.ptr(), key.ptr()) == 1)
-        return subscripts().subscriptObject(receiver, makeObject(key));
-    if (name == "get" && hasDictOrder(object) && !arguments.positional.empty() && !conversions.toPython(arguments.positional[0]))
-      return runtimeDicts().get(receiver, arguments);
+    if (name == "get" && hasDictOrder(object) && !arguments.positional.empty()) {
+      nb::object key = conversions.toPython(arguments.positional[0]);
+      if (!key) return runtimeDicts().get(receiver, arguments);
+      if (PyDict_Contains(object.ptr(), key.ptr()) == 1) return subscripts().subscriptObject(receiver, makeObject(key));
+    }
     // Items that Python can change have paths, so that changes of them are refused.
     auto isAtom = [&](nb::handle item) { return session.python.isNumber(item) || PyUnicode_Check(item.ptr()) || item.is_none(); };
     if (isView && !(session.python.isPlainData(object) && llvm::all_of(nb::list(object.attr("values")()), isAtom)))

@@ -230,10 +230,10 @@ Operand Attributes::objectAttribute(const Operand &operand, nb::handle name) {
   if (object.is(python.values.matrix) || object.is(python.values.vector)) return makeMethod(operand, name);
   const PathNode *classPath =
       PyType_Check(object.ptr()) ? base.path : session.tracker.getStep(base.path, PathStep::Kind::Attribute, "__class__");
-  const PathNode *methodPath = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
   nb::object property = findAttribute(type, name);
   if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.functions.func)) {
-    const PathNode *getter = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
+    const PathNode *inClass = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
+    const PathNode *getter = session.tracker.getStep(inClass, PathStep::Kind::Attribute, "fget");
     session.tracker.depend(getter, artifact::Dependency::Kind::Function);
     Arguments none;
     return calls().callMethod(makeMethod(operand, property.attr("fget"), getter), none, nb::handle());

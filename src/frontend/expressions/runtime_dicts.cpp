@@ -241,7 +241,7 @@ void RuntimeDicts::put(Dictionary &dict, const Operand &givenKey, const Operand 
     isFound = combine(BinaryKind::bit_or, isFound, isHere);
   }
   const Operand isNew = combine(BinaryKind::bit_and, condition, operators().logicalNot(isFound));
-  if (conversions.isConstant(isNew) && !conversions.isTrue(isNew)) return;
+  if (isNever(isNew)) return;
   if (dict.items.size() >= 3 * kMostEntries)
     fail(error::kSyntax, "a dict or set" + kAtRunTime + " has at most " + llvm::Twine(kMostEntries) +
                              " entries, because each is compared with all others: use arrays, and qd.algorithms.sort");
@@ -254,8 +254,7 @@ std::pair<Operand, Operand> RuntimeDicts::find(const Operand &dict, const Operan
   Operand isFound = makeKnown(false), found = std::move(otherwise);
   for (const auto &[entryKey, value, isPresent] : listEntries(dict)) {
     const Operand isHere = combine(BinaryKind::bit_and, isPresent, isSame(entryKey, key));
-    const bool isImpossible = conversions.isConstant(isHere) && !conversions.isTrue(isHere);
-    if (!isImpossible) found = found.isGiven() ? choose(isHere, value, found) : value;
+    if (!isNever(isHere)) found = found.isGiven() ? choose(isHere, value, found) : value;
     isFound = combine(BinaryKind::bit_or, isFound, isHere);
   }
   return {conversions.load(found), isFound};

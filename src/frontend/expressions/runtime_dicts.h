@@ -16,6 +16,7 @@ public:
   using FunctionPart::FunctionPart;
 
   bool isAlways(const Operand &condition) { return conversions.isConstant(condition) && conversions.isTrue(condition); }
+  bool isNever(const Operand &condition) { return conversions.isConstant(condition) && !conversions.isTrue(condition); }
   /// The conjunction or disjunction of two conditions.
   Operand combine(BinaryKind kind, const Operand &one, const Operand &other);
   /// The items of a collection of any kind. Those of a dict or set with run-time keys may be absent; its first item is present.

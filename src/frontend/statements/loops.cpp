@@ -90,14 +90,14 @@ void Loops::unroll(nb::handle at, const Operand &iterable) {
     context.loops.back().skip = false;
     if (std::exchange(context.loops.back().leave, false))
       isRunning = runtimeDicts().combine(BinaryKind::bit_and, isRunning, operators().logicalNot(condition));
-    if (context.isTerminated || (conversions.isConstant(isRunning) && !conversions.isTrue(isRunning))) break;
+    if (context.isTerminated || runtimeDicts().isNever(isRunning)) break;
   }
   context.loops.pop_back();
   auto visitElse = [&] { statements().visitBlock(getAttribute(at, names().orelse)); };
   if (context.isTerminated || nb::len(getAttribute(at, names().orelse)) == 0) return;
   if (runtimeDicts().isAlways(isRunning))
     visitElse();
-  else if (!conversions.isConstant(isRunning))
+  else if (!runtimeDicts().isNever(isRunning))
     statements().emitIf(conversions.emit(isRunning), visitElse, {});
 }
 

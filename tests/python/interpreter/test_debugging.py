@@ -2,19 +2,12 @@
 
 import sys
 import types
-from collections.abc import Iterator
 
 import pytest
 
 import quadrants as qd
 
-
-@pytest.fixture(autouse=True)
-def interpreter() -> Iterator[None]:
-    """Starts the interpreter."""
-    qd.init(arch=qd.python)
-    yield
-    qd.reset()
+pytestmark = pytest.mark.usefixtures("interpreter")
 
 
 @qd.func

@@ -2,22 +2,15 @@
 
 import bdb
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import quadrants as qd
 
+pytestmark = pytest.mark.usefixtures("interpreter")
+
 Pair = qd.types.struct(a=qd.f32, v=qd.math.vec2)
-
-
-@pytest.fixture(autouse=True)
-def interpreter() -> Iterator[None]:
-    """Starts the interpreter."""
-    qd.init(arch=qd.python)
-    yield
-    qd.reset()
 
 
 @qd.func

@@ -5,22 +5,15 @@ import importlib
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import quadrants as qd
 
+pytestmark = pytest.mark.usefixtures("interpreter")
+
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def interpreter() -> Iterator[None]:
-    """Starts the interpreter."""
-    qd.init(arch=qd.python)
-    yield
-    qd.reset()
 
 
 def make_all():
