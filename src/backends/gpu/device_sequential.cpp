@@ -13,13 +13,11 @@
 
 namespace qd::gpu {
 
-// A batch is submitted when it has so many launches, or is so old when the next one comes: a submission costs as much as many launches.
-static constexpr unsigned kManyLaunches = 256;
 static constexpr auto kLongBatch = std::chrono::milliseconds(1);
 // Allocations of more bytes have a block of their own.
 static constexpr size_t kLargeBytes = 8 << 20, kBlockBytes = 32 << 20, kAlignment = 256;
 static constexpr size_t kStageBytes = 256 << 10, kStageAlignment = 16;
-// Smaller copies to a device that is at work do not wait for it.
+// Smaller copies to a device that is at work do not wait for it. Longer ones begin at once: the host copies another part meanwhile.
 static constexpr size_t kSmallCopy = 64 << 10;
 
 static size_t roundUp(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
@@ -27,6 +25,7 @@ static size_t roundUp(size_t bytes, size_t multiple) { return (bytes + multiple 
 //--- Commands ---
 
 void SequentialDevice::record() {
+  if (!reads.empty()) orderReads();
   if (isOpen) return;
   hasEnded(submitted);
   retire();
@@ -37,6 +36,7 @@ void SequentialDevice::record() {
 }
 
 void SequentialDevice::submit() {
+  maxLaunches = kFewLaunches;
   if (!isOpen) return;
   isOpen = false;
   ++submitted;
@@ -47,7 +47,15 @@ void SequentialDevice::submit() {
 
 bool SequentialDevice::hasEnded(uint64_t number) {
   if (number > ended) ended = readEnded();
+  if (ended == submitted && !isOpen)
+    for (const Read &read : std::exchange(reads, {})) memcpy(read.to.getHost(), read.from.getHost(), read.bytes);
   return number <= ended;
+}
+
+/// Call before a command, which may change the memory that is to be read.
+void SequentialDevice::orderReads() {
+  if (!isOpen) return waitOnly(submitted); // they are done then
+  for (const Read &read : std::exchange(reads, {})) copy(read.to, read.from, read.bytes);
 }
 
 void SequentialDevice::waitOnly(uint64_t number) {
@@ -89,7 +97,11 @@ Range SequentialDevice::stage(size_t bytes) {
 void SequentialDevice::copyToDevice(Address to, const void *data, size_t bytes) {
   if (bytes == 0) return;
   Range target = find(to);
-  if (Range own = findHost(data, bytes); own.block) return copy(target, own, bytes);
+  if (Range own = findHost(data, bytes); own.block) {
+    copy(target, own, bytes);
+    if (bytes > kSmallCopy) submit();
+    return;
+  }
   if (isOpenToHost(*target.block) && (bytes > kSmallCopy || hasEnded(getLast()))) {
     wait(getLast());
     memcpy(target.getHost(), data, bytes);
@@ -104,8 +116,18 @@ void SequentialDevice::copyToDevice(Address to, const void *data, size_t bytes) 
 void SequentialDevice::copyToHost(void *data, Address from, size_t bytes) {
   if (bytes == 0) return;
   Range source = find(from), there = source;
-  if (Range own = findHost(data, bytes); own.block) return copy(own, source, bytes);
-  if (!isOpenToHost(*source.block)) {
+  bool isDirect = isOpenToHost(*source.block) && bytes <= maxDirectRead;
+  if (Range own = findHost(data, bytes); own.block) {
+    if (isDirect && bytes <= kSmallCopy) {
+      reads.push_back({own, source, bytes});
+      hasEnded(getLast());
+      return;
+    }
+    copy(own, source, bytes);
+    if (bytes > kSmallCopy) submit();
+    return;
+  }
+  if (!isDirect) {
     record();
     there = stage(bytes);
     copy(there, source, bytes);
@@ -124,7 +146,10 @@ Address SequentialDevice::stageParameters(const Entries::Entry &entry, const voi
 void SequentialDevice::launch(void *pipeline, const Entries::Entry &entry, const void *parameters, unsigned blocksOfGrid) {
   record();
   dispatch(pipeline, entry, parameters, blocksOfGrid);
-  if (++launches >= kManyLaunches || std::chrono::steady_clock::now() - began > kLongBatch) submit();
+  if (++launches < maxLaunches && std::chrono::steady_clock::now() - began <= kLongBatch) return;
+  unsigned next = std::min(2 * maxLaunches, kManyLaunches);
+  submit();
+  maxLaunches = next;
 }
 
 //--- Memory ---
@@ -218,6 +243,7 @@ Range SequentialDevice::findHost(const void *data, size_t bytes) const {
 }
 
 void SequentialDevice::clear() {
+  reads.clear();
   for (Blocks *all : {&stages, &idleStages}) all->clear();
   for (NumberedBlocks *all : {&retired, &usedStages}) all->clear();
   blocks.clear();

@@ -122,6 +122,9 @@ protected:
   uint64_t getEnded() const { return ended; }
   size_t getUsedBytes() const { return usedBytes; }
 
+  /// Bytes that the host reads from memory that both see; more are copied by the device. Fewer where the host does not cache it.
+  size_t maxDirectRead = SIZE_MAX;
+
   virtual void beginBatch() {}
   virtual void submitBatch(uint64_t number) = 0;
   virtual uint64_t readEnded() = 0; ///< the last batch that has ended
@@ -134,12 +137,23 @@ private:
   using Blocks = std::vector<std::unique_ptr<Block>>;
   using NumberedBlocks = std::vector<std::pair<uint64_t, std::unique_ptr<Block>>>; ///< with the last batch that may use them
 
+  /// A read of memory that both see, done when all commands have ended.
+  struct Read {
+    Range to, from;
+    size_t bytes;
+  };
+
   void waitOnly(uint64_t number); ///< leaves memory as it is
+  void orderReads();
   void retire();
   Range findHost(const void *data, size_t bytes) const;
 
   bool isOpen = false, isInOrder = false;
-  unsigned launches = 0;
+  // A submission costs as much as many launches. After the host has waited the device has nothing to do, so the first batch is short, and
+  // each one after it is twice as long.
+  static constexpr unsigned kFewLaunches = 4, kManyLaunches = 256;
+  unsigned launches = 0, maxLaunches = kFewLaunches; ///< of the open batch; those with which it is submitted
+  std::vector<Read> reads;
   std::chrono::steady_clock::time_point began;
   uint64_t submitted = 0, ended = 0;
   std::map<Address, std::unique_ptr<Block>> blocks;               ///< by their end

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace qd::vulkan {
 
@@ -104,7 +105,8 @@ void Device::fill(Range to, uint32_t word, size_t bytes) {
 
 void Device::dispatch(void *pipeline, const gpu::Entries::Entry &entry, const void *parameters, unsigned blocks) {
   VkCommandBuffer commands = recordCommand(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
-  vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, static_cast<VkPipeline>(pipeline));
+  if (std::exchange(lastPipeline, pipeline) != pipeline)
+    vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, static_cast<VkPipeline>(pipeline));
   if (entry.parameterBytes <= physical.features.pushBytes) {
     vk.CmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, entry.parameterBytes, parameters);
   } else {

@@ -85,21 +85,7 @@ Device::Device(const VulkanApi &api, const PhysicalDevice &physical) : api(api),
   check(vk.CreateQueryPool(handle, &pool, nullptr, &queries));
   for (uint32_t i = 0; i < kTimestamps; ++i) freeQueries.push_back(kTimestamps - 1 - i);
 
-  auto memory = make<VkPhysicalDeviceMemoryProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
-  instance.GetPhysicalDeviceMemoryProperties2(physical.handle, &memory);
-  auto choose = [&](auto rate) {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < memory.memoryProperties.memoryTypeCount; ++i)
-      if (rate(memory.memoryProperties.memoryTypes[i].propertyFlags) > rate(memory.memoryProperties.memoryTypes[best].propertyFlags))
-        best = i;
-    return best;
-  };
-  deviceType = choose([](VkMemoryPropertyFlags flags) { return flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? 1 : 0; });
-  hostType = choose([](VkMemoryPropertyFlags flags) {
-    constexpr VkMemoryPropertyFlags kNeeded = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    if ((flags & kNeeded) != kNeeded) return 0;
-    return 1 + (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT ? 2 : 0) + (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? 0 : 1);
-  });
+  chooseMemory();
 }
 
 Device::~Device() {
@@ -133,7 +119,8 @@ void Device::beginBatch() {
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   check(vk.BeginCommandBuffer(idle.back().commands, &info));
   open = idle.back();
-  lastStages = kWork; // of an earlier batch
+  lastStages = 0; // an earlier batch ends with a barrier
+  lastPipeline = nullptr;
   idle.pop_back();
 }
 
@@ -141,23 +128,26 @@ static VkAccessFlags getAccesses(VkPipelineStageFlags stages, VkAccessFlags ofKe
   return (stages & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT ? ofKernels : 0) | (stages & VK_PIPELINE_STAGE_TRANSFER_BIT ? ofCopies : 0);
 }
 
-/// What the host has written is seen by all that is submitted later. A barrier that names more stages than it needs takes longer.
+/// What commands of some stages have written is seen by later ones of others. A barrier that names more than it needs takes longer.
+void Device::orderStages(VkPipelineStageFlags before, VkPipelineStageFlags after) {
+  auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = getAccesses(before, VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_TRANSFER_WRITE_BIT);
+  barrier.dstAccessMask = getAccesses(after, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
+                                      VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+  if (after & VK_PIPELINE_STAGE_HOST_BIT) barrier.dstAccessMask |= VK_ACCESS_HOST_READ_BIT;
+  vk.CmdPipelineBarrier(open.commands, before, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+/// What the host has written is seen by all that is submitted later.
 VkCommandBuffer Device::recordCommand(VkPipelineStageFlags stage) {
   record();
-  auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
-  barrier.srcAccessMask = getAccesses(lastStages, VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_TRANSFER_WRITE_BIT);
-  barrier.dstAccessMask = getAccesses(stage, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
-                                      VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-  vk.CmdPipelineBarrier(open.commands, lastStages, stage, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  if (lastStages) orderStages(lastStages, stage);
   lastStages = stage;
   return open.commands;
 }
 
 void Device::submitBatch(uint64_t number) {
-  auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
-  barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-  vk.CmdPipelineBarrier(open.commands, kWork, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  orderStages(kWork, VK_PIPELINE_STAGE_HOST_BIT | kWork);
   open.number = number;
   running.push_back(std::exchange(open, {}));
   const Batch &batch = running.back();

@@ -59,6 +59,7 @@ private:
     uint64_t number = 0; ///< the timeline reaches it when the batch has ended
   };
 
+  void orderStages(VkPipelineStageFlags before, VkPipelineStageFlags after);
   /// The buffer to record a command of this stage in, after a barrier.
   VkCommandBuffer recordCommand(VkPipelineStageFlags stage);
   //--- Batches (api_device.cpp) ---
@@ -70,10 +71,13 @@ private:
   VkQueue queue = VK_NULL_HANDLE;
   VkSemaphore timeline = VK_NULL_HANDLE;
   Batch open;
-  VkPipelineStageFlags lastStages = 0; ///< of what was recorded last
+  VkPipelineStageFlags lastStages = 0; ///< of what was recorded last; 0: nothing
+  void *lastPipeline = nullptr;        ///< of the open batch
   std::deque<Batch> running;
   std::vector<Batch> idle;
+  void chooseMemory();                   ///< (api_memory.cpp)
   uint32_t deviceType = 0, hostType = 0; ///< of memory
+  bool isDeviceOpen = false;             ///< the host sees that of the device
   // Timestamps of events.
   static constexpr uint32_t kTimestamps = 4096;
   VkQueryPool queries = VK_NULL_HANDLE;

@@ -258,6 +258,10 @@ def test_memory_is_copied_filled_and_used_again(device: None) -> None:
     sequence.check_memory()
 
 
+def test_threads_read_while_others_launch(device: None) -> None:
+    sequence.check_reads()
+
+
 def test_programs_side_by_side() -> None:
     sequence.check_programs(qd.metal)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,38 @@ def check_memory() -> None:
         add(x, round_)
         last = x
     assert (last.to_numpy() == 49 * 1_000_004).all()
+
+
+@qd.kernel
+def count(x: qd.types.NDArray[qd.i32, 1], at: qd.i32) -> qd.i32:
+    x[at] += 1
+    return x[at]
+
+
+def check_reads() -> None:
+    """Each thread reads what its launches return, and an element, while another thread's launches come between."""
+    rounds, x = 300, qd.ndarray(qd.i32, 100)
+    wrong: list[tuple[int, int, int]] = []
+
+    def run(at: int) -> None:
+        for expected in range(1, rounds + 1):
+            returned, read = count(x, at), x[at]
+            add(y, 1)
+            if (returned, read) != (expected, expected):
+                wrong.append((expected, returned, read))
+
+    y = qd.ndarray(qd.i32, 10)
+    threads = [threading.Thread(target=run, args=[at]) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert y[3] == 3 * rounds
+    for value in range(5):  # writes of an idle device and of one at work
+        x[value] = value
+        add(x, 1)
+    assert x.to_numpy()[:5].tolist() == [5, 5, 5, 5, 5]
 
 
 def check_programs(arch: Any) -> None:
