@@ -20,16 +20,16 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_567, "python": 19_864}
+TOTALS = {"src": 53_585, "python": 19_870}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
     "src/artifact": 588,
-    "src/backends": 10_464,
+    "src/backends": 10_483,
     "src/bindings": 675,
     "src/codegen": 9_134,
     "src/devlib": 1_425,
-    "src/frontend": 11_181,
+    "src/frontend": 11_180,
     "src/ir": 1_095,
     "src/launch": 7_393,
     "src/layout": 143,
@@ -48,7 +48,7 @@ BUDGETS = {
     "python/quadrants/_quantized": 422,
     "python/quadrants/_sparse": 687,
     "python/quadrants/ad": 915,
-    "python/quadrants/algorithms": 2_334,
+    "python/quadrants/algorithms": 2_340,
     "python/quadrants/distributed": 625,
     "python/quadrants/interpreter": 3_558,
     "python/quadrants/lang": 326,

@@ -28,7 +28,22 @@ _CHUNK = 16384  # keys that one iteration moves on a processor
 _COUNTERS = 1024  # blocks that count the digits of all keys
 _BLOCKS = 2  # that move tiles, on a multiprocessor at a time
 _THREADS = 512  # of a block that sorts all keys
-_FEW, _MANY = 2, 8  # keys of each of its threads; half as many if they have eight bytes
+_FEW, _MANY = 2, 8  # keys of each of its threads, half as many of eight bytes; see `_most_rows`
+
+
+def _has_small_blocks() -> bool:
+    """Whether the blocks of the device have little shared memory."""
+    return 0 < _device.SHARED_BYTES < 40 << 10
+
+
+def _most_rows(dtype: Any) -> int:
+    """Returns how many keys a thread of a block has that sorts all keys.
+
+    Tiles of wide keys need more scratch memory than there is for fewer keys than 3072, which tiles of small blocks would not hold.
+    """
+    if find_dtype(dtype).size < 8:
+        return _MANY
+    return 6 if _has_small_blocks() else _MANY // 2
 
 
 def shape_of_tile(*dtypes: Any) -> tuple[int, int]:
@@ -37,7 +52,7 @@ def shape_of_tile(*dtypes: Any) -> tuple[int, int]:
     Blocks of `BLOCK` threads count the digits of tiles, so it divides their number of keys.
     """
     is_wide = any(find_dtype(dtype).size == 8 for dtype in dtypes)
-    if 0 < _device.SHARED_BYTES < 40 << 10:
+    if _has_small_blocks():
         return 256, 8 if is_wide else 16
     if is_wide:
         return 384, 12
@@ -232,10 +247,10 @@ def _sort_in_block(keys, values, tmp_values, room, n, dtype: Constant, has_value
 @qd.func(requires_top_level=True)
 def _prepare(keys, values, tmp_values, scratch, n, words, threads, dtype: Constant, has_values: Constant, passes: Constant):
     """Sorts all keys if one block can, and clears words of scratch memory otherwise."""
-    few, many = qd.static(_FEW * 4 // max(dtype.size, 4)), qd.static(_MANY * 4 // max(dtype.size, 4))
+    few, many = qd.static(_FEW * 4 // max(dtype.size, 4)), qd.static(_most_rows(dtype))
     qd.loop_config(block_dim=_THREADS)
     for i in range(threads):
-        room = block.SharedArray((_THREADS * max(_MANY, _DIGITS // team_size()),), qd.u32)
+        room = block.SharedArray((_THREADS * max(many * max(dtype.size, 4) // 4, _DIGITS // team_size()),), qd.u32)
         if n <= few * _THREADS:
             _sort_in_block(keys, values, tmp_values, room, n, dtype, has_values, passes, few)
         elif n <= many * _THREADS:
@@ -419,7 +434,7 @@ def _sort_on_grid(
     size = qd.static(threads * rows)
     one_pass = qd.static(_sweep if _device.BLOCKS_PROGRESS else _pass_of_tiles)
     # All numbers of iterations first: they are one task then.
-    is_small = count <= qd.static(_THREADS * _MANY * 4 // max(dtype.size, 4))  # one block sorts the keys
+    is_small = count <= qd.static(_THREADS * _most_rows(dtype))  # one block sorts the keys
     tiles = qd.select(is_small, 0, (count - 1) // size + 1)
     words = qd.select(tiles > 1, tiles * _DIGITS + qd.static((_DIGITS + 1) * passes), 0)  # counts of digits and tiles, and a table
     blocks = qd.select(is_small, qd.i32(count > 1), (words + (_THREADS - 1)) // _THREADS)

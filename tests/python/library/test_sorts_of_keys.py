@@ -8,7 +8,7 @@ from quadrants import algorithms
 from quadrants.algorithms import _network
 
 TYPES = [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64]
-COUNTS = [0, 1, 2, 15, 16, 17, 127, 128, 129, 255, 256, 257, 1000, 4097, 32768, 32769, 65536, 65537, 150001]
+COUNTS = [0, 1, 2, 15, 16, 17, 127, 128, 129, 255, 256, 257, 1000, 2049, 2500, 4097, 32768, 32769, 65536, 65537, 150001]
 KINDS = ["random", "ascending", "descending", "few", "sixteen", "seventeen", "equal", "outliers", "organ pipe"]
 
 

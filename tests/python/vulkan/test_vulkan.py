@@ -308,6 +308,34 @@ def test_arithmetic_with_a_constant_zero(validated: list[int], dtype: Any) -> No
     assert np.array_equal(np.signbit(y[is_number]), np.signbit(expected[is_number]))
 
 
+def test_zeros_that_are_chosen_have_their_signs(validated: list[int]) -> None:
+    @qd.kernel
+    def choose(x: qd.types.NDArray[qd.f32, 1], y: qd.types.NDArray[qd.i32, 1]) -> None:
+        for i in range(2):
+            c = y[i] != 0
+            x[7 * i] = -qd.cast(c, qd.i32)
+            x[7 * i + 1] = -1.0 if c else 0.0
+            x[7 * i + 2] = -0.0 if c else 1.0
+            x[7 * i + 3] = 1.0 if c else -0.0
+            x[7 * i + 4] = 0.0 if c else -1.0
+            x[7 * i + 5] = -1.0 if c else -0.0
+            x[7 * i + 6] = c
+
+    x = np.zeros(14, np.float32)
+    choose(x, np.array([0, 5], np.int32))
+    expected = np.array([0, 0, 1, -0.0, -1, -0.0, 0, -1, -1, -0.0, 1, 0, -1, 1], np.float32)
+    assert x.tobytes() == expected.tobytes(), x
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float64])
+def test_sorts_around_the_keys_of_one_block(device: None, dtype: Any) -> None:
+    for n in (512, 513, 2048, 2049, 2500, 3072, 3073, 4097):
+        keys, values = np.random.default_rng(n).permutation(n).astype(dtype), np.arange(n)
+        order = np.argsort(keys)
+        qd.algorithms.sort(keys, values)
+        assert np.array_equal(keys, np.arange(n)) and np.array_equal(values, order), n
+
+
 def test_random_numbers_are_those_of_the_processor(device: None) -> None:
     @qd.kernel
     def draw(x: qd.types.NDArray[qd.f32, 1]) -> None:
