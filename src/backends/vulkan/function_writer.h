@@ -98,6 +98,8 @@ private:
   Id hide(Id value, llvm::Type *type);
   void writeFloatBinary(const llvm::BinaryOperator &binary);
   void writeComparison(const llvm::CmpInst &comparison);
+  Id chooseMinusOne(llvm::Type *type, Id condition, bool isMinusOne);
+  void writeSelect(const llvm::SelectInst &select);
   void writeCast(const llvm::CastInst &cast);
   void writeCall(const llvm::CallInst &call);
   void writeIntrinsic(const llvm::IntrinsicInst &call);

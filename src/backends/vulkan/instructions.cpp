@@ -46,7 +46,7 @@ void FunctionWriter::writeInstruction(const llvm::Instruction &instruction) {
   }
   if (llvm::isa<llvm::FenceInst>(instruction)) return writeFence();
   switch (instruction.getOpcode()) {
-  case llvm::Instruction::Select: return define(instruction, Opcode::OpSelect, {get(0), get(1), get(2)});
+  case llvm::Instruction::Select: return writeSelect(llvm::cast<llvm::SelectInst>(instruction));
   case llvm::Instruction::Freeze: return define(instruction, get(0));
   case llvm::Instruction::FNeg: return define(instruction, Opcode::OpFNegate, {get(0)});
   case llvm::Instruction::Ret:
@@ -246,7 +246,28 @@ void FunctionWriter::writeComparison(const llvm::CmpInst &comparison) {
   }
 }
 
-//--- Conversions ---
+//--- Choices and conversions ---
+
+/// -1 where the condition is `isMinusOne`, and 0 elsewhere. Mesa's drivers take a choice of these floats for the negative of 1 or 0, which
+/// is -0 there.
+Id FunctionWriter::chooseMinusOne(llvm::Type *type, Id condition, bool isMinusOne) {
+  Id minusOne = module.getNumber(~0u), zero = module.getNumber(0);
+  Id number = emit(Opcode::OpSelect, module.getInt(32), {condition, isMinusOne ? minusOne : zero, isMinusOne ? zero : minusOne});
+  return emit(Opcode::OpConvertSToF, getType(type), {number});
+}
+
+void FunctionWriter::writeSelect(const llvm::SelectInst &select) {
+  auto *first = llvm::dyn_cast<llvm::ConstantFP>(select.getTrueValue()), *second = llvm::dyn_cast<llvm::ConstantFP>(select.getFalseValue());
+  Id condition = getOperand(select.getCondition());
+  if (first && second && first->isZero() != second->isZero() && first->isNegative() != second->isNegative()) {
+    const llvm::ConstantFP &other = first->isZero() ? *second : *first;
+    if (other.isExactlyValue(other.isNegative() ? -1 : 1)) {
+      Id number = chooseMinusOne(select.getType(), condition, !first->isZero());
+      return other.isNegative() ? define(select, number) : define(select, Opcode::OpFNegate, {number});
+    }
+  }
+  define(select, Opcode::OpSelect, {condition, getOperand(select.getTrueValue()), getOperand(select.getFalseValue())});
+}
 
 void FunctionWriter::writeCast(const llvm::CastInst &cast) {
   using C = llvm::Instruction;
@@ -275,10 +296,10 @@ void FunctionWriter::writeCast(const llvm::CastInst &cast) {
   case C::FPTrunc: return define(cast, Opcode::OpFConvert, {getOperand(source)});
   case C::SIToFP:
   case C::UIToFP:
-    if (fromTruth) {
-      auto *one = llvm::ConstantFP::get(to, cast.getOpcode() == C::SIToFP ? -1.0 : 1.0);
-      return define(cast, Opcode::OpSelect, {getOperand(source), getConstant(*one), getConstant(*llvm::ConstantFP::getZero(to))});
-    }
+    if (fromTruth && cast.getOpcode() == C::SIToFP) return define(cast, chooseMinusOne(to, getOperand(source), true));
+    if (fromTruth)
+      return define(cast, Opcode::OpSelect,
+                    {getOperand(source), getConstant(*llvm::ConstantFP::get(to, 1)), getConstant(*llvm::ConstantFP::getZero(to))});
     if (cast.getOpcode() == C::SIToFP) return define(cast, Opcode::OpConvertSToF, {getSigned(source)});
     return define(cast, Opcode::OpConvertUToF, {getOperand(source)});
   case C::FPToSI:

@@ -49,7 +49,8 @@ def main() -> int:
     parser.add_argument("--failures", type=int, default=3, help="stop after so many failures")
     parser.add_argument("--no-reduce", action="store_true", help="print failing programs whole")
     given = parser.parse_args()
-    begin, failures, refused, done, end = time.monotonic(), 0, 0, 0, given.seed + given.count
+    begin, refused, done, end = time.monotonic(), 0, 0, given.seed + given.count
+    failing: list[int] = []
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(given.jobs) as pool:
         folder = Path(name)
         batches = [(first, min(given.batch, end - first)) for first in range(given.seed, end, given.batch)]
@@ -60,19 +61,21 @@ def main() -> int:
                 kind, text = check(programs[seed], folder)
                 if kind in (None, "refused"):
                     continue
-                failures += 1
+                failing.append(seed)
                 small = programs[seed] if given.no_reduce else reduce(programs[seed], folder, kind)
                 text = check(small, folder)[1] or text
                 print(f"=== program {seed} with {small.options} {kind}:\n{small.source()}\n{text}\n", flush=True)
-                if failures >= given.failures:
+                if len(failing) >= given.failures:
                     pool.shutdown(cancel_futures=True)
                     return 1
             done += len(programs)
-            print(f"{done} programs, {failures} failures, {refused} refused, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+            seconds = time.monotonic() - begin
+            which = f" ({', '.join(map(str, failing))})" if failing else ""
+            print(f"{done} programs, {len(failing)} failures{which}, {refused} refused, {seconds:.0f} s", file=sys.stderr, flush=True)
     if refused * 20 > done:
         print("more than one program in twenty is refused: the generator is wrong", file=sys.stderr)
         return 1
-    return 1 if failures else 0
+    return 1 if failing else 0
 
 
 if __name__ == "__main__":
