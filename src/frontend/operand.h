@@ -258,6 +258,9 @@ inline Operand makeObject(nb::handle object, const PathNode *path = nullptr) {
   return PythonObject{nb::borrow(unwrapTensor(object)), path};
 }
 
+/// A bool that is known when the kernel is compiled.
+inline Operand makeKnown(bool value) { return makeObject(nb::bool_(value)); }
+
 inline Operand makeComputed(mlir::Value ir) { return Computed{ir, ir.getType()}; }
 
 template <typename Kind> Operand makeAggregate(std::vector<Operand> items) {

@@ -265,7 +265,7 @@ Operand BuiltinCalls::callBuiltin(llvm::StringRef name, const PythonObject &call
   if (name == "loop_config") loops().configureLoop(arguments);
   if (name == "outer")
     fail(error::kType, "qd.outer(a, b) does not support composition: it stands alone on the right of `tile += ` or `tile -= `");
-  if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));
+  if (name == "is_differentiated") return makeKnown(session.request.mode != support::AutodiffMode::None);
   if (name == "stop_grad") {
     stoppedGradients().stopGradient(bindAll()[0]);
     return makeObject(nb::none());
@@ -433,9 +433,9 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   if (name == "isinstance" && count == 3) { // a class pattern of `match`
     nb::object type = conversions.toPython(given[1]);
     if (!type) fail(error::kType, "called match pattern must be a class, got " + conversions.describe(given[1]));
-    return makeObject(nb::bool_(matchesClass(given[0], type)));
+    return makeKnown(matchesClass(given[0], type));
   }
-  if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
+  if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeKnown(false);
   if (name == "isinstance" && count == 2) {
     given[0] = standIn(given[0]);
     isKnown = bool(conversions.toPython(given[0])) && bool(conversions.toPython(given[1]));
@@ -445,7 +445,7 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
   const nb::object attribute = is({"hasattr", "getattr"}) && count >= 2 ? given[1].getObject() : nb::object();
   if (attribute && hasMembers) {
     bool exists = findMember(*given[0].findBase<NamedAggregate>(), attribute) || (instance && findAttribute(instance->type, attribute));
-    if (name == "hasattr") return makeObject(nb::bool_(exists));
+    if (name == "hasattr") return makeKnown(exists);
     return exists || count == 2 ? attributes().getAttributeOf(given[0], attribute) : given[2];
   }
   if (name == "type" && count == 1 && instance) return makeObject(instance->type, instance->path);
@@ -455,10 +455,10 @@ Operand BuiltinCalls::callPythonBuiltin(llvm::StringRef name, const PythonObject
     if (!findAttribute(owner.object, attribute)) {
       session.tracker.depend(session.tracker.getStep(owner.path, PathStep::Kind::Attribute, toText(attribute)),
                              artifact::Dependency::Kind::Absent);
-      if (isQuery || count == 3) return isQuery ? makeObject(nb::bool_(false)) : given[2];
+      if (isQuery || count == 3) return isQuery ? makeKnown(false) : given[2];
     }
     Operand member = attributes().getAttributeOf(given[0], attribute);
-    return isQuery ? makeObject(nb::bool_(true)) : member;
+    return isQuery ? makeKnown(true) : member;
   }
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
   bool readsFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());

@@ -148,7 +148,7 @@ Operand Simt::callSimt(llvm::StringRef name, const Arguments &arguments, llvm::S
   }
   if (name == "pin") return makeComputed(create<ir::PinOp>(conversions.emit(bindAll()[0])));
   std::vector<Operand> given = bindAll();
-  if (name == "is_word") return makeObject(nb::bool_(!given[0].find<Struct>() && isWord(conversions.emit(given[0]).getType())));
+  if (name == "is_word") return makeKnown(!given[0].find<Struct>() && isWord(conversions.emit(given[0]).getType()));
   if (name == "combine") return combine(given);
   if (name == "subgroup.ballot")
     return makeComputed(create<ir::BallotOp>(session.types.u64, operators().truth(given[0], shown), convertMask(given[1])));

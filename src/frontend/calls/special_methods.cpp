@@ -109,7 +109,7 @@ std::optional<Operand> Instances::truthOfInstance(const Operand &value) {
   if (!value.is<Instance>()) return std::nullopt;
   if (std::optional<Operand> truth = callSpecial(value, "__bool__", {})) return truth;
   std::optional<Operand> length = callSpecial(value, "__len__", {});
-  return length ? length : makeObject(nb::bool_(true));
+  return length ? length : makeKnown(true);
 }
 
 } // namespace qd::frontend

@@ -99,7 +99,7 @@ Operand Attributes::tensorAttribute(const Operand &base, nb::handle name) {
   if (text == "_compacts") {
     ir::TensorType type = conversions.toTensor(base).type;
     const bool isDense = type.isPacked() || type.getStrides().back() == type.getComponentStride();
-    return makeObject(nb::bool_(session.request.compacts && isDense && ir::isScalar(type.getElement()) && type.getTiles().empty()));
+    return makeKnown(session.request.compacts && isDense && ir::isScalar(type.getElement()) && type.getTiles().empty());
   }
   if (text == "strides") return makeTuple(views().viewStrides(conversions.toTensor(base)));
   if (text == "subview" || (text == "get_scalar_field" && findAttribute(object, name))) return makeMethod(base, name);

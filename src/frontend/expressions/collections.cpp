@@ -160,7 +160,7 @@ void Collections::assignSlice(const Operand &list, const Slice &slice, const Ope
 void Collections::failOwner(llvm::StringRef method) {
   fail(error::kSyntax,
        "'" + method +
-           "' would change a list or dict, or step an iterator, from outside of this run-time branch or loop, once, while compiling: "
+           "' would change a list or dict, or step an iterator, from outside of this func, run-time branch or loop, once, while compiling: "
            "elements that are made at run time go to a field or an array");
 }
 

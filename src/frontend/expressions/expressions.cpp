@@ -171,7 +171,7 @@ Operand Expressions::visitCompare(nb::handle at) {
     if (isVector(term)) rest();
     mlir::Value condition = operators().truth(term, "compare");
     if (!session.options.shortCircuit) return makeComputed(create<ir::BinaryOp>(BinaryKind::bit_and, condition, conversions.emit(rest())));
-    return chooseBranch(condition, rest, [&] { return makeObject(nb::bool_(false)); });
+    return chooseBranch(condition, rest, [&] { return makeKnown(false); });
   };
   return compareFrom(0, conversions.load(visit(getAttribute(at, names().left))));
 }
@@ -180,7 +180,7 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
   if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
     auto isKnown = [&](const Operand &operand) { return conversions.isConstant(operand) || conversions.isTensor(operand); };
     // What is known at run time only is not None, as is the argument for a parameter with this default.
-    if ((left.isNone() && !right.isObject()) || (right.isNone() && !left.isObject())) return makeObject(nb::bool_(kind == NodeKind::IsNot));
+    if ((left.isNone() && !right.isObject()) || (right.isNone() && !left.isObject())) return makeKnown(kind == NodeKind::IsNot);
     llvm::StringRef symbol = kind == NodeKind::Is ? "is" : "is not";
     if ((!isKnown(left) || !isKnown(right)) && nesting.staticDepth > 0)
       fail(error::kSyntax, "Operator \"" + symbol +
@@ -196,7 +196,7 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
       }
     nb::object first = conversions.toPython(left), second = conversions.toPython(right);
     bool isSame = first && second && first.is(second);
-    return makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
+    return makeKnown(isSame == (kind == NodeKind::Is));
   }
   if (kind == NodeKind::In || kind == NodeKind::NotIn) {
     auto *dictionary = right.find<Dictionary>();
@@ -217,7 +217,7 @@ Operand Expressions::compare(NodeKind kind, const Operand &left, const Operand &
     }
     int found = PySequence_Contains(container.ptr(), item.ptr());
     if (found < 0) throw nb::python_error();
-    return makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
+    return makeKnown((found == 1) == (kind == NodeKind::In));
   }
   const Operator &op = *findOperator(kind);
   return operators().binary(op.kind, left, conversions.load(right), op.symbol);
@@ -245,7 +245,7 @@ Operand Expressions::contains(const Operand &container, const Operand &given) {
     Operand isOnStep = apply(BinaryKind::eq, apply(BinaryKind::mod, value, step), apply(BinaryKind::mod, begin, step));
     return apply(BinaryKind::bit_and, isInside, isOnStep);
   }
-  Operand any = makeObject(nb::bool_(false));
+  Operand any = makeKnown(false);
   for (const auto &[item, isPresent] : runtimeDicts().listItems(container, "search")) {
     Operand isSame = RuntimeDicts::hasRuntimeKeys(container) ? runtimeDicts().isSame(item, value) : apply(BinaryKind::eq, value, item);
     if (isa_and_nonnull<VectorType>(isSame.getType())) isSame = makeComputed(emitter.reduce(BinaryKind::bit_and, conversions.emit(isSame)));

@@ -166,7 +166,7 @@ Operand Operators::negate(const Operand &operand) {
 }
 
 Operand Operators::logicalNot(const Operand &operand) {
-  if (conversions.isConstant(operand)) return makeObject(nb::bool_(!conversions.isTrue(operand)));
+  if (conversions.isConstant(operand)) return makeKnown(!conversions.isTrue(operand));
   if (std::optional<Operand> decisive = instances().truthOfInstance(operand)) return logicalNot(*decisive);
   mlir::Value value = conversions.emit(operand);
   if (session.options.strictConditions && isFloat(value.getType()))
@@ -251,15 +251,14 @@ mlir::Value Operators::truth(const Operand &value, llvm::StringRef construct) {
 Operand Operators::compareLists(BinaryKind kind, const Operand &lhs, const Operand &rhs) {
   const std::vector<Operand> left = collections().listItems(lhs, "compare"), right = collections().listItems(rhs, "compare");
   const bool isEquality = kind == BinaryKind::eq || kind == BinaryKind::ne;
-  if (isEquality && left.size() != right.size()) return makeObject(nb::bool_(kind == BinaryKind::ne));
+  if (isEquality && left.size() != right.size()) return makeKnown(kind == BinaryKind::ne);
   const bool isLess = kind == BinaryKind::lt || kind == BinaryKind::le;
   auto compareSizes = [&](auto one, auto other) { return kind == BinaryKind::lt || kind == BinaryKind::gt ? one < other : one <= other; };
   auto areSame = [&](const Operand &one, const Operand &other) {
     Operand same = binary(BinaryKind::eq, one, other, "==");
     return isa_and_nonnull<VectorType>(same.getType()) ? makeComputed(emitter.reduce(BinaryKind::bit_and, conversions.emit(same))) : same;
   };
-  Operand result =
-      makeObject(nb::bool_(isEquality || (isLess ? compareSizes(left.size(), right.size()) : compareSizes(right.size(), left.size()))));
+  Operand result = makeKnown(isEquality || (isLess ? compareSizes(left.size(), right.size()) : compareSizes(right.size(), left.size())));
   for (size_t index = std::min(left.size(), right.size()); index-- > 0;) {
     result = binary(BinaryKind::bit_and, areSame(left[index], right[index]), result, "and");
     if (isEquality) continue;
@@ -290,7 +289,7 @@ Operand Operators::mapStructs(BinaryKind kind, const Operand &lhs, const Operand
     if (isa<VectorType>(bit.getType())) bit = emitter.reduce(combine, bit);
     all = all ? mlir::Value(create<ir::BinaryOp>(combine, all, bit)) : bit;
   }
-  return all ? makeComputed(all) : makeObject(nb::bool_(kind == BinaryKind::eq));
+  return all ? makeComputed(all) : makeKnown(kind == BinaryKind::eq);
 }
 
 } // namespace qd::frontend

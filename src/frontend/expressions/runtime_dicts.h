@@ -57,6 +57,4 @@ private:
   mlir::Value literalKey(const nb::object &known, mlir::Type type);
 };
 
-inline Operand makeKnown(bool value) { return makeObject(nb::bool_(value)); }
-
 } // namespace qd::frontend

@@ -368,9 +368,9 @@ show = lambda v: {k: show(w) for k, w in v.items()} if isinstance(v, dict) else 
 
 def test_iterators_step_only_in_their_own_block():
     body = "it = iter([1, 2, 3])\nx = 0\nif n > 0:\n    x = next(it)\nreturn x"
-    with pytest.raises(qd.QuadrantsSyntaxError, match="step an iterator, from outside of this run-time branch"):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="step an iterator, from outside of this func, run-time branch"):
         run(body, **N)
-    with pytest.raises(qd.QuadrantsSyntaxError, match="step an iterator, from outside of this run-time branch"):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="step an iterator, from outside of this func, run-time branch"):
         run(body.replace("x = next(it)", "for v in it:\n        x += v"), **N)
     assert run("it = iter([1, 2, 3])\nx = next(it) * 10\nreturn x + next(it)", **N) == 12
 
