@@ -20,7 +20,7 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_585, "python": 19_870}
+TOTALS = {"src": 53_616, "python": 19_880}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
@@ -29,7 +29,7 @@ BUDGETS = {
     "src/bindings": 675,
     "src/codegen": 9_134,
     "src/devlib": 1_425,
-    "src/frontend": 11_180,
+    "src/frontend": 11_211,
     "src/ir": 1_095,
     "src/launch": 7_393,
     "src/layout": 143,
@@ -50,7 +50,7 @@ BUDGETS = {
     "python/quadrants/ad": 915,
     "python/quadrants/algorithms": 2_340,
     "python/quadrants/distributed": 625,
-    "python/quadrants/interpreter": 3_558,
+    "python/quadrants/interpreter": 3_568,
     "python/quadrants/lang": 326,
     "python/quadrants/profiler": 221,
     "python/quadrants/simt": 619,

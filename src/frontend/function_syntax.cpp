@@ -93,6 +93,21 @@ bool FunctionSyntax::returnsEarly(nb::handle statements, bool isNested) {
 
 bool FunctionSyntax::returnsAtEnd() { return !returnsEarly(getAttribute(context.source.tree, names().body), false); }
 
+bool FunctionSyntax::isKept(nb::handle name) {
+  std::function<bool(nb::handle)> isOrHolds = [&](nb::handle value) {
+    NodeKind kind = kindOf(value);
+    if (kind == NodeKind::Name) return getAttribute(value, names().id).equal(name);
+    if (kind != NodeKind::Tuple && kind != NodeKind::List) return false;
+    nb::object items = getAttribute(value, names().elts);
+    return std::any_of(items.begin(), items.end(), isOrHolds);
+  };
+  nb::object parts = nb::module_::import_("ast").attr("walk")(context.source.tree);
+  return std::any_of(parts.begin(), nb::iterator::sentinel(), [&](nb::handle part) {
+    NodeKind kind = kindOf(part);
+    return (kind == NodeKind::Return || kind == NodeKind::Assign) && isOrHolds(getAttribute(part, names().value));
+  });
+}
+
 bool FunctionSyntax::containsTasks() {
   nb::object statements = getAttribute(context.source.tree, names().body);
   return mayContainTasks(statements) && !returnsEarly(statements, false);

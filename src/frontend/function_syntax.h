@@ -19,6 +19,8 @@ public:
   /// Whether the function contains loops that become tasks if it is called at the kernel's top level.
   bool containsTasks();
   bool returnsAtEnd(); ///< no return is under a run-time branch or loop
+  /// Whether a value that is returned or assigned is the name, or a tuple or list with it.
+  bool isKept(nb::handle name);
 
 private:
   bool mayContainTasks(nb::handle statements);

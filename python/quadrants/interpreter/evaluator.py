@@ -293,10 +293,12 @@ class Evaluator(Loops):
             parts[starred:tail] = [parts[starred:tail]]
         return parts
 
-    def returned(self, value: Any, keeps_numbers: bool) -> Any:
-        """Returns the result of a func: a copy, and typed, unless `keeps_numbers` preserves compile-time numbers."""
+    def returned(self, value: Any, keeps_numbers: bool, shares: bool) -> Any:
+        """Returns the result of a func: a copy, unless it `shares` lists and dicts, and typed, unless it `keeps_numbers` that are known."""
+        if shares and isinstance(value, (list, dict)):
+            return value
         if isinstance(value, (tuple, list)):
-            items = [self.returned(item, keeps_numbers) for item in value]
+            items = [self.returned(item, keeps_numbers, shares) for item in value]
             return host_objects.rebuild(value, items)
         if type(value) is dict:
             return dict(value)

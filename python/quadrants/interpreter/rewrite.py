@@ -35,6 +35,7 @@ class Rewriter(ExpressionRewriter):
         # A returned value is unchanged unless it is annotated; then it is converted.
         self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
         self.local_results: list[ast.expr | None] = []  # return annotations of the enclosing functions inside this one
+        self.have_one_return = [self.keeps_numbers]  # this function and those inside
         self.is_gated = HIDDEN in given[1] and not self.wanted  # statements of the kernel's top level, which a resumed launch may skip
         self.indices: list[str] = []  # of the enclosing loops
         self.alternatives = 0  # in code that runs for types: number of enclosing run-time branches and loops
@@ -289,7 +290,8 @@ class Rewriter(ExpressionRewriter):
 
     def visit_Return(self, node: ast.Return) -> Any:
         keeps_numbers = self.keeps_numbers and not self.function_depth
-        value = helper("returned", self.visit(node.value) if node.value else literal(None), literal(keeps_numbers), at=node)
+        result, shares = self.visit(node.value) if node.value else literal(None), literal(self.have_one_return[-1])
+        value = helper("returned", result, literal(keeps_numbers), shares, at=node)
         if self.function_depth and (annotation := self.local_results[-1]) is not None:
             value = helper("convert", value, copy_tree(annotation), at=node)
         if not self.only_types():
@@ -303,7 +305,15 @@ class Rewriter(ExpressionRewriter):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        if node.returns or sum(isinstance(inner, ast.Return) for inner in ast.walk(node)) < 2:
+        has_one_return = sum(isinstance(inner, ast.Return) for inner in ast.walk(node)) < 2
+        self.have_one_return.append(has_one_return)
+        defined = self.define_with_types(node, bool(node.returns) or has_one_return)
+        self.have_one_return.pop()
+        return defined
+
+    def define_with_types(self, node: ast.FunctionDef, has_one_type: bool) -> list[ast.stmt]:
+        """Defines a function inside this one, and another one that lists the types of its results."""
+        if has_one_type:
             return self.define(node)
         other = copy_tree(node)
         other.name, other.args.defaults, other.args.kw_defaults = self.temporary(), [], [None] * len(node.args.kwonlyargs)

@@ -221,11 +221,15 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   bool hasTasks =
       context.isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, &context).syntax.containsTasks();
   if (session.python.isOfPackage(func.object) && readText(func.object, names().name) == "deactivate") ++session.cells.deactivations;
-  // A callee that receives objects is inlined if possible, so that it can add members to them; with elements of sparse fields, so that
-  // those it writes become active.
+  // A callee that receives objects is inlined if possible, so that it can add members to them; with a list or dict, so that it can change
+  // or return it; with elements of sparse fields, so that those it writes become active.
   auto isShared = [](const Operand &value) { return Instances::holdsInstance(value) || SparseCells::holdsElement(value); };
-  bool isInlined = hasTasks || (!isReal && llvm::any_of(values, isShared) &&
-                                FunctionBuilder(session, callee.source, callee.function, &context).syntax.returnsAtEnd());
+  auto isInlinable = [&] {
+    FunctionBuilder called(session, callee.source, callee.function, &context);
+    bool mayChange = !session.python.isOfPackage(python) && called.functions.sharesCollections(values);
+    return (mayChange || llvm::any_of(values, isShared)) && called.syntax.returnsAtEnd();
+  };
+  bool isInlined = hasTasks || (!isReal && isInlinable());
   Operand result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
   --session.depth.calls;
   return result;
@@ -320,6 +324,19 @@ std::vector<nb::object> Functions::listParameterNames() {
   nb::object parameters = getAttribute(context.source.tree, names().args);
   for (nb::handle parameter : session.python.functions.allArguments(parameters)) found.push_back(getAttribute(parameter, names().arg));
   return found;
+}
+
+/// Whether a parameter that gets a list or dict is assigned to, passed on or kept, or its method is called.
+bool Functions::sharesCollections(const std::vector<Operand> &values) {
+  auto isCollection = [](const Operand &value) {
+    auto *sequence = value.find<Sequence>();
+    return sequence ? !sequence->isTuple : value.is<Dictionary>();
+  };
+  if (llvm::none_of(values, isCollection)) return false;
+  syntax().collectAssignments();
+  for (auto [name, value] : llvm::zip_equal(listParameterNames(), values))
+    if (isCollection(value) && (context.assignmentCounts->lookup(name.ptr()).count != 0 || syntax().isKept(name))) return true;
+  return false;
 }
 
 void Functions::bindParameters(const std::vector<Operand> &values) {

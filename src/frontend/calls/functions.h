@@ -34,6 +34,7 @@ private:
   Operand callInstance(const Callee &callee, const std::vector<Operand> &values);
   /// Emits the func into the current block. With `hasTasks`, its outermost loops are tasks of the kernel.
   Operand inlineCall(const Callee &callee, const std::vector<Operand> &values, bool hasTasks);
+  bool sharesCollections(const std::vector<Operand> &values);
   void bindParameters(const std::vector<Operand> &values);
   Operand unifyReturns(ir::FuncOp op);
 };

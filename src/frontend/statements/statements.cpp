@@ -271,7 +271,7 @@ void Statements::visitReturn(nb::handle at) {
   At here(context, expression.is_none() ? nb::borrow(at) : expression);
   // A single return passes compile-time values on; with several, the executed one is known at run time only.
   std::function<Operand(const Operand &)> typed = [&](const Operand &part) -> Operand {
-    if (part.is<Sequence>() || (part.is<Instance>() && !context.role.isInlined)) return mapItems(part, typed);
+    if (part.is<Sequence>() || part.is<Dictionary>() || (part.is<Instance>() && !context.role.isInlined)) return mapItems(part, typed);
     return session.python.isNumber(part.getObject()) ? makeComputed(conversions.emit(part)) : conversions.copy(part);
   };
   bool isOneOfSeveral = context.assignmentCounts->lookup(context.source.tree.ptr()).count > 1;

@@ -215,10 +215,85 @@ def test_not_a_number_is_never_an_equal_key():
     assert run(body, a=("qd.types.NDArray[qd.f32, 1]", nan)) == 235
 
 
-def test_a_dict_that_a_func_returns_is_a_copy():
-    names = "@qd.func\ndef same(d):\n    return d"
-    assert run("d = {n: 1}\ne = same(d)\ne[5] = 2\nreturn len(d) * 10 + len(e)", preamble=names, **N) == 12
-    assert run("d = {1: n}\ne = same(d)\ne[5] = 2\nreturn len(d) * 10 + len(e)", preamble=names, **N) == 12
+CHANGES = """
+@qd.func
+def put(d, k, v):
+    d[k] = v
+@qd.func
+def put_two(d, k):
+    put(d, k, 1)
+    put(d, 2, k)
+    return len(d)
+@qd.func
+def add(l, v):
+    l.append(v)
+    return len(l)
+@qd.func
+def add_all(l, v):
+    for w in qd.static((v, 3)):
+        l += [w]
+    l = [0]
+    l.append(4)
+@qd.func
+def drop(l, d):
+    l[0] = 5
+    m = l
+    del m[1]
+    d.update(b=len(l))
+@qd.func
+def same(d):
+    return d
+@qd.func
+def two_of(d, l):
+    return l, [d, l]
+@qd.func
+def aliased(d):
+    e = d
+    return e
+@qd.func
+def find(d, v):
+    if v > 0:
+        return d
+    return d
+@qd.func
+def fill(d, v):
+    if v > 0:
+        return 0
+    d[7] = v
+    return 1
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "d = {x[0]: y[0]}\nput(d, x[1], 5)\nr[0] = len(d)\nr[1] = d[x[1]]\nput(d, 4, y[1])\nr[2] = len(d)\nr[3] = d[4]",
+        "d = {1: y[0]}\nput(d, 3, y[1])\nr[0] = d[3]\nr[1] = len(d)\nr[2] = put_two(d, n)\nr[3] = sum(d.values())",
+        "e = d = {n: 1}\nr[0] = put_two(d, x[3]) + put_two(e, 1)\nr[1] = len(d)\nr[2] = sum(e.keys())",
+        "l = [y[0]]\nm = l\nr[0] = add(l, y[1]) * 10 + add(m, 7)\nr[1] = l[2] + m[1]\nfor v in l:\n    r[2] += v",
+        "l = []\nadd_all(l, y[0])\nr[0] = len(l)\nr[1] = l[0] + l[1]\nadd(l, 1)\nr[2] = sum(l)",
+        "l, d = [y[0], y[1], y[2]], {'a': 1}\ndrop(l, d)\nr[0] = l[0] * 100 + l[1]\nr[1] = len(l)\nr[2] = d['b']",
+        "p = {'d': {x[0]: 1}, 'l': [2]}\nput(p['d'], x[1], 2)\nadd(p['l'], y[0])\nr[0] = len(p['d'])\nr[1] = p['l'][1]",
+        "d = {n: 1}\ne = same(d)\ne[x[1]] = 2\nr[0] = len(d) * 10 + len(e)\nd[x[2]] = 3\nr[1] = e[x[2]]",
+        "d = {n: 1}\ne = aliased(d)\ne[x[1]] = 2\nr[0] = len(d) * 10 + len(e)",
+        "d = {1: n}\ne = same(d)\ne[5] = 2\nr[0] = len(d) * 10 + len(e)",
+        "def own(l):\n    l.append(7)\n    return l\nl = [n]\nm = own(l)\nm.append(2)\nr[0] = len(l)"
+        "\nfor q in (l, m):\n    own(q)\nr[1] = len(l)",
+        "d, l = {1: n}, [n]\nm, both = two_of(d, l)\nboth[0][2] = 3\nm.append(4)\nboth[1].append(5)\nr[0] = len(d) * 10 + len(l)",
+    ],
+)
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_funcs_change_and_return_lists_and_dicts_of_their_callers(body, in_loop):
+    if in_loop:
+        body = "for _ in range(2):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    compare(body, names=CHANGES)
+
+
+def test_a_func_that_returns_early_changes_no_dict_of_its_caller():
+    for body in ("return fill(d, n) + len(d)", "if n > 1:\n    put(d, 5, 6)\nreturn len(d)"):
+        with pytest.raises(qd.QuadrantsSyntaxError, match="from outside of this func, run-time branch or loop"):
+            run(f"d = {{n: 1}}\n{body}", preamble=CHANGES, **N)
+    assert run("d = {n: 1}\ne = find(d, n)\ne[5] = 2\nreturn len(d) * 10 + len(e)", preamble=CHANGES, **N) == 12
 
 
 def test_keys_are_evaluated_before_their_values():
@@ -312,7 +387,6 @@ ONLY = "with keys that are known at run time only"
         ("for i in range(3):\n    d[4] = 1", CHANGE),
         ("if n > 2:\n    d[n] += 1", CHANGE),
         ("e = {1: 2}\nif n > 2:\n    e[n] = 1", CHANGE),
-        ("f(d, n)", CHANGE),
         ("del d[n]", f"'del' is not supported for a dict {ONLY}"),
         ("d.pop(n)", f"'pop' is not supported for a dict {ONLY}"),
         ("{1: 2}.pop(n, 0)", f"'pop' is not supported for a dict {ONLY}"),
@@ -349,6 +423,6 @@ ONLY = "with keys that are known at run time only"
     ],
 )  # fmt: skip
 def test_what_is_refused(body, message):
-    names = "@qd.func\ndef f(d, n):\n    d[n] = 2"
+    names = "@qd.func\ndef f(d, n):\n    return d[n]"
     with pytest.raises(qd.QuadrantsCompilationError, match=message):
         run(f"d = {{n: 1, 4: 2}}\n{body}", None, names, **N)
