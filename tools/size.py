@@ -20,12 +20,12 @@ FOLDERS = ["src", "python", "tests", "tools", "examples", "bench", "cmake"]
 LONG_FILE = 600
 # Lines of code that the product may have, with all backends. The goal of python is 11,500: lower its total as the package shrinks, and
 # raise it for features that the contract names only.
-TOTALS = {"src": 53_616, "python": 19_880}
+TOTALS = {"src": 53_622, "python": 19_880}
 # Budgets of the folders. They add up to the totals, so raising one lowers another.
 BUDGETS = {
     "src": 432,  # files directly in src
     "src/artifact": 588,
-    "src/backends": 10_483,
+    "src/backends": 10_489,
     "src/bindings": 675,
     "src/codegen": 9_134,
     "src/devlib": 1_425,

@@ -42,6 +42,7 @@ public:
   Id writeRoutine();
 
 private:
+  void writeVariables();
   void writeBlocks();
   void reserveShared(unsigned words);
 

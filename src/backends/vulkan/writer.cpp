@@ -11,12 +11,18 @@
 
 namespace qd::backends::vulkan {
 
+/// Call in the first block of the function.
+void FunctionWriter::writeVariables() {
+  for (size_t i = 0; i < localVariables.size(); i += 2)
+    module.write(Opcode::OpVariable, {localVariables[i + 1], localVariables[i], uint32_t(StorageClass::Function)});
+  localVariables.clear();
+}
+
 void FunctionWriter::writeBlocks() {
   for (const llvm::BasicBlock *source : llvm::ReversePostOrderTraversal<const llvm::Function *>(&function)) {
     module.write(Opcode::OpLabel, {getOperand(source)});
     if (source == &function.getEntryBlock()) {
-      for (size_t i = 0; i < localVariables.size(); i += 2)
-        module.write(Opcode::OpVariable, {localVariables[i + 1], localVariables[i], uint32_t(StorageClass::Function)});
+      writeVariables();
       if (parametersAddress) {
         Id u64 = module.getInt(64), pointer = module.getPointer(StorageClass::PushConstant, u64), first = module.getNumber(0);
         module.write(Opcode::OpLoad, {u64, parametersAddress, emit(Opcode::OpAccessChain, pointer, {pushed, first})});
@@ -59,6 +65,7 @@ constexpr unsigned kReservedWords = 14;
 void FunctionWriter::reserveShared(unsigned words) {
   Id room = module.addVariable(module.getArray(module.getInt(32), words), StorageClass::Workgroup);
   module.write(Opcode::OpLabel, {module.makeId()});
+  writeVariables();
   Id count = readNumber(spirv::BuiltIn::NumWorkgroups, 0);
   Id never = emit(Opcode::OpIEqual, module.getBool(), {count, module.getNumber(UINT32_MAX)});
   Id use = module.makeId(), begin = getOperand(&function.getEntryBlock());

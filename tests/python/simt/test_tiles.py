@@ -158,7 +158,7 @@ def test_products_and_transposition(tile, dtype):
     np.testing.assert_array_equal(out[4], np.eye(size))
 
 
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("debug", [False, pytest.param(True, marks=pytest.mark.needs("deep nesting"))])
 def test_slices_are_clipped(debug):
     qd.init(arch=qd.cpu, debug=debug, offline_cache=False, log_level="error")
 

@@ -230,6 +230,20 @@ def test_functions_and_gradients(validated: list[int]) -> None:
 
 
 @needs_validator
+def test_a_kernel_with_many_registers_and_local_arrays(validated: list[int]) -> None:
+    F, U, P = (qd.Matrix.ndarray(5, 5, qd.f32, 40) for _ in range(3))
+
+    @qd.kernel
+    def decompose(F: qd.Tensor, U: qd.Tensor, P: qd.Tensor) -> None:
+        for i in F:
+            U[i], P[i] = qd.polar_decompose(F[i])
+
+    numbers = np.random.default_rng(3).standard_normal((40, 5, 5)).astype(np.float32)
+    F.from_numpy(numbers)
+    decompose(F, U, P)
+    assert np.allclose(U.to_numpy() @ P.to_numpy(), numbers, atol=1e-4)
+
+
 def test_a_value_is_chosen_on_two_paths_to_one_block(validated: list[int]) -> None:
     """LLVM's `structurizecfg` may take the truncated number for the result of both (the last operand of the power is 0 or 1)."""
 
