@@ -39,7 +39,8 @@ def _has_small_blocks() -> bool:
 def _most_rows(dtype: Any) -> int:
     """Returns how many keys a thread of a block has that sorts all keys.
 
-    Tiles of wide keys need more scratch memory than there is for fewer keys than 3072, which tiles of small blocks would not hold.
+    Two tiles of wide keys need as much scratch memory as there is for 3072 keys. Small blocks have tiles of 2048 keys, so one of them sorts
+    what would need two tiles and has less scratch memory.
     """
     if find_dtype(dtype).size < 8:
         return _MANY

@@ -21,6 +21,10 @@ from quadrants._values.types import Template
 from .expressions import BINARY, ExpressionRewriter, Joined, helper, literal, load, place
 
 
+def _has_one_return(tree: ast.AST) -> bool:
+    return sum(isinstance(node, ast.Return) for node in ast.walk(tree)) < 2
+
+
 def set_name(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
     """Returns `name = value`."""
     return place(ast.Assign([ast.Name(name, ast.Store())], value), at)
@@ -33,7 +37,7 @@ class Rewriter(ExpressionRewriter):
         super().__init__(*given)
         source: FunctionSource = given[0]
         # A returned value is unchanged unless it is annotated; then it is converted.
-        self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
+        self.keeps_numbers = source.tree.returns is not None or _has_one_return(source.tree)
         self.local_results: list[ast.expr | None] = []  # return annotations of the enclosing functions inside this one
         self.have_one_return = [self.keeps_numbers]  # this function and those inside
         self.is_gated = HIDDEN in given[1] and not self.wanted  # statements of the kernel's top level, which a resumed launch may skip
@@ -305,15 +309,7 @@ class Rewriter(ExpressionRewriter):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        has_one_return = sum(isinstance(inner, ast.Return) for inner in ast.walk(node)) < 2
-        self.have_one_return.append(has_one_return)
-        defined = self.define_with_types(node, bool(node.returns) or has_one_return)
-        self.have_one_return.pop()
-        return defined
-
-    def define_with_types(self, node: ast.FunctionDef, has_one_type: bool) -> list[ast.stmt]:
-        """Defines a function inside this one, and another one that lists the types of its results."""
-        if has_one_type:
+        if node.returns or _has_one_return(node):
             return self.define(node)
         other = copy_tree(node)
         other.name, other.args.defaults, other.args.kw_defaults = self.temporary(), [], [None] * len(node.args.kwonlyargs)
@@ -336,8 +332,10 @@ class Rewriter(ExpressionRewriter):
         self.function_depth += 1
         is_nested, self.is_nested = self.is_nested, False
         self.local_results.append(results)
+        self.have_one_return.append(_has_one_return(node))
         roles = {name: "place" if name in self.references | references else "value" for name in parameters}
         body = self.block(node.body, dict(roles))[0]
+        self.have_one_return.pop()
         self.local_results.pop()
         self.function_depth -= 1
         self.is_nested = is_nested

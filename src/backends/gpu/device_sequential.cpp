@@ -94,14 +94,16 @@ Range SequentialDevice::stage(size_t bytes) {
   return {stages.back().get(), std::exchange(stageUsed, stageUsed + roundUp(bytes, kStageAlignment))};
 }
 
+/// Copies between the device and memory of the host that is ours.
+void SequentialDevice::transfer(Range to, Range from, size_t bytes) {
+  copy(to, from, bytes);
+  if (bytes > kSmallCopy) submit();
+}
+
 void SequentialDevice::copyToDevice(Address to, const void *data, size_t bytes) {
   if (bytes == 0) return;
   Range target = find(to);
-  if (Range own = findHost(data, bytes); own.block) {
-    copy(target, own, bytes);
-    if (bytes > kSmallCopy) submit();
-    return;
-  }
+  if (Range own = findHost(data, bytes); own.block) return transfer(target, own, bytes);
   if (isOpenToHost(*target.block) && (bytes > kSmallCopy || hasEnded(getLast()))) {
     wait(getLast());
     memcpy(target.getHost(), data, bytes);
@@ -123,9 +125,7 @@ void SequentialDevice::copyToHost(void *data, Address from, size_t bytes) {
       hasEnded(getLast());
       return;
     }
-    copy(own, source, bytes);
-    if (bytes > kSmallCopy) submit();
-    return;
+    return transfer(own, source, bytes);
   }
   if (!isDirect) {
     record();

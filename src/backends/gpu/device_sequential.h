@@ -145,6 +145,7 @@ private:
 
   void waitOnly(uint64_t number); ///< leaves memory as it is
   void orderReads();
+  void transfer(Range to, Range from, size_t bytes);
   void retire();
   Range findHost(const void *data, size_t bytes) const;
 

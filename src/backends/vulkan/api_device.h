@@ -59,6 +59,7 @@ private:
     uint64_t number = 0; ///< the timeline reaches it when the batch has ended
   };
 
+  void chooseMemory(); ///< (api_memory.cpp)
   void orderStages(VkPipelineStageFlags before, VkPipelineStageFlags after);
   /// The buffer to record a command of this stage in, after a barrier.
   VkCommandBuffer recordCommand(VkPipelineStageFlags stage);
@@ -75,7 +76,6 @@ private:
   void *lastPipeline = nullptr;        ///< of the open batch
   std::deque<Batch> running;
   std::vector<Batch> idle;
-  void chooseMemory();                   ///< (api_memory.cpp)
   uint32_t deviceType = 0, hostType = 0; ///< of memory
   bool isDeviceOpen = false;             ///< the host sees that of the device
   // Timestamps of events.

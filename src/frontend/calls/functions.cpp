@@ -203,6 +203,11 @@ Operand Functions::rebuild(const Operand &shape, llvm::function_ref<mlir::Value(
   return result;
 }
 
+static bool isListOrDict(const Operand &value) {
+  auto *sequence = value.find<Sequence>();
+  return sequence ? !sequence->isTuple : value.is<Dictionary>();
+}
+
 Operand Functions::callFunc(const PythonObject &func, const Operand *self, Arguments &arguments) {
   std::vector<Operand> values = bindArguments(func, self, arguments);
   nb::object python = getAttribute(func.object, names().function);
@@ -225,9 +230,10 @@ Operand Functions::callFunc(const PythonObject &func, const Operand *self, Argum
   // or return it; with elements of sparse fields, so that those it writes become active.
   auto isShared = [](const Operand &value) { return Instances::holdsInstance(value) || SparseCells::holdsElement(value); };
   auto isInlinable = [&] {
+    const bool holdsShared = llvm::any_of(values, isShared);
+    if (!holdsShared && (llvm::none_of(values, isListOrDict) || session.python.isOfPackage(python))) return false;
     FunctionBuilder called(session, callee.source, callee.function, &context);
-    bool mayChange = !session.python.isOfPackage(python) && called.functions.sharesCollections(values);
-    return (mayChange || llvm::any_of(values, isShared)) && called.syntax.returnsAtEnd();
+    return (holdsShared || called.functions.sharesCollections(values)) && called.syntax.returnsAtEnd();
   };
   bool isInlined = hasTasks || (!isReal && isInlinable());
   Operand result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
@@ -328,14 +334,9 @@ std::vector<nb::object> Functions::listParameterNames() {
 
 /// Whether a parameter that gets a list or dict is assigned to, passed on or kept, or its method is called.
 bool Functions::sharesCollections(const std::vector<Operand> &values) {
-  auto isCollection = [](const Operand &value) {
-    auto *sequence = value.find<Sequence>();
-    return sequence ? !sequence->isTuple : value.is<Dictionary>();
-  };
-  if (llvm::none_of(values, isCollection)) return false;
   syntax().collectAssignments();
   for (auto [name, value] : llvm::zip_equal(listParameterNames(), values))
-    if (isCollection(value) && (context.assignmentCounts->lookup(name.ptr()).count != 0 || syntax().isKept(name))) return true;
+    if (isListOrDict(value) && (context.assignmentCounts->lookup(name.ptr()).count != 0 || syntax().isKept(name))) return true;
   return false;
 }
 

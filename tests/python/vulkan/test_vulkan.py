@@ -244,6 +244,7 @@ def test_a_kernel_with_many_registers_and_local_arrays(validated: list[int]) -> 
     assert np.allclose(U.to_numpy() @ P.to_numpy(), numbers, atol=1e-4)
 
 
+@needs_validator
 def test_a_value_is_chosen_on_two_paths_to_one_block(validated: list[int]) -> None:
     """LLVM's `structurizecfg` may take the truncated number for the result of both (the last operand of the power is 0 or 1)."""
 
@@ -322,6 +323,7 @@ def test_arithmetic_with_a_constant_zero(validated: list[int], dtype: Any) -> No
     assert np.array_equal(np.signbit(y[is_number]), np.signbit(expected[is_number]))
 
 
+@needs_validator
 def test_zeros_that_are_chosen_have_their_signs(validated: list[int]) -> None:
     @qd.kernel
     def choose(x: qd.types.NDArray[qd.f32, 1], y: qd.types.NDArray[qd.i32, 1]) -> None:
